@@ -112,11 +112,18 @@ class Unseeing(GibbsSampler):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "cutpoints"),
-    [(TooLoud, 0), (TooSure, 0), (OffCentre, 0), (TooWide, 3), (WithoutJacobian, 3), (Unseeing, 3)],
+    ("wrong", "replicates", "cutpoints"),
+    [
+        (TooLoud, 150, 0),
+        (TooSure, 600, 0),
+        (OffCentre, 600, 0),
+        (TooWide, 150, 3),
+        (WithoutJacobian, 400, 3),
+        (Unseeing, 600, 3),
+    ],
 )
-def test_the_check_of_the_joint_distribution_finds_errors(wrong, cutpoints):
-    found = joint("linear", wrong, 600, cutpoints=cutpoints, sweeps=4 if cutpoints else 2)
+def test_the_check_of_the_joint_distribution_finds_errors(wrong, replicates, cutpoints):
+    found = joint("linear", wrong, replicates, cutpoints=cutpoints, sweeps=4 if cutpoints else 2)
     assert max(map(abs, found.values())) > LARGEST, found
 
 

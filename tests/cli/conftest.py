@@ -22,8 +22,6 @@ ADDRESS_SPACE = 64 << 30
 # The time limit of a command in seconds, so that a hanging command fails.
 PATIENCE = 60
 
-Run = Callable[..., subprocess.CompletedProcess[bytes]]
-
 
 def prepare() -> None:
     """Set default signal handlers, as in a shell's foreground process, and the memory limit."""
@@ -68,22 +66,24 @@ def forks() -> Iterator[Forks]:
     forks.close()
 
 
-@pytest.fixture
-def run(start, forks, tmp_path) -> Run:
-    """Run fmcli to its end. `input` is its standard input, `variables` are added to its environment. stderr of the
-    result is text.
+class Run:
+    """Runs fmcli to its end in a folder. stderr of the result is text.
 
     The process is forked (see forks.py). If further keywords of `start` are given, a new process is started instead.
     """
 
-    def ran(
-        *arguments: str | Path, input: bytes | None = None, variables: Mapping[str, str] | None = None, **keywords
+    def __init__(self, start: Callable[..., subprocess.Popen[bytes]], forks: Forks, folder: Path) -> None:
+        self.start, self.forks, self.folder = start, forks, folder
+
+    def __call__(
+        self, *arguments: str | Path, input: bytes | None = None, variables: Mapping[str, str] | None = None, **keywords
     ) -> subprocess.CompletedProcess:
+        """`input` is standard input, `variables` are added to the environment."""
         if not keywords:
-            return forks.run(arguments, tmp_path, input, variables)
+            return self.forks.run(arguments, self.folder, input, variables)
         if input is None and "stdin" not in keywords:
             keywords["stdin"] = subprocess.DEVNULL
-        with start(*arguments, **keywords) as process:
+        with self.start(*arguments, **keywords) as process:
             try:
                 out, err = process.communicate(input, timeout=PATIENCE)
             except subprocess.TimeoutExpired:
@@ -92,7 +92,20 @@ def run(start, forks, tmp_path) -> Run:
         text = None if err is None else err.decode()
         return subprocess.CompletedProcess(process.args, process.returncode, out, text)
 
-    return ran
+    def ok(self, *arguments: str | Path, **keywords) -> subprocess.CompletedProcess:
+        """Run a command that must succeed."""
+        return self.fails(0, *arguments, **keywords)
+
+    def fails(self, status: int, *arguments: str | Path, **keywords) -> subprocess.CompletedProcess:
+        """Run a command that must end with this status."""
+        done = self(*arguments, **keywords)
+        assert done.returncode == status, done.stderr
+        return done
+
+
+@pytest.fixture
+def run(start, forks, tmp_path) -> Run:
+    return Run(start, forks, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ def files(tmp_path):
 
 
 def test_skipped_lines(run, files):
-    done = run("train", "-e", "1", "--on-bad-line", "skip", "-v", "bad", "--log-json", "log", "-o", "m", "bad")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-e", "1", "--on-bad-line", "skip", "-v", "bad", "--log-json", "log", "-o", "m", "bad")
     first = (
         "fmcli: warning: bad:2:3: found '1:x', expected index:value; value 'x' is not a number; the line is skipped",
         "fmcli: warning: bad:5:7: found '2', expected index:value; the colon is missing; the line is skipped",
@@ -44,8 +43,7 @@ def test_skipped_lines(run, files):
 def test_too_many_bad_lines(run, files):
     run("train", "-q", "-e", "1", "-o", "m", "clean")
     for command in (["train", "-o", "n"], ["predict", "m"], ["evaluate", "m"]):
-        done = run(*command, "--max-bad-lines", "1", "bad")
-        assert done.returncode == 65
+        done = run.fails(65, *command, "--max-bad-lines", "1", "bad")
         assert done.stderr.splitlines()[-1] == (
             "fmcli: error: bad:5:7: found '2', expected index:value; the colon is missing; "
             "the number of lines with errors exceeds 1; see --max-bad-lines"
@@ -58,7 +56,7 @@ def test_too_many_bad_lines(run, files):
 )
 def test_contradictions(run, files, arguments):
     run("train", "-q", "-e", "1", "-o", "m", "clean")
-    assert run(*arguments, "--max-bad-lines", "3", "clean").returncode == 2
+    run.fails(2, *arguments, "--max-bad-lines", "3", "clean")
 
 
 @pytest.mark.parametrize(

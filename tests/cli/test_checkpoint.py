@@ -43,8 +43,7 @@ def test_a_killed_run_continues(run, start, rows, tmp_path):
     wait_for(tmp_path / "c")
     process.kill()
     process.communicate()
-    done = run(*command, *KEEP, "--resume", "--log-json", "log", "-o", "m", rows)
-    assert done.returncode == 0, done.stderr
+    done = run.ok(*command, *KEEP, "--resume", "--log-json", "log", "-o", "m", rows)
     assert "continuing with " in done.stderr
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
     assert summary(tmp_path / "log")["resumed"].keys() == {"epoch", "row"}
@@ -86,10 +85,10 @@ def test_one_run_at_a_time(run, rows, tmp_path):
     with locked(str(tmp_path / "c")):
         done = run("train", *KEEP, "--resume", rows)
     assert (done.returncode, done.stderr) == (75, "fmcli: error: c: another run is using it; wait until it has ended\n")
-    assert run("train", "-e", "1", *KEEP, "--resume", rows).returncode == 0
+    run.ok("train", "-e", "1", *KEEP, "--resume", rows)
     assert os.listdir(tmp_path) == ["adult.train.libsvm.fm"]
     (tmp_path / LOCK).touch()  # of a run that was killed
-    assert run("train", "-e", "1", *KEEP, rows).returncode == 0
+    run.ok("train", "-e", "1", *KEEP, rows)
     assert set(os.listdir(tmp_path)) == {"adult.train.libsvm.fm", LOCK}
 
 
@@ -140,8 +139,7 @@ def test_what_is_no_lock_file_is_refused_and_stays(run, rows, tmp_path, there):
             "socket": lambda: bound.bind(os.path.relpath(lock)),
         }[there]()
     before = os.lstat(lock)
-    done = run("train", "-e", "1", *KEEP, rows)
-    assert done.returncode == 2, done.stderr
+    done = run.fails(2, "train", "-e", "1", *KEEP, rows)
     assert "c, but is not an empty regular file; move it, or give c another name" in done.stderr
     after = os.lstat(lock)
     assert (after.st_ino, after.st_mtime_ns, after.st_size) == (before.st_ino, before.st_mtime_ns, before.st_size)
@@ -163,7 +161,7 @@ def test_a_file_that_took_the_place_of_the_lock_survives_a_signal(start, rows, t
 
 def test_a_file_that_is_called_lock_stays(run, rows, tmp_path):
     (tmp_path / "c.lock").write_text("of another program")
-    assert run("train", "-e", "1", *KEEP, "-o", "m", rows).returncode == 0
+    run.ok("train", "-e", "1", *KEEP, "-o", "m", rows)
     assert {path.name for path in tmp_path.iterdir()} == {"c.lock", "m"}
 
 
@@ -217,11 +215,9 @@ def test_other_rows_are_named_rather_than_options_that_follow_from_them(run, row
     command = ("train", "-s", "mcmc", "-e", "30", *KEEP)
     run(*command, "--max-seconds", "1e-9", rows)
     (tmp_path / "t").write_text(rows.read_text() + "1 3:7\n" * 99)
-    done = run(*command, "--resume", "t")
-    assert done.returncode == 65
+    done = run.fails(65, *command, "--resume", "t")
     assert "another run: the training data or the weights of rows have changed. Restore them" in done.stderr
-    done = run(*command, "--resume", "--init-std", "0.3", "t")
-    assert done.returncode == 2
+    done = run.fails(2, *command, "--resume", "--init-std", "0.3", "t")
     assert "--init-std was " in done.stderr
 
 
@@ -229,8 +225,7 @@ def test_training_goes_on_if_a_checkpoint_cannot_be_written(run, rows, tmp_path)
     (tmp_path / "f").mkdir()
     full = "import fmcli.model_file.container as c, errno, os; write = c.atomic_output; " \
         "c.atomic_output = lambda path: write(path if path == 'm' else '/dev/full')"  # fmt: skip
-    done = run("train", "-q", "-e", "2", *OFTEN, "-o", "m", rows, before=full)
-    assert done.returncode == 0
+    done = run.ok("train", "-q", "-e", "2", *OFTEN, "-o", "m", rows, before=full)
     assert done.stderr.startswith(
         "fmcli: warning: no checkpoint was written: /dev/full: cannot be written: No space left on device"
     )

@@ -27,8 +27,7 @@ def labels(path):
 
 
 def output(run, kind, model, data):
-    done = run("predict", "--output-type", kind, model, data)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("predict", "--output-type", kind, model, data)
     return np.array([line.split() for line in done.stdout.decode().splitlines()], float)
 
 
@@ -37,8 +36,7 @@ def output(run, kind, model, data):
 )
 def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
     metrics = ["-x", "logloss", "-x", "accuracy", "-x", "macro-f1"]
-    done = run("train", "--loss", "softmax", *options, *metrics, "-v", "test", "-o", "m", "train")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "--loss", "softmax", *options, *metrics, "-v", "test", "-o", "m", "train")
     assert "\nloss softmax: as asked for, 4 classes\n" in done.stderr
     assert load_model(str(tmp_path / "m")).meta["labels"] == NAMES
     raw, prob = output(run, "raw", "m", "test"), output(run, "prob", "m", "test")
@@ -58,7 +56,7 @@ def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
 
 
 def test_lines_of_a_table_are_in_order_with_any_number_of_threads(run, classes, tmp_path):
-    assert run("train", "-q", "--loss", "softmax", "-o", "m", "train").returncode == 0
+    run.ok("train", "-q", "--loss", "softmax", "-o", "m", "train")
     text = (tmp_path / "test").read_bytes() * 2000
     whole = run("predict", "-j", "1", "m", input=text).stdout
     assert len(whole.splitlines()) == 240_000
@@ -70,7 +68,7 @@ def test_lines_of_a_table_are_in_order_with_any_number_of_threads(run, classes, 
     [(["--loss", "hinge"], False), (["--loss", "squared-hinge"], False), (["--loss", "logistic"], True)],
 )
 def test_probabilities_are_for_losses_that_have_them(run, sample, tmp_path, options, has_probabilities):
-    assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    run.ok("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm")
     done = run("predict", "--output-type", "prob", "m", sample / "adult.test.libsvm")
     assert done.returncode == (0 if has_probabilities else 2)
     if not has_probabilities:

@@ -94,8 +94,7 @@ def test_scripts(run, shell):
 
 
 def test_another_shell_is_refused(run):
-    done = run("completion", "tcsh")
-    assert done.returncode == 2
+    done = run.fails(2, "completion", "tcsh")
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.stderr
 
 

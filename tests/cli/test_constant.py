@@ -59,8 +59,7 @@ def test_without_validation_data_the_training_rows_count(run, tmp_path, unscaled
 
 
 def test_divergence_names_the_scale_first(run, unscaled):
-    done = run("train", "-s", "sgd", "-r", "1", "-o", "m", unscaled[0])
-    assert done.returncode == 3
+    done = run.fails(3, "train", "-s", "sgd", "-r", "1", "-o", "m", unscaled[0])
     assert f"; {UNSCALED}, or try a smaller step: --learning-rate 0.1 (it was 1)" in done.stderr.splitlines()[-1]
 
 

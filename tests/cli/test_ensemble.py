@@ -7,8 +7,7 @@ import re
 def test_the_command(run, sample, tmp_path):
     train, test = (sample / f"adult.{part}.libsvm" for part in ("train", "test"))
     options = ["--ensemble", "3", "-k", "2", "-e", "3", "--log-json", "log"]
-    done = run("train", *options, "-o", "m", "-v", test, train)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", *options, "-o", "m", "-v", test, train)
     assert re.search(r"^member 3  epoch 1  loss .* valid-logloss", done.stderr, re.M)
     assert re.search(r"^members +3$", done.stderr, re.M)
     _, *events, summary = map(json.loads, (tmp_path / "log").read_text().splitlines())
@@ -21,7 +20,7 @@ def test_the_command(run, sample, tmp_path):
     assert [line.split()[0] for line in lines] == run("predict", "one", test).stdout.split()
     assert min(float(line.split()[1]) for line in lines) > 0
     assert b"the last member" in run("inspect", "m").stdout
-    assert run("train", "--dry-run", *options, train).returncode == 0
+    run.ok("train", "--dry-run", *options, train)
     for refused in (
         run("export", "m", "m.npz"),
         run("train", "-i", "m", train),

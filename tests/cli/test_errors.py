@@ -39,16 +39,14 @@ def test_bad_training_data(run, tmp_path, content, status, message):
 
 def test_memory_errors_suggest_a_solution(run, tmp_path):
     (tmp_path / "t").write_text("1 2000000000:1\n-1 1:1\n")
-    done = run("train", "--hash-bits", "30", "-k", "1000", "t")
-    assert done.returncode == 4
+    done = run.fails(4, "train", "--hash-bits", "30", "-k", "1000", "t")
     assert "of memory" in done.stderr
     assert "a smaller rank, fewer features or fewer rows" in done.stderr
 
 
 def test_three_labels_do_not_fit_logistic_loss(run, tmp_path):
     (tmp_path / "t").write_text("1 1:1\n2 1:1\n3 1:1\n")
-    done = run("train", "--loss", "logistic", "t")
-    assert done.returncode == 65
+    done = run.fails(65, "train", "--loss", "logistic", "t")
     assert "needs labels with two values, but these are 1, 2, 3; use --loss squared" in done.stderr
 
 
@@ -207,8 +205,9 @@ def test_misuse(run, tmp_path, arguments, status, message):
 
 
 def test_no_command_shows_the_help_as_an_error(run):
-    done = run()
-    assert done.returncode == 2
+    done = run.fails(
+        2,
+    )
     assert done.stdout == b""
     assert done.stderr.startswith("Usage: fmcli")
 
@@ -220,8 +219,7 @@ def model_bytes(adult_model):
 
 def test_a_truncated_model(run, tmp_path, model_bytes):
     (tmp_path / "m").write_bytes(model_bytes[:-100])
-    done = run("predict", "m", input=GOOD)
-    assert done.returncode == 65
+    done = run.fails(65, "predict", "m", input=GOOD)
     assert done.stderr.startswith("fmcli: error: m: is truncated")
 
 
@@ -229,8 +227,7 @@ def test_a_truncated_model(run, tmp_path, model_bytes):
 def test_a_model_with_a_flipped_byte(run, tmp_path, model_bytes, place):
     model_bytes[place] ^= 1
     (tmp_path / "m").write_bytes(model_bytes)
-    done = run("predict", "m", input=GOOD)
-    assert done.returncode == 65
+    done = run.fails(65, "predict", "m", input=GOOD)
     assert done.stderr.startswith("fmcli: error: m: is corrupted")
     assert done.stdout == b""
 
@@ -238,14 +235,12 @@ def test_a_model_with_a_flipped_byte(run, tmp_path, model_bytes, place):
 def test_an_unexpected_exception_is_reported_as_a_bug(run, tmp_path):
     (tmp_path / "t").write_bytes(GOOD)
     bug = "import fmcli.training.planning; fmcli.training.planning.prepare = None"
-    done = run("train", "-q", "t", before=bug)
-    assert done.returncode == 70
+    done = run.fails(70, "train", "-q", "t", before=bug)
     assert done.stderr == (
         "fmcli: error: this is a bug in fmcli, please report it: TypeError: 'NoneType' object is not callable "
         "(--verbose shows where it happened)\n"
     )
-    done = run("train", "--verbose", "t", before=bug)
-    assert done.returncode == 70
+    done = run.fails(70, "train", "--verbose", "t", before=bug)
     assert "Traceback (most recent call last)" in done.stderr
     assert os.listdir(tmp_path) == ["t"]
 
@@ -253,14 +248,12 @@ def test_an_unexpected_exception_is_reported_as_a_bug(run, tmp_path):
 def test_memory_that_runs_out_after_all_is_no_bug(run, tmp_path):
     (tmp_path / "t").write_bytes(GOOD)
     hungry = "import numpy; numpy.arange = lambda *a, **k: bytearray(1 << 62)"
-    done = run("train", "-q", "t", before=hungry)
-    assert done.returncode == 4
+    done = run.fails(4, "train", "-q", "t", before=hungry)
     assert done.stderr.startswith("fmcli: error: not enough memory")
 
 
 def test_verbose_shows_where_an_error_happened(run, tmp_path):
-    done = run("train", "--verbose", "missing")
-    assert done.returncode == 66
+    done = run.fails(66, "train", "--verbose", "missing")
     assert "Traceback (most recent call last)" in done.stderr
     assert done.stderr.splitlines()[-1] == "fmcli: error: cannot read missing: No such file or directory"
 
@@ -271,16 +264,14 @@ def test_verbose_shows_where_an_error_happened(run, tmp_path):
 )
 def test_a_small_address_space_is_status_4(run, sample, mib, kind, solver):
     limits = (mib << 20, mib << 20)
-    done = run(
-        "train", "-m", kind, "-s", solver, "-j", "1", "-o", "m", sample / "diabetes.train.libsvm",
+    done = run.fails(
+        4, "train", "-m", kind, "-s", solver, "-j", "1", "-o", "m", sample / "diabetes.train.libsvm",
         preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, limits),
     )  # fmt: skip
-    assert done.returncode == 4
     assert "ulimit -v" in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_number_beyond_the_core_is_a_usage_error(run, sample):
-    done = run("train", "-s", "ftrl", "--l1-from-epoch", "9" * 20, "-o", "m", sample / "diabetes.train.libsvm")
-    assert done.returncode == 2
+    done = run.fails(2, "train", "-s", "ftrl", "--l1-from-epoch", "9" * 20, "-o", "m", sample / "diabetes.train.libsvm")
     assert "--l1-from-epoch" in done.stderr

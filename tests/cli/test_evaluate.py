@@ -22,8 +22,7 @@ def labels_of(path):
 
 
 def predicted(run, *arguments):
-    done = run("predict", "-q", *arguments)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("predict", "-q", *arguments)
     return np.array([line.split() for line in done.stdout.splitlines()], float)
 
 
@@ -76,7 +75,7 @@ def classes(run, tmp_path):
     rng = np.random.default_rng(3)
     rows = [f"{label} {2 * label + rng.integers(0, 4)}:1 {rng.integers(10, 14)}:0.5" for label in [0, 1, 2] * 60]
     (tmp_path / "t").write_text("\n".join(rows) + "\n")
-    assert run("train", "-q", "--loss", "softmax", "-o", "m", "t").returncode == 0
+    run.ok("train", "-q", "--loss", "softmax", "-o", "m", "t")
     return tmp_path / "m", tmp_path / "t"
 
 
@@ -98,7 +97,7 @@ def test_classes_as_sklearn_judges_them(run, classes):
 def test_a_table_of_many_classes_is_printed_only_as_json(run, tmp_path):
     rows = [f"{label} {label}:1\n" for label in range(MOST_CLASSES_SHOWN + 1)]
     (tmp_path / "t").write_text("".join(rows))
-    assert run("train", "-q", "--loss", "softmax", "-o", "m", "t").returncode == 0
+    run.ok("train", "-q", "--loss", "softmax", "-o", "m", "t")
     assert "use --json for the table of labels and predictions" in run("evaluate", "m", "t").stdout.decode()
     assert np.shape(figures(run("evaluate", "--json", "m", "t"))["confusion"]) == (13, 13)
 
@@ -152,7 +151,7 @@ def test_unseen_features_are_counted_as_predict_does(run, adult_model):
 
 
 def test_rows_are_scaled_as_predict_scales_them(run, sample, tmp_path):
-    assert run("train", "-q", "--norm", "-o", "m", sample / "diabetes.train.libsvm").returncode == 0
+    run.ok("train", "-q", "--norm", "-o", "m", sample / "diabetes.train.libsvm")
     (tmp_path / "t").write_text("100 1:1 2:3\n200 1:2 77777:9\n")
     p = predicted(run, "m", "t")[:, 0]
     got = figures(run("evaluate", "--json", "m", "t"))
@@ -171,8 +170,7 @@ BAD_ROWS = [
 @pytest.mark.parametrize("threads", "12")
 @pytest.mark.parametrize(("rows", "message"), [row[1:] for row in BAD_ROWS], ids=[row[0] for row in BAD_ROWS])
 def test_labels_that_cannot_be_judged(run, adult_model, rows, message, threads):
-    done = run("evaluate", "-f", "libsvm", "-j", threads, adult_model, "-", input=rows)
-    assert done.returncode == 65
+    done = run.fails(65, "evaluate", "-f", "libsvm", "-j", threads, adult_model, "-", input=rows)
     assert done.stderr.startswith(f"fmcli: error: {message}")
     assert done.stdout == b""
     if "label" in message:
@@ -189,10 +187,9 @@ def test_a_block_of_comments_is_passed_over(run, adult_model):
 
 def test_counts_are_not_negative(run, tmp_path):
     (tmp_path / "t").write_text("3 1:1\n0 2:1\n1 1:1\n")
-    assert run("train", "-q", "--loss", "poisson", "-o", "m", "t").returncode == 0
+    run.ok("train", "-q", "--loss", "poisson", "-o", "m", "t")
     assert set(figures(run("evaluate", "--json", "m", "t"))["metrics"]) == {"loss", "rmse", "mae", "r2", "sparsity"}
-    done = run("evaluate", "m", "-", input=b"1 1:1\n-2 1:1\n")
-    assert done.returncode == 65
+    done = run.fails(65, "evaluate", "m", "-", input=b"1 1:1\n-2 1:1\n")
     assert "<stdin>:2:1: found '-2', expected a count" in done.stderr
 
 
@@ -228,13 +225,12 @@ def test_a_limit_equal_to_the_metric_is_met(run, sample, diabetes_model):
     metrics = figures(run("evaluate", "--json", diabetes_model, test))["metrics"]
     for name, worse in (("rmse", -math.inf), ("mae", -math.inf), ("r2", math.inf)):
         met, missed = metrics[name], math.nextafter(metrics[name], worse)
-        assert run("evaluate", "--fail-below", f"{name}={met!r}", diabetes_model, test).returncode == 0
-        assert run("evaluate", "--fail-below", f"{name}={missed!r}", diabetes_model, test).returncode == 1
+        run.ok("evaluate", "--fail-below", f"{name}={met!r}", diabetes_model, test)
+        run.fails(1, "evaluate", "--fail-below", f"{name}={missed!r}", diabetes_model, test)
 
 
 def test_undefined_metrics_fail_every_limit(run, adult_model):
-    done = run("evaluate", "--fail-below", "auc=0.1", adult_model, "-", input=b"1 3:1\n")
-    assert done.returncode == 1
+    done = run.fails(1, "evaluate", "--fail-below", "auc=0.1", adult_model, "-", input=b"1 3:1\n")
     assert "auc is undefined on these rows" in done.stderr
 
 
@@ -245,7 +241,7 @@ def test_undefined_metrics_fail_every_limit(run, adult_model):
 def test_predictions_are_judged_as_their_model(run, sample, adult_model, tmp_path, raw):
     test = sample / "adult.test.libsvm"
     flag = ["--raw"] if raw else []
-    assert run("predict", "-q", "-o", "p", *flag, adult_model, test).returncode == 0
+    run.ok("predict", "-q", "-o", "p", *flag, adult_model, test)
     by_model = figures(run("evaluate", "--json", adult_model, test))
     done = run("evaluate", "--json", *flag, "--predictions", "p", test)
     by_file = figures(done)
@@ -262,7 +258,7 @@ def test_predictions_are_judged_as_their_model(run, sample, adult_model, tmp_pat
 def test_predictions_of_classes_and_of_numbers(run, classes, sample, diabetes_model):
     test = sample / "diabetes.test.libsvm"
     for model, rows in (classes, (diabetes_model, test)):
-        assert run("predict", "-q", "-o", "p", model, rows).returncode == 0
+        run.ok("predict", "-q", "-o", "p", model, rows)
         by_model = figures(run("evaluate", "--json", model, rows))
         by_file = figures(run("evaluate", "--json", "--predictions", "p", rows))
         assert by_file["loss"] == by_model["loss"]
@@ -320,17 +316,15 @@ BAD_PREDICTIONS = [
 )
 def test_predictions_that_cannot_be_judged(run, tmp_path, text, options, message):
     (tmp_path / "p").write_bytes(text)
-    done = run("evaluate", *options, "--predictions", "p", "-", input=ROWS)
-    assert done.returncode == 65
+    done = run.fails(65, "evaluate", *options, "--predictions", "p", "-", input=ROWS)
     assert done.stderr.startswith(f"fmcli: error: {message}")
 
 
 def test_one_label_value_does_not_tell_what_predictions_are(run, tmp_path):
     (tmp_path / "p").write_text("0.5\n")
-    done = run("evaluate", "--predictions", "p", "-", input=b"1 1:1\n")
-    assert done.returncode == 65
+    done = run.fails(65, "evaluate", "--predictions", "p", "-", input=b"1 1:1\n")
     assert "every label is 1, and a single value does not determine" in done.stderr
-    assert run("evaluate", "--loss", "squared", "--predictions", "p", "-", input=b"1 1:1\n").returncode == 0
+    run.ok("evaluate", "--loss", "squared", "--predictions", "p", "-", input=b"1 1:1\n")
 
 
 MISUSE = [
@@ -357,20 +351,18 @@ def test_misuse_is_found_before_the_rows_are_read(run, tmp_path, adult_model, ar
     (tmp_path / "m").symlink_to(adult_model)
     (tmp_path / "p").write_text("0.5\n")
     (tmp_path / "t").write_text("1 this is no row\n")
-    done = run("evaluate", *arguments)
-    assert done.returncode == 2, done.stderr
+    done = run.fails(2, "evaluate", *arguments)
     assert message in done.stderr
 
 
 def test_a_missing_input(run, adult_model):
-    assert run("evaluate", adult_model, "missing").returncode == 66
-    assert run("evaluate", "--predictions", "missing", adult_model).returncode == 66
+    run.fails(66, "evaluate", adult_model, "missing")
+    run.fails(66, "evaluate", "--predictions", "missing", adult_model)
 
 
 def test_two_label_values_that_are_taken_as_numbers(run, sample):
     """kernel-basis is a regression, so it counts no classes for any labels."""
-    assert run("train", "-q", "-m", "kernel-basis", "-k", "5", "-o", "m", sample / "adult.train.libsvm").returncode == 0
-    done = run("evaluate", "m", sample / "adult.test.libsvm")
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "-q", "-m", "kernel-basis", "-k", "5", "-o", "m", sample / "adult.train.libsvm")
+    done = run.ok("evaluate", "m", sample / "adult.test.libsvm")
     assert b"rmse" in done.stdout
     assert b"Classes" not in done.stdout

@@ -20,8 +20,7 @@ CLOSE = {"float": 1e-5, "double": 1e-12}[REAL]
 
 
 def test_exported_arrays_give_the_scores(run, sample, adult_model, tmp_path):
-    done = run("export", adult_model, "out.npz")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("export", adult_model, "out.npz")
     assert done.stdout == b""
     assert "wrote out.npz\n" in done.stderr
     arrays = np.load(tmp_path / "out.npz")
@@ -41,36 +40,32 @@ def test_exported_arrays_give_the_scores(run, sample, adult_model, tmp_path):
 
 def test_the_file_depends_on_the_model_only(run, adult_model, tmp_path):
     assert run("export", "-q", adult_model, "a.npz").stderr == ""
-    assert run("export", "-q", adult_model, "b.npz").returncode == 0
+    run.ok("export", "-q", adult_model, "b.npz")
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.npz") as packed:
         assert {entry.date_time for entry in packed.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_other_endings_are_refused_before_the_model_is_looked_at(run, tmp_path):
-    done = run("export", "missing.fm", "out.csv")
-    assert done.returncode == 2
+    done = run.fails(2, "export", "missing.fm", "out.csv")
     assert "export writes .npz and .txt files" in done.stderr
     assert os.listdir(tmp_path) == []
 
 
 def test_the_model_is_not_overwritten(run, adult_model, tmp_path):
     os.link(adult_model, tmp_path / "m.npz")
-    done = run("export", adult_model, "m.npz")
-    assert done.returncode == 2
+    done = run.fails(2, "export", adult_model, "m.npz")
     assert "would overwrite" in done.stderr
 
 
 def test_a_full_disk_is_an_error(run, adult_model, tmp_path):
     (tmp_path / "full.npz").symlink_to("/dev/full")
-    done = run("export", adult_model, "full.npz")
-    assert done.returncode == 74
+    done = run.fails(74, "export", adult_model, "full.npz")
     assert done.stderr == "fmcli: error: full.npz: cannot be written: No space left on device\n"
 
 
 def test_a_text_file_is_not_a_model(run, sample):
-    done = run("export", sample / "adult.test.libsvm", "out.npz")
-    assert done.returncode == 65
+    done = run.fails(65, "export", sample / "adult.test.libsvm", "out.npz")
     assert "is a text file, not an fmcli model" in done.stderr
 
 
@@ -97,8 +92,8 @@ def parsed(text):
     "options", [["-m", "sha2"], ["--loss", "softmax", "-k", "3"], ["-m", "linear", "--norm"]], ids=" ".join
 )
 def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
-    assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
-    assert run("export", "m", "out.txt").returncode == 0
+    run.ok("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm")
+    run.ok("export", "m", "out.txt")
     header, arrays = parsed((tmp_path / "out.txt").read_text())
     expected = export_arrays(str(tmp_path / "m"))
     seen = arrays.pop("seen", None)
@@ -117,8 +112,8 @@ def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
 @pytest.mark.parametrize("norm", ["--norm", "--no-norm"])
 def test_text_has_only_the_features_of_the_model(run, tmp_path, norm):
     (tmp_path / "rows").write_text("1 0:7:1 1:1000000:1\n0 0:9:1\n" * 20)
-    assert run("train", "-q", "-m", "ffm", "-k", "2", norm, "-o", "m", "rows").returncode == 0
-    assert run("export", "m", "out.txt").returncode == 0
+    run.ok("train", "-q", "-m", "ffm", "-k", "2", norm, "-o", "m", "rows")
+    run.ok("export", "m", "out.txt")
     header, arrays = parsed((tmp_path / "out.txt").read_text())
     scorer = load_model(str(tmp_path / "m"))
     expected = {**scorer.model.exported(), **({"seen": np.ones(3)} if norm == "--norm" else {})}
@@ -130,7 +125,7 @@ def test_text_has_only_the_features_of_the_model(run, tmp_path, norm):
 def test_the_script_of_the_readme_scores(run, sample, adult_model, tmp_path):
     (script,) = re.findall(r"```python\n(.*?)```", GUIDE.split("## Text\n")[1], re.S)
     test = sample / "adult.test.libsvm"
-    assert run("export", adult_model, "m.txt").returncode == 0
+    run.ok("export", adult_model, "m.txt")
     done = subprocess.run(
         [sys.executable, "-I", "-c", script, "m.txt", test], cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -160,15 +155,14 @@ def test_lines_are_rows_whatever_their_length(rng, shape):
 
 def test_a_full_disk_and_a_closed_output(run, adult_model, tmp_path):
     (tmp_path / "full.txt").symlink_to("/dev/full")
-    assert run("export", adult_model, "full.txt").returncode == 74
-    done = run("export", adult_model, "-", preexec=lambda: os.close(1))
-    assert done.returncode == 74
+    run.fails(74, "export", adult_model, "full.txt")
+    done = run.fails(74, "export", adult_model, "-", preexec=lambda: os.close(1))
     assert "it is closed; give a file name instead of -" in done.stderr
 
 
 def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
     train, test = sample / "adult.train.libsvm", sample / "adult.test.libsvm"
-    assert run("train", "-q", "-m", "lifted-pn", "-k", "3", "-o", "lifted.fm", train).returncode == 0
+    run.ok("train", "-q", "-m", "lifted-pn", "-k", "3", "-o", "lifted.fm", train)
     done = run("export", "--kernel-form", "lifted.fm", "direct.fm")
     assert (done.returncode, done.stdout) == (0, b"")
     assert "P: 1 x 122 x 6\n" in done.stderr
@@ -177,8 +171,8 @@ def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
         np.array(run("predict", "--raw", model, test).stdout.split(), float) for model in ("lifted.fm", "direct.fm")
     ]
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-5 * np.abs(scores[0]).max())
-    assert run("train", "-i", "direct.fm", "-m", "pn", "-k", "6", "-o", "on.fm", train).returncode == 0
-    assert run("export", "-q", "--kernel-form", "lifted.fm", "direct.npz").returncode == 0
+    run.ok("train", "-i", "direct.fm", "-m", "pn", "-k", "6", "-o", "on.fm", train)
+    run.ok("export", "-q", "--kernel-form", "lifted.fm", "direct.npz")
     arrays = np.load(tmp_path / "direct.npz")
     assert {name: arrays[name].shape for name in arrays} == {
         "bias": (1,), "w": (1, 122), "P": (1, 122, 6), "beta": (1, 6), "gamma": (1, 6),
@@ -186,11 +180,8 @@ def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
 
 
 def test_kernel_form_is_refused_for_other_models_and_files(run, adult_model):
-    done = run("export", "--kernel-form", adult_model, "out.fm")
-    assert done.returncode == 2
+    done = run.fails(2, "export", "--kernel-form", adult_model, "out.fm")
     assert "has kind fm; only lifted-anova and lifted-pn of order 2 have a kernel form" in done.stderr
-    done = run("export", "--kernel-form", adult_model, "out.txt")
-    assert done.returncode == 2
+    done = run.fails(2, "export", "--kernel-form", adult_model, "out.txt")
     assert "export --kernel-form writes .npz and .fm files" in done.stderr
-    done = run("export", "--kernel-form", adult_model, "-")
-    assert done.returncode == 2
+    done = run.fails(2, "export", "--kernel-form", adult_model, "-")

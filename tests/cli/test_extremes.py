@@ -49,13 +49,11 @@ def test_scores_that_are_infinite_or_undefined(run, tmp_path, loss):
     (tmp_path / "h").write_text(rows(few, "3e38"))
     # Cutpoints between labels are at 0 without training.
     short = ["-s", "mcmc", "-e", "1", "--burn-in", "0", "--draws", "1"] if LOSSES[loss].drawn else ["-e", "0"]
-    assert run("train", *short, "--loss", loss, "--init-std", "1", "-o", "m", "t").returncode == 0
+    run.ok("train", *short, "--loss", loss, "--init-std", "1", "-o", "m", "t")
     for output in ("raw", "prob" if LOSSES[loss].load_link().probable else "label"):
-        done = run("predict", "--output-type", output, "m", "h")
-        assert done.returncode == 0, done.stderr
+        done = run.ok("predict", "--output-type", output, "m", "h")
         assert "12 of 12 rows have a score that is not finite" in done.stderr
-    done = run("evaluate", "m", "h")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("evaluate", "m", "h")
 
 
 @pytest.mark.parametrize(
@@ -70,14 +68,12 @@ def test_numbers_of_options_at_the_edge(run, tmp_path, options, status):
 
 def test_labels_that_no_parameter_holds(run, tmp_path):
     (tmp_path / "rows").write_text("1e300 0:1 1:1\n2e300 0:2 1:3\n-1e300 0:1 1:2\n")
-    done = run("train", "rows")
-    assert done.returncode == 3
+    done = run.fails(3, "train", "rows")
     assert "labels have values up to 2e+300, too large for parameters of type " in done.stderr
 
 
 def test_no_step_is_proposed_that_could_not_help(run, tmp_path):
     (tmp_path / "rows").write_text("1 0:1e38 1:1\n0 0:2 1:3e38\n1 0:1 1:2\n0 1:5\n")
-    done = run("train", "-s", "sgd", "rows")
-    assert done.returncode == 3
+    done = run.fails(3, "train", "-s", "sgd", "rows")
     assert "smaller step" not in done.stderr
     assert "use --scale standard, or --scale max-abs if columns are sparse\n" in done.stderr

@@ -122,9 +122,8 @@ def test_rare_features_share_a_group(train):
 def test_a_continued_run_has_the_same_groups(run, train, files):
     options = ("--groups", "lines", "--checkpoint", "c", "--checkpoint-every", "1e-9")
     whole = train("rows.libsvm", "--groups", "lines", model="whole")
-    stopped = run("train", "-s", "mcmc", "-e", "6", "--draws", "3", "-k", "3", "-o", "m", *options, "--max-seconds",
+    run.ok("train", "-s", "mcmc", "-e", "6", "--draws", "3", "-k", "3", "-o", "m", *options, "--max-seconds",
                   "1e-9", "rows.libsvm")  # fmt: skip
-    assert stopped.returncode == 0, stopped.stderr
     (files / "other").write_text("".join(f"{feature % 3}\n" for feature in range(USERS + FILMS)))
     other = (*options[2:], "--resume", "--groups", "other")
     assert "the training data" in train("rows.libsvm", *other, status=65)
@@ -147,8 +146,7 @@ def test_groups_of_rows_with_relations(train, files):
 
 
 def test_the_log_and_the_dry_run(run, files):
-    done = run("train", "-s", "mcmc", "--groups", "lines", "--dry-run", "rows.libsvm")
-    assert done.returncode == 0
+    done = run.ok("train", "-s", "mcmc", "--groups", "lines", "--dry-run", "rows.libsvm")
     assert "\npriors: 2 groups of features, as in lines\n" in done.stderr
 
 

@@ -22,8 +22,7 @@ def models(tmp_path_factory, forks, sample):
 
 def test_a_worse_model_is_refused_and_a_better_one_is_not(run, sample, models):
     (good, poor), rows = models, sample / "adult.test.libsvm"
-    done = run("evaluate", "-x", "auc", "-x", "logloss", "--no-worse-than", good, poor, rows)
-    assert done.returncode == 1
+    done = run.fails(1, "evaluate", "-x", "auc", "-x", "logloss", "--no-worse-than", good, poor, rows)
     figures = dict(line.split() for line in done.stdout.decode().partition("Compared with ")[2].splitlines()[1:])
     assert list(figures) == ["metric", "value", "current", "difference", "standard-error"]
     assert figures["metric"] == "auc"
@@ -60,13 +59,11 @@ def test_classes_and_groups(run, tmp_path):
     for loss, metric in (("softmax", "logloss"), ("softmax", "macro-f1"), ("squared", "ndcg@3")):
         for name, epochs in (("good", "30"), ("poor", "1")):
             run("train", "-q", "-e", epochs, "-r", "0.5", "--loss", loss, "-o", name, "rows").check_returncode()
-        done = run("evaluate", "-q", "-x", metric, "--no-worse-than", "good", "poor", "rows")
-        assert done.returncode == 1, done.stderr
+        done = run.fails(1, "evaluate", "-q", "-x", metric, "--no-worse-than", "good", "poor", "rows")
         assert f"{metric} is 0" in done.stderr or f"{metric} is 1" in done.stderr
-        assert run("evaluate", "-q", "-x", metric, "--no-worse-than", "poor", "good", "rows").returncode == 0
+        run.ok("evaluate", "-q", "-x", metric, "--no-worse-than", "poor", "good", "rows")
     (tmp_path / "alone").write_text("\n".join(row.replace(f"qid:{row.split()[1][4:]} ", "") for row in rows))
-    done = run("evaluate", "-q", "-x", "ndcg", "--no-worse-than", "good", "poor", "alone")
-    assert done.returncode == 65, done.stderr
+    done = run.fails(65, "evaluate", "-q", "-x", "ndcg", "--no-worse-than", "good", "poor", "alone")
 
 
 def test_an_undefined_metric_is_worse(run, tmp_path, models):
@@ -119,9 +116,8 @@ def test_the_models_may_have_other_features_and_names(run, tmp_path):
         rows = [f"{'yes' if (i * 7) % 5 < 2 else 'no'} {ids[i % len(ids)]}=1:1 n:{i % 5}" for i in range(200)]
         (tmp_path / name).write_text("\n".join(rows))
         run("train", "-q", "-o", f"{name}.fm", name).check_returncode()
-    assert run("evaluate", "-q", "--no-worse-than", "old.fm", "new.fm", "new", stdin=subprocess.DEVNULL).returncode == 0
+    run.ok("evaluate", "-q", "--no-worse-than", "old.fm", "new.fm", "new", stdin=subprocess.DEVNULL)
     (tmp_path / "other").write_text((tmp_path / "old").read_text().replace("no", "maybe"))
     run("train", "-q", "-o", "other.fm", "other").check_returncode()
-    done = run("evaluate", "-q", "--no-worse-than", "other.fm", "new.fm", "new")
-    assert done.returncode == 2
+    done = run.fails(2, "evaluate", "-q", "--no-worse-than", "other.fm", "new.fm", "new")
     assert re.search(r"labels differ: no, yes \(loss logistic\), and maybe, yes", done.stderr), done.stderr

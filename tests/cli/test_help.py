@@ -186,8 +186,7 @@ def test_no_line_is_wider_than_the_terminal(run, columns):
     """Except for command lines, which are not broken; very long lines would be hard to read."""
     most = min(columns, 100)
     for arguments in (["--help"], ["help"], ["help", "csv"], ["models"], *([name, "--help"] for name in commands())):
-        done = run(*arguments, variables={"COLUMNS": str(columns)})
-        assert done.returncode == 0, done.stderr
+        done = run.ok(*arguments, variables={"COLUMNS": str(columns)})
         text, _, _ = done.stdout.decode().partition("\nExamples:")
         lines = [line for line in text.splitlines() if "    fmcli " not in line]
         assert len(lines) > 4
@@ -198,7 +197,7 @@ def test_no_line_is_wider_than_the_terminal(run, columns):
 
 @pytest.mark.parametrize("columns", [40, 200])
 def test_tables_of_figures_fit_the_terminal(run, sample, columns):
-    assert run("train", "-q", "-e", "1", "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    run.ok("train", "-q", "-e", "1", "-o", "m", sample / "adult.train.libsvm")
     for arguments in (["inspect", "--top", "3", "m"], ["evaluate", "m", sample / "adult.test.libsvm"]):
         narrow, usual = (run(*arguments, variables=given) for given in ({"COLUMNS": str(columns)}, {}))
         assert (narrow.returncode, usual.returncode) == (0, 0)

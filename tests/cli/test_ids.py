@@ -40,10 +40,10 @@ def test_renamed_ids_give_the_same_parameters(run, tmp_path, kind, rename):
     options = ["-q", "-m", kind, "-f", form, "-e", "2"]
     (tmp_path / "t").write_text(rows(RENAMES[rename], ffm=ffm))
     (tmp_path / "plain").write_text(rows(int, ffm=ffm))
-    assert run("train", *options, "-o", "m", "t").returncode == 0
-    assert run("train", *options, "-j", "3", "-o", "m3", "t").returncode == 0
+    run.ok("train", *options, "-o", "m", "t")
+    run.ok("train", *options, "-j", "3", "-o", "m3", "t")
     assert (tmp_path / "m").read_bytes() == (tmp_path / "m3").read_bytes()
-    assert run("train", *options, "-o", "p", "plain").returncode == 0
+    run.ok("train", *options, "-o", "p", "plain")
     ours, theirs = load_model(str(tmp_path / "m")), load_model(str(tmp_path / "p"))
     assert ours.ids(np.arange(40)) == [RENAMES[rename](j) for j in range(40)]
     for name, array in ours.model.parameters.items():
@@ -56,7 +56,7 @@ def test_renamed_ids_give_the_same_parameters(run, tmp_path, kind, rename):
     assert re.search(rf"^{re.escape(str(frequent))} ", shown, re.M)
     text = run("export", "m", "-").stdout.decode().splitlines()
     assert text[text.index("array features 40") + 1].split() == [str(RENAMES[rename](j)) for j in range(40)]
-    assert run("export", "m", "m.npz").returncode == 0
+    run.ok("export", "m", "m.npz")
     assert (
         np.load(tmp_path / "m.npz")["features"].tolist() == [RENAMES[rename](j) for j in range(40)] or rename == "both"
     )
@@ -69,8 +69,7 @@ def test_other_ids_are_unseen(run, tmp_path):
     assert "2 unseen" in done.stderr
     first, second = done.stdout.split()
     assert first == second
-    done = run("predict", "--unseen", "error", "m", input=f"1 {2**61}:1\n1 {2**61}:1 é3:2\n".encode())
-    assert done.returncode == 65
+    done = run.fails(65, "predict", "--unseen", "error", "m", input=f"1 {2**61}:1\n1 {2**61}:1 é3:2\n".encode())
     assert "<stdin>:2:25: found '\\xc3\\xa93:2', expected a feature that occurred in training" in done.stderr
 
 
@@ -80,7 +79,7 @@ def test_arrays_of_every_kind_get_columns_for_new_ids(run, tmp_path, kind):
     (tmp_path / "old").write_text(rows(lambda j: f"n{j:02}", ffm=True, count=60))
     (tmp_path / "new").write_text(rows(lambda j: f"n{j + 7:02}", ffm=True, count=60).replace(":n", ":n"))
     options = ["-q", "-f", "ffm", "-e", "1", "-m", kind, *(["--split-index", "9"] if kind == "bilinear" else [])]
-    assert run("train", *options, "-o", "m", "old").returncode == 0
+    run.ok("train", *options, "-o", "m", "old")
     done = run("train", "-q", "-f", "ffm", "-e", "0", "-i", "m", "-o", "m2", "new")
     if kind == "poly2":
         assert done.returncode == 2
@@ -102,7 +101,7 @@ def test_labels_and_features_may_both_have_names(run, tmp_path):
     (tmp_path / "t").write_text(text)
     (tmp_path / "named").write_text("".join(words[line[0]] + line[1:] + "\n" for line in text.splitlines()))
     for name in ("t", "named"):
-        assert run("train", "-q", "-e", "2", "-j", "2", "-o", f"{name}.fm", name).returncode == 0
+        run.ok("train", "-q", "-e", "2", "-j", "2", "-o", f"{name}.fm", name)
     one, other = (run("predict", "--output-type", "label", f"{name}.fm", "t") for name in ("t", "named"))
     assert [words[label] for label in one.stdout.decode().split()] == other.stdout.decode().split()
     assert run("evaluate", "named.fm", "named").stdout.split()[:2] == run("evaluate", "t.fm", "t").stdout.split()[:2]
@@ -117,8 +116,7 @@ def test_a_warm_start_joins_dictionaries(run, tmp_path):
     run("train", "-q", "-e", "2", "-o", "m", "old")
     for begin, data in (("m", "new"), ("m", "plain"), ("p", "new")):
         run("train", "-q", "-e", "2", "-o", "p", "plain")
-        done = run("train", "-e", "0", "-i", begin, "-o", "m2", data)
-        assert done.returncode == 0, done.stderr
+        run.ok("train", "-e", "0", "-i", begin, "-o", "m2", data)
         first, second = load_model(str(tmp_path / begin)), load_model(str(tmp_path / "m2"))
         ids = second.ids(np.arange(second.model.features))
         assert ids == sorted(set(ids), key=lambda id: (isinstance(id, str), str(id) if isinstance(id, str) else id))
@@ -126,17 +124,16 @@ def test_a_warm_start_joins_dictionaries(run, tmp_path):
         assert second.model.features > len(places)
         assert (second.model.parameters["w"][:, places] == first.model.parameters["w"]).all()
         assert (second.model.parameters["V"][:, places] == first.model.parameters["V"]).all()
-    assert run("train", "-q", "-e", "2", "-i", "m", "-v", "plain", "-o", "m", "new").returncode == 0
+    run.ok("train", "-q", "-e", "2", "-i", "m", "-v", "plain", "-o", "m", "new")
 
 
 def test_validation_data_have_the_columns_of_the_training_rows(run, tmp_path):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
     (tmp_path / "v").write_text(rows(RENAMES["both"], seed=2) + "1 new:1 7:1\n")
-    done = run("train", "-e", "2", "-v", "v", "-o", "m", "t")
-    assert done.returncode == 0
+    done = run.ok("train", "-e", "2", "-v", "v", "-o", "m", "t")
     loss = re.search(r"valid-logloss +(\S+)", done.stderr)[1]
     assert f"logloss       {loss}"[:12] in run("evaluate", "m", "v").stdout.decode()
-    assert run("train", "-q", "-e", "1", "-v", "v", "-o", "m", "-", input=rows(int).encode()).returncode == 0
+    run.ok("train", "-q", "-e", "1", "-v", "v", "-o", "m", "-", input=rows(int).encode())
 
 
 @pytest.mark.parametrize("kind", ["fm", "ffm", "poly2"])
@@ -146,8 +143,7 @@ def test_hashed_ids(run, tmp_path, kind):
     (tmp_path / "t").write_text(rows(RENAMES["both"], ffm=ffm))
     form = ["-f", "ffm"] if ffm else []
     for bits in ("18", "3"):
-        done = run("train", "-m", kind, "--hash-bits", bits, "-e", "3", "-o", f"h{bits}", *form, "t")
-        assert done.returncode == 0, done.stderr
+        done = run.ok("train", "-m", kind, "--hash-bits", bits, "-e", "3", "-o", f"h{bits}", *form, "t")
     run("train", "-q", "-m", kind, "-e", "3", "-o", "d", *form, "t")
     assert load_model(str(tmp_path / "h3")).dimension == 8
     losses = [
@@ -157,24 +153,22 @@ def test_hashed_ids(run, tmp_path, kind):
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
     assert losses[2] > losses[1]
     assert "ids" in run("inspect", "h18").stdout.decode()
-    done = run("train", "--hash-bits", "17", "-i", "h18", "-o", "x", *form, "t")
-    assert done.returncode == 2
+    done = run.fails(2, "train", "--hash-bits", "17", "-i", "h18", "-o", "x", *form, "t")
     assert "h18 was trained with --hash-bits 18, so that its columns are not those of 17 bits" in done.stderr
-    assert run("train", "--hash-bits", "17", "-i", "d", "-o", "x", *form, "t").returncode == 2
-    assert run("train", "-q", "-e", "1", "-i", "h18", "-o", "x", *form, "t").returncode == 0
+    run.fails(2, "train", "--hash-bits", "17", "-i", "d", "-o", "x", *form, "t")
+    run.ok("train", "-q", "-e", "1", "-i", "h18", "-o", "x", *form, "t")
     assert load_model(str(tmp_path / "x")).transform.hash_bits == 18
 
 
 def test_an_ambiguous_format_of_names_is_refused(run):
-    done = run("train", "-o", "m", "-", input=b"1 7:site=x:80:1\n")
-    assert done.returncode == 65
+    done = run.fails(65, "train", "-o", "m", "-", input=b"1 7:site=x:80:1\n")
     assert "has 3 colons, of which the last one precedes the value; use -f libsvm if" in done.stderr
 
 
 def test_the_kernel_form_keeps_the_dictionary(run, tmp_path):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
     run("train", "-q", "-m", "lifted-anova", "--order", "2", "-e", "1", "-o", "m", "t")
-    assert run("export", "--kernel-form", "m", "k.fm").returncode == 0
+    run.ok("export", "--kernel-form", "m", "k.fm")
     one, other = (np.array(run("predict", "--raw", name, "t").stdout.split(), float) for name in ("m", "k.fm"))
     assert one == pytest.approx(other, abs=1e-5)
 
@@ -201,8 +195,7 @@ def test_rare_features_are_dropped(run, tmp_path, rename, kind):
     (tmp_path / "t").write_text(text)
     (tmp_path / "without").write_text(without)
     for name, options in (("t", ["--min-count", str(least)]), ("without", [])):
-        done = run("train", "-m", kind, "-f", form, "-e", "2", *options, "-o", f"{name}.fm", name)
-        assert done.returncode == 0, done.stderr
+        run.ok("train", "-m", kind, "-f", form, "-e", "2", *options, "-o", f"{name}.fm", name)
     one, other = load_model(str(tmp_path / "t.fm")), load_model(str(tmp_path / "without.fm"))
     kept = np.flatnonzero(one.seen)
     assert one.ids(kept) == other.ids(np.flatnonzero(other.seen))
@@ -232,8 +225,8 @@ def test_rare_features_share_a_column(run, tmp_path, ffm):
     (tmp_path / "same").write_text("".join(f"{line[0]} {shared(line)}\n" for line in text.splitlines()))
     (tmp_path / "same").write_text((tmp_path / "same").read_text().replace("~~", "\U0010ffff"))
     kind = ["-m", "ffm" if ffm else "fm", "-f", form, "-e", "2"]
-    assert run("train", *kind, "--min-count", "40", "--rare", "share", "-o", "t.fm", "t").returncode == 0
-    assert run("train", *kind, "-o", "same.fm", "same").returncode == 0
+    run.ok("train", *kind, "--min-count", "40", "--rare", "share", "-o", "t.fm", "t")
+    run.ok("train", *kind, "-o", "same.fm", "same")
     one, other = load_model(str(tmp_path / "t.fm")), load_model(str(tmp_path / "same.fm"))
     assert one.ids(np.arange(one.model.features))[-1] == "(rare)"
     for name, array in one.model.parameters.items():
@@ -246,7 +239,7 @@ def test_rare_features_share_a_column(run, tmp_path, ffm):
     )
     assert len(set(done.stdout.split())) == 1
     assert "0 unseen" in done.stderr
-    assert run("train", "-q", "-i", "t.fm", *kind, "-o", "again.fm", "t").returncode == 0
+    run.ok("train", "-q", "-i", "t.fm", *kind, "-o", "again.fm", "t")
     assert load_model(str(tmp_path / "again.fm")).model.features == one.model.features
 
 
@@ -255,8 +248,8 @@ def test_held_out_rows_do_not_make_features_frequent(run, tmp_path):
     (tmp_path / "v").write_text(rows(int, seed=2, count=100) + "1 77:1\n0 77:1\n")
     done = run("train", "--min-count", "1000", "-e", "1", "-v", "v", "-o", "m", "t")
     assert "0 features occur in 1,000 training rows or more; all others are dropped" in done.stderr
-    assert run("train", "--min-count", "1", "-q", "-e", "1", "-o", "one", "t").returncode == 0
-    assert run("train", "-q", "-e", "1", "-o", "none", "t").returncode == 0
+    run.ok("train", "--min-count", "1", "-q", "-e", "1", "-o", "one", "t")
+    run.ok("train", "-q", "-e", "1", "-o", "none", "t")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "none").read_bytes()
     done = run("train", "--min-count", "60", "--holdout", "0.5", "-e", "1", "-o", "m", "t")
     assert "0 features occur in 60 training rows or more" in done.stderr
@@ -273,9 +266,8 @@ def test_held_out_rows_do_not_make_features_frequent(run, tmp_path):
 )
 def test_rare_features_where_they_make_no_sense(run, tmp_path, options, message):
     (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
-    assert run("train", "-q", "-e", "1", "-o", "m", "t").returncode == 0
-    done = run("train", *options, "-o", "n", "t")
-    assert done.returncode == 2
+    run.ok("train", "-q", "-e", "1", "-o", "m", "t")
+    done = run.fails(2, "train", *options, "-o", "n", "t")
     assert message in done.stderr
 
 
@@ -283,18 +275,17 @@ def test_rare_features_where_they_make_no_sense(run, tmp_path, options, message)
 def test_rows_that_are_not_kept_can_have_any_ids(run, tmp_path, options):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
     for threads in ("1", "2"):
-        assert run("train", "-q", *options, "-j", threads, "-o", f"m{threads}", "t").returncode == 0
+        run.ok("train", "-q", *options, "-j", threads, "-o", f"m{threads}", "t")
     assert (tmp_path / "m1").read_bytes() == (tmp_path / "m2").read_bytes()
     assert load_model(str(tmp_path / "m1")).ids(np.arange(40)) == [RENAMES["both"](j) for j in range(40)]
-    assert run("train", "-q", *options, "--hash-bits", "12", "-o", "m", "t").returncode == 0
+    run.ok("train", "-q", *options, "--hash-bits", "12", "-o", "m", "t")
     assert load_model(str(tmp_path / "m")).transform.hash_bits == 12
-    assert run("predict", "m", "t").returncode == 0
+    run.ok("predict", "m", "t")
 
 
 def test_rare_values_that_add_up_to_too_much_are_bad_input(run, tmp_path):
     (tmp_path / "rows").write_text("1 a:3e38 b:3e38\n0 c:1\n1 c:1 a:3e38 x:3e38 y:3e38\n")
-    done = run("train", "--min-count", "2", "--rare", "share", "rows")
-    assert done.returncode == 65
+    done = run.fails(65, "train", "--min-count", "2", "--rare", "share", "rows")
     assert "the values of a row's rare features, which share a column, add up to more than" in done.stderr
 
 
@@ -307,7 +298,7 @@ def test_rare_values_that_add_up_to_too_much_are_bad_input(run, tmp_path):
 )
 def test_an_unseen_feature_is_named_if_ids_are_hashed(run, tmp_path, form, known, token, texts):
     (tmp_path / "rows").write_text(f"1 {known}\n0 {known}\n")
-    assert run("train", "-q", "-f", form, "--hash-bits", "12", "-o", "m", "rows").returncode == 0
+    run.ok("train", "-q", "-f", form, "--hash-bits", "12", "-o", "m", "rows")
     for text in texts:
         (tmp_path / "new").write_text(f"1 {known}\n{text}\n")
         done = run("predict", "-f", form, "--unseen", "error", "m", "new")

@@ -19,7 +19,7 @@ def trained(run, sample):
     """A function that trains on the adult sample and returns the path of the model."""
 
     def made(*options):
-        assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
+        run.ok("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm")
         return "m"
 
     return made
@@ -67,12 +67,12 @@ def test_every_feature_is_counted_and_resuming_counts_on(run, sample, tmp_path):
     lines = (sample / "adult.train.libsvm").read_text().splitlines()
     (tmp_path / "old").write_text("\n".join(lines[:900]) + "\n")
     (tmp_path / "new").write_text("\n".join(f"{line} 130:1" for line in lines[900:1500]) + "\n")
-    assert run("train", "-q", "-e", "1", "-o", "m", "old").returncode == 0
-    assert run("train", "-q", "-e", "1", "-i", "m", "-o", "m", "new").returncode == 0
+    run.ok("train", "-q", "-e", "1", "-o", "m", "old")
+    run.ok("train", "-q", "-e", "1", "-i", "m", "-o", "m", "new")
     got = figures(run("inspect", "--json", "--top", "5000", "m"))
-    assert run("train", "-q", "-e", "1", "-o", "once", "old").returncode == 0
+    run.ok("train", "-q", "-e", "1", "-o", "once", "old")
     once = figures(run("inspect", "--json", "once"))["frequent"]
-    assert run("train", "-q", "-e", "1", "-i", "once", "-o", "once", "old").returncode == 0
+    run.ok("train", "-q", "-e", "1", "-i", "once", "-o", "once", "old")
     assert figures(run("inspect", "--json", "once"))["frequent"] == once  # the same rows again
     rows = [{int(entry.split(":")[0]) for entry in line.split()[1:]} for line in lines[:1500]]
     rows = [row | ({130} if place >= 900 else set()) for place, row in enumerate(rows)]
@@ -105,7 +105,7 @@ def test_text_has_the_same_figures(run, adult_model):
 
 def test_names_of_features_are_readable(run, tmp_path):
     (tmp_path / "t").write_text("1 status=never%20married:1 a%3Ab:1\n-1 50%25:1 a%0Ab:1\n")
-    assert run("train", "-q", "-e", "1", "--holdout", "0", "-o", "m", "t").returncode == 0
+    run.ok("train", "-q", "-e", "1", "--holdout", "0", "-o", "m", "t")
     shown = run("inspect", "m").stdout.decode()
     assert "status=never married " in shown
     frequent = figures(run("inspect", "--json", "m"))["frequent"]
@@ -194,22 +194,19 @@ def test_verify_finds_what_is_wrong_in_a_large_model(run, adult_model, tmp_path)
     content[-70] ^= 1
     (tmp_path / "m").write_bytes(content)
     large = "import fmcli.model_file.container as m; m.ALWAYS_VERIFIED = 0"
-    done = run("inspect", "m", before=large)
-    assert done.returncode == 0
+    done = run.ok("inspect", "m", before=large)
     assert "the checksum of the header matches; use --verify to check the rest" in done.stderr
     assert figures(run("inspect", "--json", "m", before=large))["model"]["verified"] is False
-    done = run("inspect", "--verify", "m", before=large)
-    assert done.returncode == 65
+    done = run.fails(65, "inspect", "--verify", "m", before=large)
     assert "does not match its checksum" in done.stderr
-    assert run("inspect", "m").returncode == 65
+    run.fails(65, "inspect", "m")
     done = run("inspect", "--verify", adult_model, before=large)
     assert "all checksums match" in done.stderr
 
 
 def test_errors(run, sample):
-    assert run("inspect").returncode == 2
-    assert run("inspect", "--top", "-1", "m").returncode == 2
-    assert run("inspect", "missing").returncode == 66
-    done = run("inspect", sample / "adult.test.libsvm")
-    assert done.returncode == 65
+    run.fails(2, "inspect")
+    run.fails(2, "inspect", "--top", "-1", "m")
+    run.fails(66, "inspect", "missing")
+    done = run.fails(65, "inspect", sample / "adult.test.libsvm")
     assert "is a text file, not an fmcli model" in done.stderr

@@ -36,8 +36,7 @@ def test_strings_are_like_numbers_in_their_order(run, tmp_path, names, options):
     weights = {"ham": "2", "spam": "3"}
     for kind, name in (("strings", str), ("numbers", NUMBER.get)):
         by_class = [f"--class-weight={name(label)}={weight}" for label, weight in weights.items()]
-        done = run("train", *options, *by_class, "-e", "3", "-v", kind, "-o", f"{kind}.fm", kind)
-        assert done.returncode == 0, done.stderr
+        done = run.ok("train", *options, *by_class, "-e", "3", "-v", kind, "-o", f"{kind}.fm", kind)
         assert ("ham and spam (positive)" in done.stderr) == (kind == "strings" and not options)
     ours, theirs = (load_model(str(tmp_path / f"{kind}.fm")) for kind in ("strings", "numbers"))
     assert ours.meta["labels"] == sorted(names)
@@ -66,9 +65,9 @@ def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, 
     many = strings * 250  # several blocks, which begin with different labels
     (tmp_path / "rows").write_text(many)
     for threads in ("1", "3"):
-        assert run("train", "-q", "-e", "1", "-j", threads, "-o", f"m{threads}", "rows").returncode == 0
+        run.ok("train", "-q", "-e", "1", "-j", threads, "-o", f"m{threads}", "rows")
     assert (tmp_path / "m1").read_bytes() == (tmp_path / "m3").read_bytes()
-    assert run("train", "-q", "-e", "1", "-i", "m1", "-o", "m2", "rows").returncode == 0
+    run.ok("train", "-q", "-e", "1", "-i", "m1", "-o", "m2", "rows")
 
 
 @pytest.mark.parametrize(
@@ -104,17 +103,15 @@ def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, 
 )
 def test_labels_that_do_not_fit_are_refused(run, tmp_path, arguments, text, message):
     (tmp_path / "rows").write_text(rows(["spam", "ham"], 3)[1])
-    assert run("train", "-q", "-o", "m", "rows").returncode == 0
+    run.ok("train", "-q", "-o", "m", "rows")
     output = ["-o", "out"] if arguments[0] == "train" else []
-    done = run(*arguments, *output, input=text.encode())
-    assert done.returncode == 65
+    done = run.fails(65, *arguments, *output, input=text.encode())
     assert message in done.stderr
 
 
 def test_the_label_of_a_skipped_line_is_no_class(run, tmp_path):
     (tmp_path / "rows").write_text("a 1:1\nb 2:1\nc 1:x\na 1:2\n")
-    done = run("train", "-m", "linear", "-e", "1", "--on-bad-line", "skip", "-o", "m.fm", "rows")
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "-m", "linear", "-e", "1", "--on-bad-line", "skip", "-o", "m.fm", "rows")
     assert load_model(str(tmp_path / "m.fm")).meta["labels"] == ["a", "b"]
 
 
@@ -141,10 +138,9 @@ def test_a_number_in_place_of_a_name_is_no_label(tmp_path):
 def test_tables_in_place_of_further_rows_are_named(run, tmp_path, table):
     (tmp_path / "rows").write_text(rows(["spam", "ham"], 3)[1])
     (tmp_path / "table").write_text(table)
-    assert run("train", "-q", "-o", "m", "rows").returncode == 0
+    run.ok("train", "-q", "-o", "m", "rows")
     for arguments in (["train", "-i", "m", "table"], ["train", "-v", "table", "rows"], ["evaluate", "m", "table"]):
-        done = run(*arguments)
-        assert done.returncode == 65
+        done = run.fails(65, *arguments)
         assert "table:1:1: found 'user" in done.stderr
         assert "fmcli convert --label" in done.stderr
 
@@ -152,8 +148,7 @@ def test_tables_in_place_of_further_rows_are_named(run, tmp_path, table):
 @pytest.fixture
 def classifier(run, tmp_path):
     (tmp_path / "rows").write_text(rows(["spam", "ham", "7"], 4)[1])
-    done = run("train", "-q", "--loss", "softmax", "-m", "linear", "-e", "1", "-o", "m", "rows")
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "-q", "--loss", "softmax", "-m", "linear", "-e", "1", "-o", "m", "rows")
 
 
 # A first word that is no number and no label, by what the message says about the line.
@@ -171,8 +166,7 @@ WORDS = {
 @pytest.mark.parametrize(("text", "message"), WORDS.items())
 @pytest.mark.parametrize("options", [[], ["--unseen", "error"], ["-j", "3"]])
 def test_predict_refuses_first_words_that_are_no_labels(run, classifier, options, text, message):
-    done = run("predict", *options, "m", "-", input=text.encode())
-    assert done.returncode == 65
+    done = run.fails(65, "predict", *options, "m", "-", input=text.encode())
     assert message in done.stderr
     assert not done.stdout
 
@@ -200,8 +194,7 @@ def test_evaluate_names_a_table_and_unknown_labels(run, classifier):
         b"maybe 1:1\n": "found 'maybe', expected a label that the model knows: 7, ham, spam",
         b"0 1:1\n": "found '0', expected a label that the model knows: 7, ham, spam",
     }.items():
-        done = run("evaluate", "m", "-", input=text)
-        assert done.returncode == 65
+        done = run.fails(65, "evaluate", "m", "-", input=text)
         assert message in done.stderr
 
 
@@ -212,6 +205,5 @@ def test_rows_without_any_feature_get_a_warning(run, classifier):
         ("predict", b"1\n2 999:1\n", False),
         ("evaluate", b"spam\nham\n", True),
     ):
-        done = run(command, "m", "-f", "libsvm", "-", input=text)
-        assert done.returncode == 0, done.stderr
+        done = run.ok(command, "m", "-f", "libsvm", "-", input=text)
         assert ("no row has a feature" in done.stderr) == warned

@@ -57,12 +57,12 @@ def test_commands(run, sample, tmp_path):
         ["-o", "n", "--sample-weights", "w", sample / "adult.train.libsvm"],
     ):
         log = ["--log-json", "log", "--holdout", "0"]
-        assert run("train", "-q", "-e", "2", *log, *options).returncode == 0
+        run.ok("train", "-q", "-e", "2", *log, *options)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
     plain = run("predict", "m", sample / "adult.train.libsvm").stdout
     assert run("predict", "--label-weights", "m", "both").stdout == plain
     figures = json.loads((tmp_path / "log").read_text().splitlines()[-1])["train"]
     found = json.loads(run("evaluate", "--json", "--label-weights", "m", "both").stdout)["metrics"]
     assert {name: found[name] for name in figures} == pytest.approx(figures)
-    assert run("predict", "--label-weights", "--id-column", "1", "m", "both").returncode == 2
-    assert run("evaluate", "--label-weights", "--predictions", "w", "both").returncode == 2
+    run.fails(2, "predict", "--label-weights", "--id-column", "1", "m", "both")
+    run.fails(2, "evaluate", "--label-weights", "--predictions", "w", "both")

@@ -19,8 +19,7 @@ def events(path):
 
 def started(run, folder, *arguments):
     """The start event of a run that writes log and m, and the options by name."""
-    done = run("train", "-q", "--log-json", "log", "-o", "m", *arguments)
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "-q", "--log-json", "log", "-o", "m", *arguments)
     first = events(folder / "log")[0]
     assert first["event"] == "start"
     return first, {name: (option["value"], option["from"]) for name, option in first["options"].items()}

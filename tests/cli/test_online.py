@@ -11,16 +11,13 @@ def test_a_pipe_and_files_give_the_same_model(run, sample, tmp_path):
     rows = (sample / "adult.train.libsvm").read_text().splitlines(keepends=True)
     for name, part in (("a", rows[:2000]), ("b", rows[2000:])):
         (tmp_path / name).write_text("".join(part))
-    done = run(*STREAM, "-s", "ftrl", "--keep-state", "--log-every", "1000", "-j", "1", "-o", "m", "a", "b")
-    assert done.returncode == 0, done.stderr
+    done = run.ok(*STREAM, "-s", "ftrl", "--keep-state", "--log-every", "1000", "-j", "1", "-o", "m", "a", "b")
     assert "epoch 1  rows 1,000  loss 0." in done.stderr
     summary = json.loads((tmp_path / "log").read_text().splitlines()[-1])
     assert (summary["rows"], summary["epochs"]) == (len(rows), 1)
-    done = run(*STREAM, "-s", "ftrl", "--keep-state", "-o", "n", "-", input="".join(rows).encode())
-    assert done.returncode == 0, done.stderr
+    done = run.ok(*STREAM, "-s", "ftrl", "--keep-state", "-o", "n", "-", input="".join(rows).encode())
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
-    done = run(*STREAM, "-i", "n", "--keep-state", "-o", "n", "-v", "a", "-", input="".join(rows).encode())
-    assert done.returncode == 0, done.stderr
+    done = run.ok(*STREAM, "-i", "n", "--keep-state", "-o", "n", "-v", "a", "-", input="".join(rows).encode())
     again = json.loads((tmp_path / "log").read_text().splitlines()[-1])
     assert again["epochs"] == 2
     assert again["loss"] < summary["loss"]
@@ -29,11 +26,9 @@ def test_a_pipe_and_files_give_the_same_model(run, sample, tmp_path):
 
 def test_label_names(run, tmp_path):
     text = "".join(f"{'yes' if i % 3 else 'no'} {min(i % 3, 1)}:1 {3 + i % 7}:1\n" for i in range(600))
-    done = run(*STREAM, "--class-weight", "no=2", "-o", "m", "-", input=text.encode())
-    assert done.returncode == 0, done.stderr
+    done = run.ok(*STREAM, "--class-weight", "no=2", "-o", "m", "-", input=text.encode())
     assert run("predict", "--output-type", "label", "m", input=b"1:1\n0:1\n").stdout == b"yes\nno\n"
-    done = run(*STREAM, "-i", "m", "-o", "m", "-", input=(text + "maybe 1:1\n").encode())
-    assert done.returncode == 65
+    done = run.fails(65, *STREAM, "-i", "m", "-o", "m", "-", input=(text + "maybe 1:1\n").encode())
     assert "maybe" in done.stderr
 
 
@@ -51,6 +46,5 @@ def test_label_names(run, tmp_path):
 )
 def test_usage(run, tmp_path, options):
     (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
-    done = run("train", "--online", *options, "t")
-    assert done.returncode == 2, done.stderr
+    done = run.fails(2, "train", "--online", *options, "t")
     assert "leave out" in done.stderr or "leave one of them out" in done.stderr or "use --epochs 1" in done.stderr

@@ -43,8 +43,7 @@ def test_types_of_output_answer_each_other(run, sample, adult_model):
 
 
 def test_types_of_output_that_contradict_each_other_are_refused(run, sample, adult_model):
-    done = run("predict", "--raw", "--output-type", "label", adult_model, sample / "adult.test.libsvm")
-    assert done.returncode == 2
+    done = run.fails(2, "predict", "--raw", "--output-type", "label", adult_model, sample / "adult.test.libsvm")
     assert "choose one type of output, not label and raw" in done.stderr
     assert done.stdout == b""
 
@@ -56,15 +55,14 @@ def test_numbers_come_as_scores_and_have_no_probabilities(run, sample, diabetes_
     mean = sum(labels) / len(labels)
     # Better than predicting the mean of these labels.
     assert sum((s - y) ** 2 for s, y in zip(scores, labels, strict=True)) < 0.9 * sum((mean - y) ** 2 for y in labels)
-    done = run("predict", "--sigmoid", diabetes_model, test)
-    assert done.returncode == 2
+    done = run.fails(2, "predict", "--sigmoid", diabetes_model, test)
     assert "squared loss has no probabilities" in done.stderr
 
 
 def test_labels_that_are_numbers_are_predicted_as_numbers(run, sample, diabetes_model):
     test = sample / "diabetes.test.libsvm"
     assert run("predict", "--sign", diabetes_model, test).stdout == run("predict", "--raw", diabetes_model, test).stdout
-    assert run("train", "-q", "--loss", "poisson", "-o", "m", sample / "diabetes.train.libsvm").returncode == 0
+    run.ok("train", "-q", "--loss", "poisson", "-o", "m", sample / "diabetes.train.libsvm")
     counts, scores = numbers(run("predict", "--sign", "m", test)), numbers(run("predict", "--raw", "m", test))
     assert numbers(run("predict", "m", test)) == counts
     assert counts == pytest.approx([math.exp(score) for score in scores], rel=1e-6)
@@ -134,15 +132,13 @@ def test_output_file_is_complete_or_not_there(run, sample, adult_model, tmp_path
     done = run("predict", "-q", "-o", "out", adult_model, test)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", "")
     assert (tmp_path / "out").read_bytes() == run("predict", adult_model, test).stdout
-    done = run("predict", "-o", "out2", adult_model, input=test.read_bytes() + b"1 -3:1\n")
-    assert done.returncode == 65
+    done = run.fails(65, "predict", "-o", "out2", adult_model, input=test.read_bytes() + b"1 -3:1\n")
     assert os.listdir(tmp_path) == ["out"]
 
 
 def test_an_error_comes_after_the_rows_before_it(run, large, adult_model):
     text = large.read_bytes()
-    done = run("predict", adult_model, input=text + b"1 -3:1\n")
-    assert done.returncode == 65
+    done = run.fails(65, "predict", adult_model, input=text + b"1 -3:1\n")
     assert "<stdin>:40001:3: found '-3:1'" in done.stderr
     assert 0 < len(done.stdout.splitlines()) < 40_000
 
@@ -164,8 +160,7 @@ def broken(tmp_path, adult_model):
 
 @pytest.mark.parametrize(("output", "other"), [("raw", "-1."), ("prob", "0."), ("label", "-1")])
 def test_nan_predictions_cause_a_warning(run, broken, output, other):
-    done = run("predict", "--output-type", output, broken, input=b"3:1\n4:1\n3:1 4:1\n")
-    assert done.returncode == 0
+    done = run.ok("predict", "--output-type", output, broken, input=b"3:1\n4:1\n3:1 4:1\n")
     first, second, third = done.stdout.decode().split()
     assert (first, third) == ("nan", "nan")
     assert second.startswith(other)
@@ -173,16 +168,14 @@ def test_nan_predictions_cause_a_warning(run, broken, output, other):
 
 
 def test_metrics_of_what_is_not_a_number_are_undefined(run, broken):
-    done = run("evaluate", broken, "-", input=b"1 3:1\n-1 4:1\n")
-    assert done.returncode == 0
+    done = run.ok("evaluate", broken, "-", input=b"1 3:1\n-1 4:1\n")
     assert {line.split()[1] for line in done.stdout.decode().splitlines() if not line.startswith("sparsity")} == {"-"}
     assert "fmcli: warning: 1 of 2 rows have a score that is not finite" in done.stderr
 
 
 def test_an_export_of_what_is_not_a_number_says_so(run, broken):
     for name in ("m.npz", "m.txt"):
-        done = run("export", broken, name)
-        assert done.returncode == 0
+        done = run.ok("export", broken, name)
         assert "fmcli: warning: w has numbers that are not finite" in done.stderr
 
 
@@ -207,13 +200,12 @@ def test_ids_and_lines_beside_predictions(run, adult_model):
     lines = [line.rstrip(b"\r") for line in ROWS.split(b"\n")[:-1] if not line.startswith(b"#")]
     passed = run("predict", "--id-column", "1", "--passthrough", adult_model, input=ROWS).stdout
     assert passed == b"".join(b"%b\t%b\n" % pair for pair in zip(lines, scores, strict=True))
-    assert run("predict", "--id-column", "3", adult_model, input=ROWS).returncode == 2
+    run.fails(2, "predict", "--id-column", "3", adult_model, input=ROWS)
 
 
 @pytest.mark.parametrize(("column", "text"), [(1, b"7 1 0:1:1\n"), (2, b"1 7:8 0:1:1\n"), (1, b"x:1:2:3 0:1:1\n")])
 def test_the_format_of_lines_with_ids(run, adult_model, column, text):
-    done = run("predict", "--id-column", str(column), adult_model, input=text)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("predict", "--id-column", str(column), adult_model, input=text)
     assert done.stdout.split(b"\t")[1] == run("predict", adult_model, input=b"1 1:1\n").stdout
 
 
@@ -234,19 +226,18 @@ def test_unseen_features(run, adult_model, tmp_path):
     warned = run("predict", "-q", "--unseen", "warn", adult_model, "rows")
     assert warned.stdout == known.stdout
     assert warned.stderr == "fmcli: warning: 2 non-zeros have features that did not occur in training\n"
-    done = run("predict", "--unseen", "error", adult_model, "rows")
-    assert done.returncode == 65
+    done = run.fails(65, "predict", "--unseen", "error", adult_model, "rows")
     assert done.stderr.splitlines()[-1] == (
         "fmcli: error: rows:4:7: found '+0500:2', expected a feature that occurred in training; "
         "feature '+0500' did not, and unseen features are an error"
     )
-    assert run("predict", "--unseen", "error", adult_model, input=b"1 1:1\n600:0\n").returncode == 0
+    run.ok("predict", "--unseen", "error", adult_model, input=b"1 1:1\n600:0\n")
 
 
 def test_unseen_features_of_a_model_with_columns_for_some(run, tmp_path):
     (tmp_path / "t").write_text("1 0:5:1 1:70000:1\n0 0:7:1 1:70000:1\n")
     run("train", "-q", "-m", "ffm", "-e", "1", "-o", "m", "t")
-    assert run("predict", "--unseen", "error", "m", "t").returncode == 0
+    run.ok("predict", "--unseen", "error", "m", "t")
     for feature in (0, 6, 8, 69_999, 70_001):
         done = run("predict", "--unseen", "error", "m", input=b"1 0:5:1 1:%d:1\n" % feature)
         assert f"<stdin>:1:9: found '1:{feature}:1', expected a feature that occurred" in done.stderr
@@ -263,8 +254,7 @@ def test_an_empty_input_has_no_predictions(run, adult_model, options):
 def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, adult_model, name):
     options = ["-s", "mcmc", "-k", "2", "-e", "6", "--burn-in", "2", "--draws", "3", "--scale", "standard"]
     train, test = (sample / f"{name}.{part}.libsvm" for part in ("train", "test"))
-    done = run("train", *options, "-o", "m", "-v", test, train)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", *options, "-o", "m", "-v", test, train)
     assert "6 sweeps, of which the first 2 are the burn-in; the model is the average of 3 draws" in done.stderr
     assert re.search(r"^draws +3 of 6 sweeps$", done.stderr, re.M)
     lines = [line.split(b" ") for line in run("predict", "--std", "m", test).stdout.splitlines()]
@@ -281,8 +271,7 @@ def test_the_standard_deviation_over_draws_follows_the_prediction(run, sample, a
             refused = run("predict", "--std", "--output-type", wanted, "m", test)
             assert (refused.returncode, "--std works with predictions only" in refused.stderr) == (2, True)
     assert b"draws" in run("inspect", "m").stdout
-    refused = run("export", "m", "m.npz")
-    assert refused.returncode == 2
+    refused = run.fails(2, "export", "m", "m.npz")
     assert "has 3 draws of all parameters" in refused.stderr
 
 
@@ -295,8 +284,8 @@ def test_ids_that_look_like_labels_get_a_warning(run, sample, tmp_path):
         "".join(f"{'spam' if row[0] == '1' else 'ham'} {row.split(None, 1)[1]}\n" for row in rows)
     )
     for model, text in (("m", "rows"), ("s", "names")):
-        assert run("train", "-q", "-e", "1", "-o", model, text).returncode == 0
-    assert run("train", "-q", "-e", "1", "--loss", "squared", "-o", "r", "rows").returncode == 0
+        run.ok("train", "-q", "-e", "1", "-o", model, text)
+    run.ok("train", "-q", "-e", "1", "--loss", "squared", "-o", "r", "rows")
     others = {
         "distinct": [f"{number} {row}" for number, row in enumerate(features)],
         "unknown": [f"u{number % 5} {row}" for number, row in enumerate(features)],
@@ -314,7 +303,6 @@ def test_ids_that_look_like_labels_get_a_warning(run, sample, tmp_path):
         *(("m", name, False) for name in others),
         ("r", "outside", False),
     ):
-        done = run("predict", "--id-column", "1", model, text)
-        assert done.returncode == 0, done.stderr
+        done = run.ok("predict", "--id-column", "1", model, text)
         assert ("the ids look like labels" in done.stderr) == warned, (model, text)
     assert "look like" not in run("predict", "--id-column", "2", "m", "rows").stderr

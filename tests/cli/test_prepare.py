@@ -16,7 +16,7 @@ def test_from_a_table_to_a_model(run, tmp_path):
     assert done.stdout.decode().splitlines()[:2] == ["1 0:user=ann:1 1:film=1:1", "1 0:user=ann:1 1:film=2:1"]
     done = run("split", "--shares", "3/1", "-", "train.ffm", "test.ffm", input=done.stdout)
     assert done.stderr.splitlines()[0].startswith("train.ffm: 6 rows, sha256 ")
-    assert run("train", "-q", "--loss", "logistic", "-o", "m.fm", "train.ffm").returncode == 0
+    run.ok("train", "-q", "--loss", "logistic", "-o", "m.fm", "train.ffm")
     assert len(run("predict", "-q", "m.fm", "test.ffm").stdout.split()) == 2
 
 
@@ -55,6 +55,5 @@ def test_errors(run, tmp_path, arguments, status, message):
 def test_a_table_that_is_split_without_its_header_gets_a_warning(run, tmp_path):
     (tmp_path / "t.csv").write_text("user,film\n1,2\n3,4\n")
     for options, warned in (([], True), (["--header"], False)):
-        done = run("split", *options, "t.csv", "a", "b")
-        assert done.returncode == 0, done.stderr
+        done = run.ok("split", *options, "t.csv", "a", "b")
         assert ("the first line, 'user,film', looks like the header of a table" in done.stderr) == warned

@@ -16,8 +16,7 @@ def rows(tmp_path):
 @pytest.fixture
 def model(run, rows, tmp_path):
     path = tmp_path / "joined.fm"
-    done = run("train", "-q", "-s", "cd", "-e", "5", "-o", path, rows[1])
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "-q", "-s", "cd", "-e", "5", "-o", path, rows[1])
     return path
 
 
@@ -25,8 +24,7 @@ def model(run, rows, tmp_path):
 def test_predictions_are_those_of_the_joined_rows(run, rows, model, threads):
     plain, joined, options = rows
     one = run("predict", model, joined)
-    other = run("predict", "-j", threads, model, plain, *options)
-    assert other.returncode == 0, other.stderr
+    other = run.ok("predict", "-j", threads, model, plain, *options)
     assert other.stdout == one.stdout
     assert len(set(one.stdout.split())) > 100
     alone = run("predict", model, plain)
@@ -36,8 +34,7 @@ def test_predictions_are_those_of_the_joined_rows(run, rows, model, threads):
 def test_metrics_are_those_of_the_joined_rows(run, rows, model):
     plain, joined, options = rows
     one = run("evaluate", "-x", "rmse", model, joined)
-    other = run("evaluate", "-x", "rmse", model, plain, *options)
-    assert other.returncode == 0, other.stderr
+    other = run.ok("evaluate", "-x", "rmse", model, plain, *options)
     assert other.stdout == one.stdout
 
 
@@ -45,8 +42,7 @@ def test_an_id_of_a_row_and_of_its_block_counts_twice_as_in_joined_text(run, mod
     found = tables()
     shared = replace(found, own=[[*entries[:-1], (12, 0.5)] for entries in found.own])
     plain, joined, options = shared.write(tmp_path, "shared")
-    other = run("predict", model, plain, *options)
-    assert other.returncode == 0, other.stderr
+    other = run.ok("predict", model, plain, *options)
     assert other.stdout == run("predict", model, joined).stdout
 
 
@@ -94,8 +90,7 @@ def test_errors_name_file_and_line(run, rows, model, tmp_path, change, message):
     plain, _, options = rows
     for name, text in change.items():
         (tmp_path / f"rows.{name}").write_text(text)
-    done = run("predict", model, plain, *options)
-    assert done.returncode == 65
+    done = run.fails(65, "predict", model, plain, *options)
     assert message in done.stderr
 
 
@@ -117,15 +112,13 @@ def test_what_cannot_be_joined_is_refused(run, rows, model, options, status, mes
 def test_a_model_with_fields_is_refused(run, rows, tmp_path):
     text, path = tmp_path / "a.ffm", tmp_path / "a.fm"
     text.write_text("1 0:1:1 1:2:1\n0 0:2:1\n")
-    assert run("train", "-q", "-m", "ffm", "-o", path, text).returncode == 0
-    done = run("predict", path, rows[0], *rows[2])
-    assert done.returncode == 2
+    run.ok("train", "-q", "-m", "ffm", "-o", path, text)
+    done = run.fails(2, "predict", path, rows[0], *rows[2])
     assert "needs fields" in done.stderr
 
 
 def predicted(run, model, joined):
-    done = run("predict", "--raw", model, joined)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("predict", "--raw", model, joined)
     return [float(line) for line in done.stdout.split()]
 
 
@@ -142,14 +135,12 @@ def test_train_gives_the_model_of_the_joined_text(run, tmp_path, solver, options
     plain, joined, relations = found.write(tmp_path, "train", name=(lambda j: f"n{j}") if named else str)
     one, other = tmp_path / "one.fm", tmp_path / "other.fm"
     for path, text, more in ((one, joined, []), (other, plain, relations)):
-        done = run("train", "-k", "4", *solver, *options, "-o", path, text, *more)
-        assert done.returncode == 0, done.stderr
+        done = run.ok("train", "-k", "4", *solver, *options, "-o", path, text, *more)
     assert "joined with 2 blocks" in done.stderr
     expected = predicted(run, one, joined)
     assert predicted(run, other, joined) == pytest.approx(expected, abs=1e-3)
     again = tmp_path / "again.fm"
-    done = run("train", "-i", other, *solver, "-e", "4", "-o", again, plain, *relations)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-i", other, *solver, "-e", "4", "-o", again, plain, *relations)
     assert predicted(run, again, joined) != expected
 
 
@@ -159,14 +150,13 @@ def test_ensembles(run, rows, tmp_path, solver):
     plain, joined, relations = rows
     files = {}
     for name, more in (("joined", [joined]), ("one", ["-j", "1", plain, *relations]), ("two", [plain, *relations])):
-        done = run("train", "-k", "3", *solver, "--ensemble", "3", "-j", "2", *more, "-o", tmp_path / name)
-        assert done.returncode == 0, done.stderr
+        run.ok("train", "-k", "3", *solver, "--ensemble", "3", "-j", "2", *more, "-o", tmp_path / name)
         files[name] = run("predict", tmp_path / name, joined).stdout
         assert files[name] == run("predict", tmp_path / name, plain, *relations).stdout
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     numbers = [[float(line) for line in files[name].split()] for name in ("one", "joined")]
     assert numbers[0] == pytest.approx(numbers[1], abs=1e-3)
-    done = run("train", "-k", "3", *solver, plain, *relations, "-o", tmp_path / "single")
+    run.ok("train", "-k", "3", *solver, plain, *relations, "-o", tmp_path / "single")
     assert run("predict", tmp_path / "single", joined).stdout != files["one"]
 
 
@@ -180,8 +170,7 @@ def test_rows_of_blocks_that_nothing_refers_to_are_left_out(run, tmp_path, named
     files = []
     for number, each in enumerate((found, more)):
         plain, joined, relations = each.write(tmp_path, f"rows{number}", name=name)
-        done = run(*options, "-o", tmp_path / str(number), plain, *relations)
-        assert done.returncode == 0, done.stderr
+        run.ok(*options, "-o", tmp_path / str(number), plain, *relations)
         assert run("predict", tmp_path / str(number), plain, *relations).stdout == (
             run("predict", tmp_path / str(number), joined).stdout
         )
@@ -195,7 +184,7 @@ def test_ordered_labels(run, tmp_path):
     plain, joined, relations = ordered.write(tmp_path, "ordered")
     usual = ("train", "-s", "mcmc", "--loss", "ordinal", "-k", "3", "-e", "8", "--draws", "4")
     for name, more in (("one", [joined]), ("other", [plain, *relations])):
-        assert run(*usual, *more, "-o", tmp_path / name).returncode == 0
+        run.ok(*usual, *more, "-o", tmp_path / name)
     one, other = (run("predict", tmp_path / name, joined).stdout.split() for name in ("one", "other"))
     assert [float(line) for line in other] == pytest.approx([float(line) for line in one], abs=1e-3)
     assert len(set(one)) > 100
@@ -205,14 +194,13 @@ def test_a_run_with_relations_continues_from_its_checkpoint(run, rows, tmp_path)
     plain, _, options = rows
     whole, cut = tmp_path / "whole.fm", tmp_path / "cut.fm"
     command = ["train", "-s", "cd", "-e", "6", "--tol", "0", plain, *options]
-    assert run(*command, "-o", whole).returncode == 0
+    run.ok(*command, "-o", whole)
     kept = ["--checkpoint", tmp_path / "kept", "-o", cut]
-    assert run(*command, *kept, "--max-seconds", "0.000001").returncode == 0
-    done = run(*command, *kept, "--resume")
-    assert done.returncode == 0, done.stderr
+    run.ok(*command, *kept, "--max-seconds", "0.000001")
+    done = run.ok(*command, *kept, "--resume")
     assert cut.read_bytes() == whole.read_bytes()
     numbers = tmp_path / "rows.map0"
-    assert run(*command, *kept, "--max-seconds", "0.000001").returncode == 0
+    run.ok(*command, *kept, "--max-seconds", "0.000001")
     first, _, rest = numbers.read_text().partition("\n")
     numbers.write_text(f"{(int(first) + 1) % 11}\n{rest}")
     done = run(*command, *kept, "--resume")
@@ -243,8 +231,7 @@ def test_a_feature_in_two_parts_is_refused_in_training(run, tmp_path):
     found = tables()
     shared = replace(found, own=[[*entries, (12, 0.5)] for entries in found.own])
     plain, _, options = shared.write(tmp_path, "shared")
-    done = run("train", "-s", "cd", "-o", "x.fm", plain, *options)
-    assert done.returncode == 65
+    done = run.fails(65, "train", "-s", "cd", "-o", "x.fm", plain, *options)
     assert f"feature 12 is in {plain} and in {options[1].partition('=')[0]}" in done.stderr
 
 
@@ -252,14 +239,12 @@ def test_a_loss_without_largest_curvature_is_refused(run, tmp_path):
     found = tables()
     counts = replace(found, labels=[float(round(abs(label))) for label in found.labels])
     plain, _, options = counts.write(tmp_path, "counts")
-    done = run("train", "-s", "cd", "--loss", "poisson", "-o", "x.fm", plain, *options)
-    assert done.returncode == 2
+    done = run.fails(2, "train", "-s", "cd", "--loss", "poisson", "-o", "x.fm", plain, *options)
     assert "loss poisson has no largest curvature" in done.stderr
 
 
 def test_training_names_file_and_line_of_an_error(run, rows, tmp_path):
     plain, _, options = rows
     (tmp_path / "rows.map1").write_text("0\n7\n" + "0\n" * 298)
-    done = run("train", "-s", "cd", "-o", "x.fm", plain, *options)
-    assert done.returncode == 65
+    done = run.fails(65, "train", "-s", "cd", "-o", "x.fm", plain, *options)
     assert "map1:2: found '7', expected the number of a row of" in done.stderr

@@ -17,8 +17,7 @@ def files(tmp_path):
 
 
 def trained(run, tmp_path, name, *options):
-    done = run("train", "--loss", "logistic", "-e", "60", "--log-json", "log", "-o", "m", *options, name)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "--loss", "logistic", "-e", "60", "--log-json", "log", "-o", "m", *options, name)
     return json.loads((tmp_path / "log").read_text().splitlines()[-1]), done.stderr
 
 
@@ -40,9 +39,8 @@ def test_shares_are_learned_like_the_rows_that_they_stand_for(run, files, solver
 
 def test_models_of_soft_labels(run, files):
     trained(run, files, "soft")
-    resumed = run("train", "-e", "2", "-i", "m", "-o", "n", "soft")
-    assert resumed.returncode == 0, resumed.stderr
-    assert run("train", "--loss", "logistic", "-e", "2", "-i", "m", "-o", "n", "soft").returncode == 0
+    run.ok("train", "-e", "2", "-i", "m", "-o", "n", "soft")
+    run.ok("train", "--loss", "logistic", "-e", "2", "-i", "m", "-o", "n", "soft")
     assert run("predict", "--sign", "m", "soft").stdout == run("predict", "m", "soft").stdout
     (files / "p").write_bytes(run("predict", "m", "soft").stdout)
     done = run("evaluate", "--json", "--predictions", "p", "--loss", "soft-logistic", "soft")

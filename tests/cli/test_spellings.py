@@ -68,7 +68,7 @@ def test_a_familiar_spelling_trains_the_same_model(run, sample, tmp_path):
     ours = ["-k", "4", "--no-linear", "--l2-w", "0.1", "--l2-v", "0.2", "-e", "3", "-r", "0.2", "-o", "ours"]
     theirs = ["--dim", "1,0,4", "--regular", "0,0.1,0.2", "--iter", "3", "--lr=0.2", "-o", "theirs"]
     for options in (ours, theirs):
-        assert run("train", "-q", *options, sample / "adult.train.libsvm").returncode == 0
+        run.ok("train", "-q", *options, sample / "adult.train.libsvm")
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
@@ -77,8 +77,7 @@ def test_libfms_regularisation_is_of_a_sum_or_of_an_update(run, sample, tmp_path
     """In libFM, the regularization of ALS is relative to the sum of the losses; SGD adds it in every update."""
     ours = ["--l2-w", repr(3 / rows), "--l2-v", repr(5 / rows), "-o", "ours"]
     for options in (ours, ["--regular", "0,3,5", "-o", "theirs"]):
-        done = run("train", "-q", "-s", solver, "-e", "2", *options, sample / "adult.train.libsvm")
-        assert done.returncode == 0, done.stderr
+        run.ok("train", "-q", "-s", solver, "-e", "2", *options, sample / "adult.train.libsvm")
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
@@ -111,8 +110,7 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
 )
 def test_contradictory_options_are_refused(run, tmp_path, arguments, message):
     (tmp_path / "x").write_text("1 1:1\n0 2:1\n")
-    done = run("train", *arguments, "x")
-    assert done.returncode == 2
+    done = run.fails(2, "train", *arguments, "x")
     assert message in done.stderr
 
 

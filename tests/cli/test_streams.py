@@ -132,7 +132,7 @@ def test_an_empty_environment_is_enough(run, sample, adult_model, tmp_path):
     done = run("predict", "-q", adult_model, test, environ={})
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == run("predict", "-q", adult_model, test).stdout
-    assert run("train", "-q", "-o", "m", sample / "adult.train.libsvm", environ={}).returncode == 0
+    run.ok("train", "-q", "-o", "m", sample / "adult.train.libsvm", environ={})
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
     assert os.listdir(tmp_path) == ["m"]
 
@@ -142,11 +142,9 @@ def test_names_of_any_bytes_are_read_written_and_said(run, sample, tmp_path, env
     name = os.fsencode(tmp_path) + b"/caf\xe9 \xe2\x82\xac.svm"
     with open(name, "wb") as file:
         file.write((sample / "diabetes.train.libsvm").read_bytes())
-    done = run("train", os.fsdecode(name), environ=environ)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", os.fsdecode(name), environ=environ)
     assert os.path.exists(name + b".fm")
-    done = run("train", os.fsdecode(name + b"x"), environ=environ)
-    assert done.returncode == 66
+    done = run.fails(66, "train", os.fsdecode(name + b"x"), environ=environ)
     assert done.stderr.startswith("fmcli: error: cannot read ")
 
 
@@ -160,37 +158,35 @@ def test_all_streams_but_stderr_may_be_closed_in_training(run, sample, adult_mod
         os.close(0)
         os.close(1)
 
-    assert run("train", "-q", "-o", "m", sample / "adult.train.libsvm", preexec=without, environ={}).returncode == 0
+    run.ok("train", "-q", "-o", "m", sample / "adult.train.libsvm", preexec=without, environ={})
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
 
 
 def test_closed_stdin_is_an_input_that_is_missing(run, sample, adult_model):
-    done = run("predict", adult_model, **closed(0))
-    assert done.returncode == 66
+    done = run.fails(66, "predict", adult_model, **closed(0))
     assert "standard input: it is closed" in done.stderr
-    assert run("predict", adult_model, sample / "adult.test.libsvm", **closed(0)).returncode == 0
+    run.ok("predict", adult_model, sample / "adult.test.libsvm", **closed(0))
 
 
 def test_closed_stdout_is_an_output_that_cannot_be_written(run, sample, adult_model, tmp_path):
     test = sample / "adult.test.libsvm"
     before = adult_model.read_bytes()
-    done = run("predict", adult_model, test, **closed(1))
-    assert done.returncode == 74
+    done = run.fails(74, "predict", adult_model, test, **closed(1))
     assert done.stderr == ("fmcli: error: standard output: cannot be written: it is closed; -o FILE writes to a file\n")
     assert adult_model.read_bytes() == before
-    assert run("predict", "-o", "out", adult_model, test, **closed(1)).returncode == 0
+    run.ok("predict", "-o", "out", adult_model, test, **closed(1))
     assert len((tmp_path / "out").read_bytes().splitlines()) == 1500
 
 
 def test_with_closed_stderr_only_the_log_is_lost(run, sample, adult_model, tmp_path):
-    assert run("train", "-o", "m", sample / "adult.train.libsvm", **closed(2)).returncode == 0
+    run.ok("train", "-o", "m", sample / "adult.train.libsvm", **closed(2))
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
-    assert run("train", "missing", **closed(2)).returncode == 66
+    run.fails(66, "train", "missing", **closed(2))
 
 
 def test_with_a_full_disk_for_stderr_only_the_log_is_lost(run, sample, tmp_path):
     with open("/dev/full", "wb") as full:
-        assert run("train", "-o", "m", sample / "adult.train.libsvm", stderr=full).returncode == 0
+        run.ok("train", "-o", "m", sample / "adult.train.libsvm", stderr=full)
     assert (tmp_path / "m").exists()
 
 
@@ -207,11 +203,10 @@ def test_a_full_disk_behind_stdout_is_an_error(run, sample, adult_model, argumen
 def test_a_full_disk_behind_an_output_file_leaves_the_older_file(run, sample, adult_model, tmp_path):
     (tmp_path / "out").write_text("older")
     limit = (4096, 4096)
-    done = run(
-        "predict", "-q", "-o", "out", adult_model, sample / "adult.test.libsvm",
+    done = run.fails(
+        74, "predict", "-q", "-o", "out", adult_model, sample / "adult.test.libsvm",
         preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )  # fmt: skip
-    assert done.returncode == 74
     assert done.stderr == "fmcli: error: out: cannot be written: File too large\n"
     assert (tmp_path / "out").read_text() == "older"
     assert os.listdir(tmp_path) == ["out"]
@@ -219,8 +214,7 @@ def test_a_full_disk_behind_an_output_file_leaves_the_older_file(run, sample, ad
 
 def test_a_disk_that_is_full_only_at_the_end_is_an_error(run, sample, adult_model):
     late = "import os; close = os.close;os.close = lambda fd: os.truncate('/dev/null/x', 0) if fd == 1 else close(fd)"
-    done = run("predict", "-q", adult_model, sample / "adult.test.libsvm", before=late)
-    assert done.returncode == 74
+    done = run.fails(74, "predict", "-q", adult_model, sample / "adult.test.libsvm", before=late)
     assert done.stderr.startswith("fmcli: error: standard output: cannot be written: ")
 
 
@@ -232,7 +226,7 @@ def test_output_to_a_closed_stream_is_not_written_into_a_file(run, sample, adult
         "p.format_values = lambda values: (os.write(2, b'noise'), write(values))[1]"
     )
     test = sample / "adult.test.libsvm"
-    assert run("predict", "-o", "out", adult_model, test, before=noisy, **closed(2)).returncode == 0
+    run.ok("predict", "-o", "out", adult_model, test, before=noisy, **closed(2))
     assert (tmp_path / "out").read_bytes() == run("predict", adult_model, test).stdout
 
 
@@ -245,11 +239,10 @@ def files(sample, adult_model, tmp_path):
 
 @pytest.mark.parametrize("arguments", REPORTS, ids=" ".join)
 def test_reports_in_any_surroundings(run, files, arguments):
-    done = run(*arguments)
-    assert done.returncode == 0
+    done = run.ok(*arguments)
     assert run(*arguments, environ={}, **closed(0)).stdout == done.stdout
     assert run(*arguments, environ={"LANG": "C"}, **closed(2)).stdout == done.stdout
-    assert run(*arguments, **closed(1)).returncode == 74
+    run.fails(74, *arguments, **closed(1))
     with open("/dev/full", "wb") as full:
         done = run(*arguments, stdout=full)
     assert done.returncode == 74

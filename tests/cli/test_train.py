@@ -32,8 +32,7 @@ def help_text():
 
 
 def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
-    done = run("train", sample / "adult.train.libsvm")
-    assert done.returncode == 0
+    done = run.ok("train", sample / "adult.train.libsvm")
     assert done.stdout == b""
     assert files(tmp_path) == ["adult.train.libsvm.fm"]
     log = done.stderr
@@ -71,7 +70,7 @@ def test_the_default_model_predicts_held_out_rows(run, sample, adult_model):
 
 def test_threads_do_not_change_a_byte_and_the_seed_does(run, large, tmp_path):
     def train(name, *options):
-        assert run("train", "-q", "-e", "2", *options, "-o", name, large).returncode == 0
+        run.ok("train", "-q", "-e", "2", *options, "-o", name, large)
         return (tmp_path / name).read_bytes()
 
     one = train("one", "-j", "1")
@@ -87,7 +86,7 @@ def test_files_are_read_as_one_and_compressed_as_plain(run, sample, tmp_path):
     (tmp_path / "b").write_bytes(b"".join(lines[1000:]))
     with (tmp_path / "b.gz").open("wb") as packed:
         subprocess.run(["gzip", "-c", tmp_path / "b"], stdout=packed, check=True)
-    assert run("train", "-q", sample / "adult.train.libsvm").returncode == 0
+    run.ok("train", "-q", sample / "adult.train.libsvm")
     done = run("train", "a", "b.gz")
     assert "read a and 1 more: 2,500 rows" in done.stderr
     assert (tmp_path / "a.fm").read_bytes() == (tmp_path / "adult.train.libsvm.fm").read_bytes()
@@ -95,16 +94,14 @@ def test_files_are_read_as_one_and_compressed_as_plain(run, sample, tmp_path):
 
 def test_standard_input_needs_a_name_and_gives_the_same_model(run, sample, adult_model, tmp_path):
     text = (sample / "adult.train.libsvm").read_bytes()
-    refused = run("train", "-", input=text)
-    assert refused.returncode == 2
+    refused = run.fails(2, "train", "-", input=text)
     assert "use -o FILE" in refused.stderr
-    assert run("train", "-q", "-o", "m", "-", input=text).returncode == 0
+    run.ok("train", "-q", "-o", "m", "-", input=text)
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
 
 
 def test_no_epochs_write_start_values(run, sample, tmp_path):
-    done = run("train", "-e", "0", "-o", "m", sample / "adult.train.libsvm")
-    assert done.returncode == 0
+    done = run.ok("train", "-e", "0", "-o", "m", sample / "adult.train.libsvm")
     assert "epoch " not in done.stderr
     model = load_model(str(tmp_path / "m")).model
     assert not model.parameters["w"].any()
@@ -112,8 +109,7 @@ def test_no_epochs_write_start_values(run, sample, tmp_path):
 
 
 def test_a_dry_run_reports_the_memory_and_writes_nothing(run, sample, tmp_path):
-    done = run("train", "--dry-run", sample / "adult.train.libsvm")
-    assert done.returncode == 0
+    done = run.ok("train", "--dry-run", sample / "adult.train.libsvm")
     assert files(tmp_path) == []
     figures = dict(re.findall(r"^(\S+) {2,}(\S.*)$", done.stderr, re.M))
     assert figures["rows"] == "2,500"
@@ -126,8 +122,7 @@ def test_a_dry_run_reports_the_memory_and_writes_nothing(run, sample, tmp_path):
 
 def test_a_dry_run_reports_a_lack_of_memory(run, tmp_path):
     (tmp_path / "huge").write_text("1 999999:1\n-1 1:1\n")
-    done = run("train", "--dry-run", "-k", "65536", "huge")
-    assert done.returncode == 0
+    done = run.ok("train", "--dry-run", "-k", "65536", "huge")
     assert re.search(r"^parameters +65,537,000,001$", done.stderr, re.M)
     assert "needed" in done.stderr
 
@@ -200,12 +195,11 @@ def test_repeated_indices_are_counted_in_one_warning(run, tmp_path):
 def test_an_older_model_is_replaced_and_a_diverged_run_leaves_it(run, sample, tmp_path):
     shutil.copy(sample / "diabetes.train.libsvm", tmp_path / "t")
     (tmp_path / "t.fm").write_text("older")
-    done = run("train", "-s", "sgd", "-r", "1e6", "t")
-    assert done.returncode == 3
+    done = run.fails(3, "train", "-s", "sgd", "-r", "1e6", "t")
     assert "try a smaller step: --learning-rate 100000" in done.stderr
     assert (tmp_path / "t.fm").read_text() == "older"
     assert files(tmp_path) == ["t", "t.fm"]
-    assert run("train", "t").returncode == 0
+    run.ok("train", "t")
     assert (tmp_path / "t.fm").read_bytes().startswith(b"older") is False
 
 
@@ -227,7 +221,7 @@ def test_every_registered_option_has_a_flag_and_is_not_given_unless_it_is():
 def test_options_reach_the_model(run, sample, tmp_path):
     kind = ["-m", "shfm", "-s", "ftrl", "-k", "3", "--no-bias"]
     options = [*kind, "--l1", "0.5", "--l1-v", "0.25", "--alpha", "0.2", "-e", "3"]
-    assert run("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm").returncode == 0
+    run.ok("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm")
     meta = load_model(str(tmp_path / "m")).meta
     assert (meta["model"], meta["solver"], meta["training"]["epochs"]) == ("shfm", "ftrl", 3)
     wanted = {"rank": 3, "bias": False, "l1": 0.5, "l1_w": 0.5, "l1_v": 0.25, "alpha": 0.2, "alpha_w": 0.2, "epochs": 3}
@@ -276,15 +270,14 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
 
 @pytest.mark.parametrize("loss", ["huber", "poisson"])
 def test_losses_of_numbers_train(run, sample, tmp_path, loss):
-    done = run("train", "--loss", loss, "-o", "m", sample / "diabetes.train.libsvm")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "--loss", loss, "-o", "m", sample / "diabetes.train.libsvm")
     assert re.search(r"^train-rmse +[\d.]+$", done.stderr, re.M)
 
 
 def test_rows_are_scaled_where_the_model_wants_it(run, sample, tmp_path):
     options = ["-q", "-e", "3"]
-    assert run("train", *options, "--norm", "-o", "norm", sample / "adult.train.libsvm").returncode == 0
-    assert run("train", *options, "-o", "plain", sample / "adult.train.libsvm").returncode == 0
+    run.ok("train", *options, "--norm", "-o", "norm", sample / "adult.train.libsvm")
+    run.ok("train", *options, "-o", "plain", sample / "adult.train.libsvm")
 
     def predict(model, text):
         return run("predict", "--raw", model, input=text).stdout
@@ -299,7 +292,7 @@ def test_rows_are_scaled_where_the_model_wants_it(run, sample, tmp_path):
         for label, *entries in lines
     ]
     (tmp_path / "scaled").write_text("\n".join(scaled) + "\n")
-    assert run("train", *options, "-o", "beforehand", "scaled").returncode == 0
+    run.ok("train", *options, "-o", "beforehand", "scaled")
     norm, beforehand = (load_model(str(tmp_path / name)).model.parameters for name in ("norm", "beforehand"))
     for name in norm:
         np.testing.assert_allclose(norm[name], beforehand[name], atol=1e-5)
@@ -307,7 +300,7 @@ def test_rows_are_scaled_where_the_model_wants_it(run, sample, tmp_path):
 
 def test_batches_make_fewer_updates(run, sample, tmp_path):
     def train(name, *options):
-        assert run("train", "-q", "-e", "1", *options, "-o", name, sample / "adult.train.libsvm").returncode == 0
+        run.ok("train", "-q", "-e", "1", *options, "-o", name, sample / "adult.train.libsvm")
         return load_model(str(tmp_path / name))
 
     one, same, many = train("one"), train("same", "--batch-size", "1"), train("many", "--batch-size", "100")
@@ -319,8 +312,7 @@ def test_batches_make_fewer_updates(run, sample, tmp_path):
 @pytest.mark.parametrize("model", ["sglfm", "glfm", "l1fm"])
 def test_models_that_select_features_do(run, sample, tmp_path, model):
     options = [*(["--l1", "1e-3"] if model != "glfm" else []), *(["--group-l1", "1e-3"] if model != "l1fm" else [])]
-    done = run("train", "-m", model, *options, "-r", "0.03", "-o", "m", sample / "adult.train.libsvm")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-m", model, *options, "-r", "0.03", "-o", "m", sample / "adult.train.libsvm")
     assert f"\nmodel {model}, solver fobos, " in done.stderr
     assert 0.05 < float(re.search(r"^sparsity +([\d.]+)$", done.stderr, re.M)[1]) < 1
 
@@ -338,12 +330,10 @@ def test_max_seconds(run, sample, tmp_path):
     path = sample / "adult.train.libsvm"
     begin = time.monotonic()
     options = ("-e", "1000000", "--holdout", "0", "--max-seconds", "0.5", "--log-json", "log", "-o", "m")
-    done = run("train", *options, path)
-    assert done.returncode == 0
+    done = run.ok("train", *options, path)
     assert time.monotonic() - begin < 60
     assert "the time is over (--max-seconds)" in done.stderr
     assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["out_of_time"] is True
-    assert run("predict", "m", path).returncode == 0
-    refused = run("train", "--max-seconds", "1", "--refit", path)
-    assert refused.returncode == 2
+    run.ok("predict", "m", path)
+    refused = run.fails(2, "train", "--max-seconds", "1", "--refit", path)
     assert "--refit and --max-seconds cannot be combined" in refused.stderr

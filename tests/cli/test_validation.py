@@ -33,8 +33,7 @@ def labels(path):
 
 
 def predictions(run, *arguments):
-    done = run("predict", *arguments)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("predict", *arguments)
     return np.array([line.split() for line in done.stdout.decode().splitlines()], float)
 
 
@@ -48,8 +47,7 @@ def auc(y, p):
 
 
 def test_many_rows_hold_some_out_and_say_so(run, large, tmp_path):
-    done = run("train", "-e", "2", "-o", "m", "--log-json", "log", large)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-e", "2", "-o", "m", "--log-json", "log", large)
     line = (
         "holding out 5 % (2,000 rows) to choose the epoch; then training again on all rows, unless --no-refit is given"
     )
@@ -92,8 +90,7 @@ def test_the_share_held_out_is_as_asked_for_and_drawn_by_the_seed(run, sample, t
         return (tmp_path / name).read_bytes()
 
     assert train("a") == train("b", "-j", "1") != train("c", "--seed", "1")
-    done = run("train", "--holdout", "0.0001", "-o", "d", sample / "adult.train.libsvm")
-    assert done.returncode == 2
+    done = run.fails(2, "train", "--holdout", "0.0001", "-o", "d", sample / "adult.train.libsvm")
     assert "leaves no rows for validation" in done.stderr
 
 
@@ -105,8 +102,7 @@ def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path
     test = sample / "adult.test.libsvm"
     # Sparsity does not measure predictions, so it does not choose the best epoch.
     options = [*VALID, "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
-    done = run("train", *options, sample / "adult.train.libsvm")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", *options, sample / "adult.train.libsvm")
     epochs, summary = events(tmp_path / "log")
     assert [epoch["epoch"] for epoch in epochs] == list(range(1, len(epochs) + 1))
     values = [sign * epoch["valid"][metric] for epoch in epochs]
@@ -186,11 +182,10 @@ def test_json_lines_are_complete(run, sample, tmp_path):
 @pytest.mark.parametrize(("batch", "every"), [(1, 1000), (1, 1), (3, 1000), (64, 500), (5000, 1)])
 def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, every):
     options = ["-e", "2", "--batch-size", str(batch)]
-    assert run("train", *options, "-q", "-o", "plain", sample / "adult.train.libsvm").returncode == 0
-    done = run(
+    run.ok("train", *options, "-q", "-o", "plain", sample / "adult.train.libsvm")
+    done = run.ok(
         "train", *options, "--log-every", str(every), "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
     )
-    assert done.returncode == 0, done.stderr
     assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     step = -(-every // batch) * batch
@@ -223,8 +218,7 @@ def test_json_lines_can_be_followed(start, sample, tmp_path):
 
 
 def test_a_full_disk_behind_json_lines_is_an_error(run, sample, tmp_path):
-    done = run("train", "-q", "--log-json", "/dev/full", "-o", "m", sample / "adult.train.libsvm")
-    assert done.returncode == 74
+    done = run.fails(74, "train", "-q", "--log-json", "/dev/full", "-o", "m", sample / "adult.train.libsvm")
     assert done.stderr == "fmcli: error: /dev/full: cannot be written: No space left on device\n"
     assert not (tmp_path / "m").exists()
 
@@ -236,28 +230,25 @@ def test_several_files_are_one_validation_set(run, sample, tmp_path):
     train = ["train", "-e", "2", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"]
     valid = []
     for options in (["-v", "all"], ["-v", "a", "-v", "b"], ["-v", "b"]):
-        done = run(*train, *options)
-        assert done.returncode == 0, done.stderr
+        run.ok(*train, *options)
         valid.append(events(tmp_path / "log")[-1]["valid"])
     assert valid[0] == valid[1] != valid[2]
-    assert run(*train, "-v", "a", "-v", "none").returncode == 66
+    run.fails(66, *train, "-v", "a", "-v", "none")
 
 
 def test_counts_below_0_are_refused_in_validation_and_when_resuming(run, tmp_path):
     (tmp_path / "good").write_text("1 1:1\n3 2:1\n0 1:2\n")
     (tmp_path / "bad").write_text("1 1:1\n-3 2:1\n")
     train = ["train", "--loss", "poisson", "-e", "1", "-o", "m"]
-    assert run(*train, "good").returncode == 0
+    run.ok(*train, "good")
     for options, where in ((["-v", "bad", "good"], "bad: "), (["-i", "m", "bad"], "")):
-        done = run(*train, *options)
-        assert done.returncode == 65
+        done = run.fails(65, *train, *options)
         assert f"fmcli: error: {where}loss poisson takes counts, but a label is -3; use --loss squared" in done.stderr
 
 
 def test_figures_of_rows_are_all_of_the_rows_trained_on(run, tmp_path):
     (tmp_path / "t").write_text("".join(f"{i % 2} {i}:1 3:1\n" for i in range(100)))
-    done = run("train", "--holdout", "0.3", "--no-refit", "-e", "1", "--log-json", "log", "-o", "m", "t")
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "--holdout", "0.3", "--no-refit", "-e", "1", "--log-json", "log", "-o", "m", "t")
     summary = events(tmp_path / "log")[-1]
     assert summary["rows"] == 70
     assert 2 * 70 - 1 <= summary["nonzeros"] <= 2 * 70
@@ -266,8 +257,7 @@ def test_figures_of_rows_are_all_of_the_rows_trained_on(run, tmp_path):
 def test_a_metric_that_is_undefined_is_null_and_chooses_nothing(run, sample, tmp_path):
     (tmp_path / "ones").write_text("1 3:1\n1 4:1\n")
     options = ["-v", "ones", "-x", "auc", "-e", "9", "--patience", "1", "--log-json", "log", "-o", "m"]
-    done = run("train", *options, sample / "adult.train.libsvm")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", *options, sample / "adult.train.libsvm")
     epochs, summary = events(tmp_path / "log")
     assert [epoch["valid"] for epoch in epochs] == [{"auc": None}] * 9, "what is undefined does not end training"
     assert summary["valid"] == {"auc": None}
@@ -278,17 +268,14 @@ def test_a_metric_that_is_undefined_is_null_and_chooses_nothing(run, sample, tmp
 
 
 def test_validation_rows_have_the_format_of_the_training_data_and_may_have_other_features(run, sample, tmp_path):
-    done = run("train", "-v", sample / "adult.test.libsvm", "-o", "m", sample / "adult.train.ffm")
-    assert done.returncode == 65
+    done = run.fails(65, "train", "-v", sample / "adult.test.libsvm", "-o", "m", sample / "adult.train.ffm")
     assert "adult.test.libsvm:1:" in done.stderr
     (tmp_path / "wide").write_text("1 3:1 5000:1\n-1 4:1 9000:1\n")
-    done = run("train", "-e", "2", "-v", "wide", "-o", "m", sample / "adult.train.libsvm")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-e", "2", "-v", "wide", "-o", "m", sample / "adult.train.libsvm")
     p = predictions(run, "m", "wide")[:, 0]
     assert float(table(done.stderr)["valid-logloss"]) == pytest.approx(logloss(np.array([1, -1]), p), abs=1e-6)
     (tmp_path / "other").write_text("3 3:1\n")
-    done = run("train", "-v", "other", "-o", "n", sample / "adult.train.libsvm")
-    assert done.returncode == 65
+    done = run.fails(65, "train", "-v", "other", "-o", "n", sample / "adult.train.libsvm")
     assert done.stderr.endswith(
         "fmcli: error: other: the model does not know the label 3, only -1, 1; check the labels of the file\n"
     )
@@ -298,10 +285,9 @@ def test_validation_rows_have_the_format_of_the_training_data_and_may_have_other
 def test_start_values_are_validated_too(run, sample, tmp_path, options):
     test = sample / "adult.test.libsvm"
     options = [test if option == test.name else option for option in options]
-    done = run(
+    done = run.ok(
         "train", "-e", "0", *options, "-x", "logloss", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
     )
-    assert done.returncode == 0, done.stderr
     epochs, summary = events(tmp_path / "log")
     assert epochs == []
     assert table(done.stderr)["valid-logloss"] == f"{summary['valid']['logloss']:.6f}"
@@ -313,15 +299,13 @@ def test_start_values_are_validated_too(run, sample, tmp_path, options):
 
 
 def test_metrics_are_checked_against_the_loss_that_the_labels_choose(run, sample, tmp_path):
-    done = run("train", "-x", "auc", sample / "diabetes.train.libsvm")
-    assert done.returncode == 2
+    done = run.fails(2, "train", "-x", "auc", sample / "diabetes.train.libsvm")
     assert "metric auc does not fit loss squared" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_sparsity_alone_chooses_nothing_and_so_nothing_is_held_out(run, large, tmp_path):
-    done = run("train", "-e", "2", "-x", "sparsity", "--log-json", "log", "-o", "m", large)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-e", "2", "-x", "sparsity", "--log-json", "log", "-o", "m", large)
     assert "holding out" not in done.stderr
     assert list(events(tmp_path / "log")[1]["train"]) == ["sparsity"]
 
@@ -331,8 +315,7 @@ def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
     (tmp_path / "t").write_text("1 0:1\n" * 60)
     (tmp_path / "v").write_text("-2e36 0:1\n")
     options = ["-m", "linear", "--no-bias", "-s", "sgd", "-r", "3", "--l2", "0", "--loss", "squared", "-e", "30"]
-    done = run("train", *options, "-v", "v", "--patience", "30", "--log-json", "log", "t")
-    assert done.returncode == 3
+    done = run.fails(3, "train", *options, "-v", "v", "--patience", "30", "--log-json", "log", "t")
     assert "\nkept epoch 2, the best by rmse on the validation data\n" in done.stderr
     assert "fmcli: error: training diverged: the loss is no longer a finite number in epoch" in done.stderr
     assert load_model(str(tmp_path / "t.fm")).model.parameters["w"][0, 0] == pytest.approx(-(2.0**120))
@@ -341,17 +324,15 @@ def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
 
 
 def test_a_number_is_not_taken_for_a_validation_file(run, sample, tmp_path):
-    done = run("train", "-v", "5", sample / "adult.train.libsvm")
-    assert done.returncode == 2
+    done = run.fails(2, "train", "-v", "5", sample / "adult.train.libsvm")
     assert "-v is the validation file, and there is no file 5" in done.stderr
     (tmp_path / "5").write_bytes((sample / "adult.test.libsvm").read_bytes())
-    assert run("train", "-v", "5", sample / "adult.train.libsvm").returncode == 0
+    run.ok("train", "-v", "5", sample / "adult.train.libsvm")
 
 
 def test_the_constant_the_last_epoch_and_an_objective_that_has_not_settled_are_said(run, sample, tmp_path):
     train, test = sample / "diabetes.train.libsvm", sample / "diabetes.test.libsvm"
-    done = run("train", "-s", "cd", "-e", "3", "-v", test, "--log-json", "log", "-o", "m", train)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-s", "cd", "-e", "3", "-v", test, "--log-json", "log", "-o", "m", train)
     _, summary = events(tmp_path / "log")
     constant = math.sqrt(np.mean((labels(test) - labels(train).mean()) ** 2))
     assert summary["valid_constant"]["rmse"] == pytest.approx(constant)
@@ -368,8 +349,7 @@ def test_the_constant_the_last_epoch_and_an_objective_that_has_not_settled_are_s
 def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     train = sample / "diabetes.train.libsvm"
     options = ["--holdout", "0.1", "-r", "0.5", "-e", "6"]
-    done = run("train", *options, "--log-json", "log", "-o", "again", train)
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", *options, "--log-json", "log", "-o", "again", train)
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     best = lines[-1]["best_epoch"]
     assert [line["epoch"] for line in lines if line["event"] == "refit"] == list(range(1, best + 1))
@@ -382,14 +362,13 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     assert parts == [(epoch, 300) for epoch in range(1, best + 1)]  # the refit uses all 331 rows, the first run 298
     assert not any(line["event"] == "rows" for line in lines)
     assert len(re.findall(r"^refit +\d+  rows 300  loss [\d.]+$", said.stderr, re.M)) == best
-    assert run("train", *options, "--no-refit", "-o", "once", train).returncode == 0
-    assert run("train", *options[2:], "-e", str(best), "-o", "whole", train).returncode == 0
+    run.ok("train", *options, "--no-refit", "-o", "once", train)
+    run.ok("train", *options[2:], "-e", str(best), "-o", "whole", train)
     arrays = [load_model(str(tmp_path / name)).model.parameters["w"] for name in ("again", "once", "whole")]
     assert (arrays[0] == arrays[2]).all()
     assert (arrays[0] != arrays[1]).any()
     for wrong in (["-v", train], ["--holdout", "0"]):
-        refused = run("train", "--refit", *wrong, "-o", "m", train)
-        assert refused.returncode == 2
+        refused = run.fails(2, "train", "--refit", *wrong, "-o", "m", train)
         assert "no rows are held out" in refused.stderr
     assert "fmcli: warning: no rows are held out" in run("train", "--refit", "-e", "1", "-o", "m", train).stderr
 
@@ -408,7 +387,6 @@ def test_patience_without_effect_gets_a_warning_if_it_is_given(run, sample, tmp_
     rows = (sample / "adult.train.libsvm").read_text().splitlines()[:200]
     (tmp_path / "rows").write_text("\n".join(rows) + "\n")
     for patience in ([], ["--patience", "2"], ["--auto-stop"]):
-        done = run("train", "-q", *options, *patience, "rows")
-        assert done.returncode == 0, done.stderr
+        done = run.ok("train", "-q", *options, *patience, "rows")
         warned = f"--patience has no effect, because {why}" in done.stderr
         assert warned == bool(patience and why), done.stderr

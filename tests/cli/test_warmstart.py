@@ -20,7 +20,7 @@ def halves(sample, tmp_path):
 
 def arrays(run, tmp_path, model):
     """Export a model file and return its arrays."""
-    assert run("export", "-q", model, f"{model}.npz").returncode == 0
+    run.ok("export", "-q", model, f"{model}.npz")
     return dict(np.load(tmp_path / f"{model}.npz"))
 
 
@@ -52,8 +52,7 @@ EXACT = [
 def test_training_on_two_halves_equals_training_on_the_whole(run, halves, tmp_path, options):
     def train(name, data, init=None, epochs="1"):
         go_on = ["-i", init] if init else []
-        done = run("train", "--no-shuffle", "--keep-state", *options, "-e", epochs, *go_on, "-o", name, data)
-        assert done.returncode == 0, done.stderr
+        done = run.ok("train", "--no-shuffle", "--keep-state", *options, "-e", epochs, *go_on, "-o", name, data)
         assert (": weights and solver state after " in done.stderr) == bool(init)
 
     train("start", "whole", epochs="0")
@@ -71,13 +70,12 @@ def test_training_on_two_halves_equals_training_on_the_whole(run, halves, tmp_pa
 
 def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
     options = ["--no-shuffle", "-e", "1", "-r", "0.5"]
-    assert run("train", "--no-keep-state", *options, "-o", "a", "first").returncode == 0
-    done = run("train", *options, "-i", "a", "-o", "b", "second")
-    assert done.returncode == 0
+    run.ok("train", "--no-keep-state", *options, "-o", "a", "first")
+    done = run.ok("train", *options, "-i", "a", "-o", "b", "second")
     assert "\nresuming from a: weights after 1 epoch; " in done.stderr
-    assert run("train", *options, "-o", "a2", "first").returncode == 0
+    run.ok("train", *options, "-o", "a2", "first")
     assert (tmp_path / "a2").stat().st_size > (tmp_path / "a").stat().st_size
-    assert run("train", *options, "-i", "a2", "-o", "b2", "second").returncode == 0
+    run.ok("train", *options, "-i", "a2", "-o", "b2", "second")
     with pytest.raises(AssertionError):
         assert_same(run, tmp_path, "b", "b2")
     # Another solver ignores the state.
@@ -89,32 +87,30 @@ def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
 def test_a_default_penalty_of_an_earlier_version_is_gone_and_the_log_says_so(run, halves, tmp_path):
     """Until then, shfm by coordinate descent had an L1 penalty of 1/rows, which the file holds as not given."""
     usual = ["-m", "shfm", "-s", "cd", "-e", "1", "--holdout", "0"]
-    assert run("train", *usual, "-o", "now", "first").returncode == 0
+    run.ok("train", *usual, "-o", "now", "first")
     older = load(str(tmp_path / "now"))
     older.meta["options"].update(l1=0.0008, l1_w=0.0008, l1_v=0.0008)
     save(str(tmp_path / "older"), older)
     gone = (
         "\n--l1 0.0008 was the default of shfm with cd when older was trained, and no longer is; give it to keep it\n"
     )
-    done = run("train", *usual, "-i", "older", "-o", "new", "first")
-    assert done.returncode == 0
+    done = run.ok("train", *usual, "-i", "older", "-o", "new", "first")
     assert gone in done.stderr
     for options in (["-i", "now"], ["-i", "older", "--l1", "0.0008"], ["-i", "older", "--l1", "0"]):
         assert "was the default" not in run("train", *usual, *options, "-o", "new", "first").stderr
 
 
 def test_no_epochs_leave_an_earlier_model_as_it_is(run, halves, tmp_path):
-    assert run("train", "-o", "a", "whole").returncode == 0
-    assert run("train", "-e", "0", "-i", "a", "-o", "b", "first").returncode == 0
+    run.ok("train", "-o", "a", "whole")
+    run.ok("train", "-e", "0", "-i", "a", "-o", "b", "first")
     assert_same(run, tmp_path, "a", "b")
 
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
 def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
-    assert run("train", "--keep-state", "-s", solver, "-o", "a", "whole").returncode == 0
+    run.ok("train", "--keep-state", "-s", solver, "-o", "a", "whole")
     (tmp_path / "more").write_text("1 3:1 300:1\n-1 4:1 200:1\n" * 20)
-    done = run("train", "--keep-state", "-s", solver, "-i", "a", "-o", "b", "more")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "--keep-state", "-s", solver, "-i", "a", "-o", "b", "more")
     assert "; 2 features are new\n" in done.stderr
     before, after = (load_model(str(tmp_path / name)) for name in "ab")
     assert (before.model.features, after.model.features) == (122, 301)
@@ -133,12 +129,11 @@ def test_a_model_grows_for_new_features(run, halves, tmp_path, solver):
 
 
 def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
-    assert run("train", "--loss", "squared-hinge", "-o", "a", "whole").returncode == 0
+    run.ok("train", "--loss", "squared-hinge", "-o", "a", "whole")
     done = run("train", "-i", "a", "-o", "b", "second")
     assert "\nloss squared-hinge: that of a\n" in done.stderr
     (tmp_path / "other").write_text("0 1:1\n1 1:1\n")
-    done = run("train", "-i", "a", "-o", "c", "other")
-    assert done.returncode == 65
+    done = run.fails(65, "train", "-i", "a", "-o", "c", "other")
     assert "the model does not know the label 0, only -1, 1" in done.stderr
 
 
@@ -155,26 +150,23 @@ def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
     ],
 )
 def test_other_models_are_refused_before_data_is_read(run, halves, tmp_path, options, message):
-    assert run("train", "-q", "-e", "0", "-o", "a", "first").returncode == 0
+    run.ok("train", "-q", "-e", "0", "-o", "a", "first")
     (tmp_path / "bad").write_text("no data\n")
-    done = run("train", *options, "-i", "a", "-o", "b", "bad")
-    assert done.returncode == 2
+    done = run.fails(2, "train", *options, "-i", "a", "-o", "b", "bad")
     assert message in done.stderr
     assert not (tmp_path / "b").exists()
 
 
 def test_another_order_is_refused_even_where_parameters_look_alike(run, halves, tmp_path):
     options = ["-q", "-m", "anova", "-e", "0"]
-    assert run("train", *options, "--order", "3", "-o", "a", "first").returncode == 0
-    done = run("train", "--order", "4", "-i", "a", "-o", "b", "first")
-    assert done.returncode == 2
+    run.ok("train", *options, "--order", "3", "-o", "a", "first")
+    done = run.fails(2, "train", "--order", "4", "-i", "a", "-o", "b", "first")
     assert "a is of order 3, not 4; use --order 3" in done.stderr
 
 
 def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves, tmp_path):
-    assert run("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "first").returncode == 0
-    done = run("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
-    assert done.returncode == 0, done.stderr
+    run.ok("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "first")
+    done = run.ok("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
     assert "\nresuming from first.fm: weights and solver state after 2 epochs; 0 features are new\n" in done.stderr
     assert "\nas in first.fm: --l2 0.001, --rank 3\n" in done.stderr
     assert "\nchanged: " not in done.stderr
@@ -183,8 +175,7 @@ def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves,
     done = run("train", "-i", "first.fm", "-o", "first.fm", "-m", "sglfm", "-e", "1", "first")
     assert "\nresuming from first.fm: weights after 3 epochs; " in done.stderr
     assert "\nchanged: model sglfm (was fm), solver fobos (was adagrad)" in done.stderr
-    done = run("train", "-i", "first.fm", "--log-json", "first.fm", "-o", "b", "first")
-    assert done.returncode == 2
+    done = run.fails(2, "train", "-i", "first.fm", "--log-json", "first.fm", "-o", "b", "first")
 
 
 ONE_EPOCH = "\none epoch, as more would fit these rows at the expense of earlier ones; -e sets another number\n"
@@ -214,9 +205,8 @@ def test_an_update_by_the_defaults_learns_newcomers_and_keeps_the_others(run, ra
         return [json.loads(done.stdout)["metrics"]["rmse"] for done in figures]
 
     first = ("train", "-q", "-s", solver, "-e", "60", "-o", "m", "old.train")
-    assert run(*first).returncode == 0
-    done = run("train", "-i", "m", "-o", "updated", "new.train")
-    assert done.returncode == 0, done.stderr
+    run.ok(*first)
+    done = run.ok("train", "-i", "m", "-o", "updated", "new.train")
     assert ONE_EPOCH in done.stderr
     (old, new), (old_after, new_after) = rmse("m"), rmse("updated")
     assert old_after < 1.005 * old
@@ -230,8 +220,7 @@ def test_an_update_by_the_defaults_learns_newcomers_and_keeps_the_others(run, ra
 def test_validation_data_choose_the_epoch_of_an_update(run, ratings, tmp_path, more):
     """Without them an update has one epoch; rows are held out only if that is asked for."""
     run("train", "-q", "-e", "2", "-o", "m", "old.train")
-    done = run("train", "-i", "m", "-o", "n", "--log-json", "log", *more, "new.train")
-    assert done.returncode == 0, done.stderr
+    done = run.ok("train", "-i", "m", "-o", "n", "--log-json", "log", *more, "new.train")
     assert (ONE_EPOCH in done.stderr) == (not more)
     epochs = [json.loads(line).get("epoch") for line in (tmp_path / "log").read_text().splitlines()]
     assert (4 in epochs) == bool(more)
@@ -246,7 +235,7 @@ def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver):
 
 def test_another_schedule_drops_the_options_of_the_earlier_one(run, halves, tmp_path):
     first = ["-s", "sgd", "--schedule", "invscaling", "--power", "0.3", "-e", "1", "-o", "m"]
-    assert run("train", "-q", *first, "whole").returncode == 0
+    run.ok("train", "-q", *first, "whole")
     for options, shown in (
         ([], "--power 0.3, --schedule invscaling"),
         (["--schedule", "constant"], "changed: --power 0.5 (was 0.3), --schedule constant (was invscaling)"),

@@ -9,8 +9,7 @@ import pytest
 def train(run, sample, tmp_path):
     def trained(*options):
         rows = sample / "adult.train.libsvm"
-        done = run("train", "-e", "2", "-o", "m", "--log-json", "log", *options, rows)
-        assert done.returncode == 0, done.stderr
+        done = run.ok("train", "-e", "2", "-o", "m", "--log-json", "log", *options, rows)
         return (tmp_path / "m").read_bytes(), done.stderr
 
     return trained
@@ -45,8 +44,7 @@ def test_weights_of_rows_on_disk(run, train, sample, tmp_path):
         (weights.replace("4", "-4", 1), labels.index("1") + 1, "found '-4', expected a weight"),
     ]:
         (tmp_path / "w").write_text(text)
-        done = run("train", "--disk", "--cache", "c", "--sample-weights", "w", "-o", "n", rows)
-        assert done.returncode == 65
+        done = run.fails(65, "train", "--disk", "--cache", "c", "--sample-weights", "w", "-o", "n", rows)
         assert f"fmcli: error: w:{line}: {message}" in done.stderr
     (tmp_path / "w").write_text("1e308\n" * len(labels))
     done = run("train", "--disk", "--cache", "c", "--sample-weights", "w", "-o", "n", rows)
@@ -86,7 +84,7 @@ def test_a_weight_of_positive_rows_multiplies_odds(run, train, tmp_path):
 )
 def test_wrong_options(run, sample, tmp_path, options):
     (tmp_path / "w").write_text("1\n")
-    assert run("train", *options, sample / "adult.train.libsvm").returncode == 2
+    run.fails(2, "train", *options, sample / "adult.train.libsvm")
 
 
 def test_a_file_that_is_missing(run, sample):
