@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from itertools import cycle, islice
 
 import forging_checkpoints as forged
 import numpy as np
@@ -87,15 +88,15 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_arrays_of_other_shapes_are_refused_or_can_be_continued_from(shape, files, tmp_path):
-    """Every array of every run is tried: what is no FmcliError is a bug."""
-    path, kinds = str(tmp_path / "c"), Counter()
+def test_arrays_of_other_shapes_are_refused_or_can_be_continued_from(files, tmp_path):
+    """Every array of every run is tried with two of the shapes: what is no FmcliError is a bug."""
+    path, kinds, turn = str(tmp_path / "c"), Counter(), cycle(SHAPES.items())
     for file in files:
         for name, array in file.tensors.items():
-            save(path, ModelFile(file.meta, {**file.tensors, name: SHAPES[shape](array)}, kind=file.kind))
-            kinds[forged.use(path).kind] += 1
-    assert kinds["refused"] > 80
+            for shape, change in islice(turn, 2):
+                save(path, ModelFile(file.meta, {**file.tensors, name: change(array)}, kind=file.kind))
+                kinds[shape, forged.use(path).kind] += 1
+    assert all(kinds[shape, "refused"] > 40 for shape in SHAPES)
 
 
 IDENTITIES = {

@@ -21,38 +21,39 @@ from fmcli.registry.specs import make_spec
 EVERY_TOPIC = pytest.mark.parametrize("topic", topics())
 
 
-def fmcli(*arguments, **variables):
-    return subprocess.run(
-        [sys.executable, "-m", "fmcli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **variables},
-    )
+@pytest.fixture
+def fmcli(run):
+    """A function that runs a command with some variables in its environment; the output is text."""
+
+    def ran(*arguments, **variables):
+        done = run(*arguments, variables=variables)
+        done.stdout = done.stdout.decode()
+        return done
+
+    return ran
 
 
-def test_help_lists_the_topics():
+def test_help_lists_the_topics(fmcli):
     done = fmcli("help")
     assert (done.returncode, done.stderr) == (0, "")
     for name, title in topics().items():
         assert re.search(rf"^  {name} +{re.escape(title)}$", done.stdout, re.M)
 
 
-def test_a_page_is_plain_text_of_the_terminals_width():
+def test_a_page_is_plain_text_of_the_terminals_width(fmcli):
     done = fmcli("help", "losses", COLUMNS="60")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == as_text(page("losses"), 60)
     assert "\x1b" not in done.stdout
 
 
-def test_an_unknown_topic_is_answered_with_the_closest():
+def test_an_unknown_topic_is_answered_with_the_closest(fmcli):
     done = fmcli("help", "solver")
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no topic 'solver'; did you mean solvers" in done.stderr
 
 
-def test_help_of_a_kind_is_its_section():
+def test_help_of_a_kind_is_its_section(fmcli):
     for kind in MODELS:
         done = fmcli("help", kind)
         assert (done.returncode, done.stderr) == (0, "")
@@ -72,7 +73,7 @@ def test_help_of_a_kind_is_its_section():
         ("patience", "training "),
     ],
 )
-def test_help_of_another_word_lists_the_sections_that_mention_it(word, first):
+def test_help_of_another_word_lists_the_sections_that_mention_it(fmcli, word, first):
     done = fmcli("help", word)
     assert (done.returncode, done.stderr) == (0, "")
     head, blank, *found = done.stdout.splitlines()
@@ -85,19 +86,19 @@ def test_help_of_another_word_lists_the_sections_that_mention_it(word, first):
         assert word.lower() in text.lower()
 
 
-def test_help_of_sampling_is_its_page():
+def test_help_of_sampling_is_its_page(fmcli):
     done = fmcli("help", "mcmc")
     assert done.stdout.startswith(as_text(page("sampling"), 80))
 
 
 @pytest.mark.parametrize("word", ["nosuchword", "", " ", "(", "--"])
-def test_help_of_a_word_that_no_page_has_is_refused(word):
+def test_help_of_a_word_that_no_page_has_is_refused(fmcli, word):
     done = fmcli("help", "--", word)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"there is no topic {word.strip()!r}; there are: coming-from, data" in done.stderr
 
 
-def test_help_of_a_command_is_its_help():
+def test_help_of_a_command_is_its_help(fmcli):
     assert fmcli("help", "export").stdout == fmcli("export", "--help").stdout
 
 
@@ -221,7 +222,7 @@ def test_help_of_a_closed_form_has_no_solver_and_no_loss(narrowed):
     assert "Solvers:" not in text
 
 
-def test_help_names_what_does_not_exist():
+def test_help_names_what_does_not_exist(fmcli):
     done = fmcli("train", "--help", "-m", "shfn")
     assert done.returncode == 2
     assert "did you mean" in done.stderr
