@@ -18,14 +18,14 @@ def halves(sample, tmp_path):
         (tmp_path / name).write_bytes(b"".join(part))
 
 
-def arrays(run, tmp_path, model):
-    """Export a model file and return its arrays."""
-    run.ok("export", "-q", model, f"{model}.npz")
-    return dict(np.load(tmp_path / f"{model}.npz"))
+def kept(folder, model):
+    """Return the arrays of a model file that training has changed, those of the solver's state among them."""
+    arrays = load(str(folder / model)).tensors
+    return {name: array for name, array in arrays.items() if name not in ("seen", "counts", "together")}
 
 
-def assert_same(run, tmp_path, *models):
-    first, *others = (arrays(run, tmp_path, model) for model in models)
+def assert_same(folder, *models):
+    first, *others = (kept(folder, model) for model in models)
     for other in others:
         assert first.keys() == other.keys()
         for name in first:
@@ -59,13 +59,13 @@ def test_training_on_two_halves_equals_training_on_the_whole(run, halves, tmp_pa
     train("a", "first", "start")
     train("ab", "second", "a")
     train("both", "whole", "start")
-    assert_same(run, tmp_path, "ab", "both")
-    # The solver state is the same, too: a further run gives the same model.
+    assert_same(tmp_path, "ab", "both")
+    # What is not in arrays is the same, too: a further run gives the same model.
     train("ab2", "whole", "ab")
     train("both2", "whole", "both")
-    assert_same(run, tmp_path, "ab2", "both2")
+    assert_same(tmp_path, "ab2", "both2")
     with pytest.raises(AssertionError):
-        assert_same(run, tmp_path, "a", "both")
+        assert_same(tmp_path, "a", "both")
 
 
 def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
@@ -77,7 +77,7 @@ def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
     assert (tmp_path / "a2").stat().st_size > (tmp_path / "a").stat().st_size
     run.ok("train", *options, "-i", "a2", "-o", "b2", "second")
     with pytest.raises(AssertionError):
-        assert_same(run, tmp_path, "b", "b2")
+        assert_same(tmp_path, "b", "b2")
     # Another solver ignores the state.
     done = run("train", "-s", "sgd", "-e", "1", "-i", "a2", "-o", "c", "second")
     assert "\nresuming from a2: weights after 1 epoch; " in done.stderr
@@ -103,7 +103,7 @@ def test_a_default_penalty_of_an_earlier_version_is_gone_and_the_log_says_so(run
 def test_no_epochs_leave_an_earlier_model_as_it_is(run, halves, tmp_path):
     run.ok("train", "-o", "a", "whole")
     run.ok("train", "-e", "0", "-i", "a", "-o", "b", "first")
-    assert_same(run, tmp_path, "a", "b")
+    assert_same(tmp_path, "a", "b")
 
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
