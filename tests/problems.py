@@ -1,7 +1,7 @@
 """Small random data and models, as compiled objects and as arguments of the slow definitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations, cycle, product
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,11 @@ def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
         chosen.append(max(every, key=lambda combination: len(every[combination] & missing)))
         missing -= every[chosen[-1]]
     return chosen
+
+
+def in_turn(cases: Iterable[Any], others: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return each case with one of the others, in turn."""
+    return [(case, *other) for case, other in zip(cases, cycle(others), strict=False)]
 
 
 def pairs_of(combination: tuple[Any, ...]) -> set[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from problems import DOUBLE, FOLLOWED, assert_close, build, choices, dataset, fill, parameters, random_rows
+from problems import DOUBLE, FOLLOWED, assert_close, build, choices, dataset, fill, in_turn, parameters, random_rows
 from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli.penalties.penalty import Penalty
@@ -80,10 +80,12 @@ def ends(name, loss, penalty, options, epochs=2):
 
 
 @pytest.mark.parametrize(
-    ("loss", "penalty"), [("squared", "none"), ("softmax", "both"), ("poisson", "by-part"), ("logistic", "group")]
+    ("case", "loss", "penalty"),
+    in_turn(AFFINE, [("squared", "none")])
+    + in_turn(AFFINE, [("softmax", "both"), ("poisson", "by-part"), ("logistic", "group")]),
 )
-@pytest.mark.parametrize(("name", "options"), AFFINE)
-def test_fast_derivatives_equal_those_from_gradients(name, options, loss, penalty):
+def test_fast_derivatives_equal_those_from_gradients(case, loss, penalty):
+    name, options = case
     assert_close(*ends(name, loss, penalty, options), FOLLOWED)
 
 
@@ -94,8 +96,10 @@ def test_rows_of_powers_updated_as_a_whole(options, loss):
     assert_close(*ends("pn", loss, "group", options, epochs=1), FOLLOWED)
 
 
-@pytest.mark.parametrize(("loss", "penalty"), [("squared", "none"), ("logistic", "both"), ("softmax", "by-part")])
-@pytest.mark.parametrize("options", POWERS)
+@pytest.mark.parametrize(
+    ("options", "loss", "penalty"),
+    in_turn(POWERS, [("squared", "none")]) + in_turn(POWERS, [("logistic", "both"), ("softmax", "by-part")]),
+)
 def test_powers_use_second_derivatives(options, loss, penalty):
     """Compared with the definition: the curvature includes second derivatives of the score if they increase it, and
     steps are halved until the objective falls."""

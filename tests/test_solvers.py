@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from itertools import cycle, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from problems import (
     dataset,
     fields_of,
     fill,
+    in_turn,
     pairwise,
     parameters,
     random_rows,
@@ -193,10 +194,7 @@ def test_steps(name, solver, loss, penalty):
 
 
 # Every kind once, and every solver with and without weights of samples.
-OF_PAIRS = list(zip(TRAINED, cycle(product(ROW_SOLVERS, (False, True))), strict=False))
-
-
-@pytest.mark.parametrize(("name", "solver", "weighted"), [(name, *others) for name, others in OF_PAIRS])
+@pytest.mark.parametrize(("name", "solver", "weighted"), in_turn(TRAINED, product(ROW_SOLVERS, (False, True))))
 def test_batches_of_pairs(name, solver, weighted):
     """The last batch of an epoch is smaller. The weight of a pair is that of its first sample."""
     rng = np.random.default_rng(2)
