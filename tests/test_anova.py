@@ -20,6 +20,7 @@ from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.training.job import empty_score, plan, train
 from fmcli.training.warm_start import WarmStart
 from reference.kinds import elementary
+from reference.slow_solvers import nearest_in_simplex
 
 FEATURES = 9
 pytestmark = pytest.mark.exact
@@ -234,6 +235,16 @@ def test_weights_of_factors_are_fitted_where_the_order_is_even():
         model = made("anova", rank=3, order=order, fit_beta=fit)
         assert started("anova", rank=3, order=order, fit_beta=fit)["beta"].tolist() == [start]
         assert model.layout[model.n_blocks - 1].penalty == ("l2" if fitted else "none")
+
+
+@pytest.mark.parametrize("spread", [0.1, 1, 10])
+def test_theta_is_projected_to_the_nearest_point_of_the_simplex(spread, rng):
+    """The farther theta is, the more of its entries become 0, one after the other."""
+    model = made("hofm-simplex", outputs=20, rank=2, order=9)
+    theta = rng.normal(scale=spread, size=(20, 9)).astype(REAL_TYPE)
+    model.parameters["theta"][...] = theta
+    model.project()
+    np.testing.assert_allclose(model.parameters["theta"], [*map(nearest_in_simplex, theta)], atol=1e-6)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 50])
