@@ -12,26 +12,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.scoring.evaluation import evaluate_model
 from fmcli.training import job, saving
-from fmcli.training.clipping import is_scale
 
 RATINGS = [1.0, 2, 3, 4, 5] * 8
-
-
-@pytest.mark.parametrize(
-    ("label", "scale"),
-    [
-        ([1, 2, 3, 4, 5], True),
-        (np.arange(1, 11) / 2, True),
-        (np.arange(20), True),
-        (np.arange(21), False),
-        ([0, 1, 2, 3, 1000], False),
-        ([1, 2, 3, 4], False),
-        ([0, 1], False),
-        ([3], False),
-    ],
-)
-def test_few_labels_without_large_gaps_are_a_scale(label, scale):
-    assert is_scale(np.tile(np.array(label, float), 3)) == scale
 
 
 def fitted(path, labels=RATINGS, *, loss=None, keywords=None, valid=None, **options):
@@ -55,9 +37,8 @@ def predictions(path, output):
     [
         (RATINGS, {}, {}, (1, 5)),
         (RATINGS, {"clip": False}, {}, None),
-        (RATINGS, {}, {"stream": True}, None),
-        (RATINGS, {"clip": True}, {"stream": True}, (1, 5)),
-        ([*RATINGS, 500.0], {}, {}, None),
+        (RATINGS, {}, {"stream": True}, (1, 5)),
+        ([*RATINGS, 500.0], {}, {}, (1, 500)),
         ([-3.0, *RATINGS], {"clip": True}, {}, (-3, 5)),
     ],
 )

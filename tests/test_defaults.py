@@ -51,11 +51,12 @@ def test_the_guide_says_the_default_in_force(model, solver):
 
 @pytest.mark.parametrize("solver", ["sgd", "adagrad", "ftrl", "fobos"])
 def test_epochs_depend_on_validation_data(solver):
+    """Validation data choose from 300 epochs, but from so many only that these visit 1e9 entries times rank 8."""
     epochs = [
-        resolve(make_spec("fm", solver), rows=100, nonzeros=100, features=10, validated=validated).values["epochs"]
-        for validated in (False, True)
+        resolve(make_spec("fm", solver), rows=100, nonzeros=nonzeros, features=10, validated=validated).values["epochs"]
+        for validated, nonzeros in ((False, 100), (True, 100), (True, 10**6), (True, 10**8))
     ]
-    assert epochs == [10, 30]
+    assert epochs == [10, 300, 125, 30]
 
 
 def test_a_model_may_have_defaults_beside_one_solver():

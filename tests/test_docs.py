@@ -27,7 +27,7 @@ from fmcli.scoring import prediction
 from fmcli.scoring.metrics import METRICS
 from fmcli.training import job, saving
 from fmcli.training.settings import PATIENCE
-from fmcli.training.validation import ENOUGH_ROWS, USUAL_SHARE
+from fmcli.training.validation import ENOUGH_HELD_OUT, LEAST_ROWS, MOST_SHARE, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -305,8 +305,8 @@ def test_the_events_of_the_json_log_are_those_that_are_written(tmp_path):
 
 def test_the_description_of_validation_is_correct():
     text = " ".join(section("training", "Validation data").split())
-    assert f"{ENOUGH_ROWS:,} rows" in text
-    assert f"{100 * USUAL_SHARE:g} %" in text
+    shares = f"{100 * USUAL_SHARE:g} % of the rows", f"{ENOUGH_HELD_OUT} rows", f"{100 * MOST_SHARE:g} %"
+    assert all(words in text for words in (*shares, f"{LEAST_ROWS} rows"))
     assert f"`--patience` epochs ({PATIENCE})" in text
 
 

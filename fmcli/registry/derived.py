@@ -53,18 +53,28 @@ class Derived:
         return self.text
 
 
-def passes(usual: int, validated: int) -> Derived:
-    """Return the number of epochs of a stochastic solver. An update of a model has one, because more of them fit its
-    rows at the expense of those that the model was trained on. Validation data choose among as many as a first run has.
+# Early stopping chooses from at most MOST_EPOCHS epochs, and from so many that the entries that are visited, times the
+# rank, are at most MOST_VISITS, which takes seconds. It is a count, so that the same data give the same bytes anywhere.
+MOST_EPOCHS, MOST_VISITS = 300, 10**9
+
+
+def passes(usual: int, least: int, updates: int | None = None) -> Derived:
+    """Return the number of epochs. Validation data choose among many of them, at least `least`; without validation
+    data, so many would overfit, and there are `usual` ones.
+
+    updates : their number with -i; None: as without. More epochs of an update fit its rows at the expense of those that
+        the model was trained on.
     """
-    text = f"{validated} with validation data, else {usual}" if usual != validated else str(usual)
+    text = f"{least} to {MOST_EPOCHS} with validation data, else {usual}"
 
     def of(facts: Facts) -> int:
-        if facts.validated:
-            return validated
-        return 1 if facts.updates else usual
+        if not facts.validated:
+            return usual if updates is None or not facts.updates else updates
+        rank = facts.values.get("rank", 1)
+        visits = max(1, facts.nonzeros) * (sum(rank) if isinstance(rank, list) else rank)
+        return max(least, min(MOST_EPOCHS, MOST_VISITS // visits))
 
-    return Derived(f"{text}, or 1 with -i", of)
+    return Derived(text if updates is None else f"{text}, or {updates} with -i", of)
 
 
 def of_libfm(strength: float) -> Derived:

@@ -106,7 +106,9 @@ _BY_COLUMNS = "cd"
 # Defaults of the models with sparsity penalties. The initial factors are near 0, which is a saddle point; with an L1
 # penalty from the first epoch they would never leave it, so that the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
-_SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, validated=12)}}
+# On small sparse data, factors have overfit before that epoch.
+_SGL_LOOKS = {"l1_from_epoch": 1 / 3}
+_SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
 _MODELS = (
     ModelEntry("linear", "Linear model: one weight per feature.", "fmcli.models.linear:Linear", ("bias",), joins=True),
@@ -161,6 +163,7 @@ _MODELS = (
         with_solver=_SGL_WITH,
         positive=("l1", "group_l1"),
         unpenalised="fm",
+        looks=_SGL_LOOKS,
     ),
     ModelEntry(
         "glfm",
@@ -173,6 +176,7 @@ _MODELS = (
         positive=("group_l1",),
         unpenalised="fm",
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
+        looks=_SGL_LOOKS,
     ),
     ModelEntry(
         "l1fm",
@@ -185,6 +189,7 @@ _MODELS = (
         positive=("l1",),
         unpenalised="fm",
         refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
+        looks=_SGL_LOOKS,
     ),
     ModelEntry(
         "hofm",
@@ -252,6 +257,7 @@ _MODELS = (
         (*_FM, "order", "augment"),
         {"augment": True, **_START["lifted-pn"]},
         with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
+        looks={"learning_rate_v": 0.2},
     ),
     ModelEntry(
         "bilinear",

@@ -70,8 +70,8 @@ class Option:
 # Switches that are on by default, and have only the flag that turns them off (--no-NAME).
 NEGATIVE_ONLY = ("bias", "linear")
 
-# With validation data, early stopping prevents overfitting; without them, 30 epochs overfit if there are many features.
-_EPOCHS = passes(10, validated=30)
+# Of stochastic solvers.
+_EPOCHS = passes(10, least=30, updates=1)
 # The step size of solvers without adaptive steps. The number 200 was chosen on cadata and cpusmall with standardized
 # columns, where outliers have about 100 times the squared norm of most rows. Norms below 11.9 do not change the step.
 _STEP = by_longest_row(0.01, 200)
@@ -351,9 +351,8 @@ _OPTIONS = (
         "clip",
         bool,
         None,
-        "Clip predictions to the range of the training labels, for loss squared. [default: if there are at most 20 "
-        "distinct labels and none is more than a quarter of their range from the next one, not from standard input; "
-        "with -i, as that model]",
+        "Clip predictions to the range of the training labels, for loss squared, or allow any number. [default: "
+        "--clip; with -i, as that model]",
         "data",
     ),
     Option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fmcli.registry.derived import START_OF_SAMPLES, per_row
+from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
 from fmcli.registry.entry import Entry, load
 from fmcli.registry.losses import ORDINAL, PROBIT
 from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
@@ -52,6 +52,11 @@ class SolverEntry(Entry):
     cluster: str = ""
     alone: str = ""
 
+    @property
+    def stops_early(self) -> bool:
+        """Whether validation data choose one of its epochs."""
+        return not self.samples and self.name != CLOSED_FORM
+
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
         found: type[Trainer] = load(ROW_TRAINER) if self.by_rows else self.load()
@@ -78,6 +83,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.adagrad:AdaGrad",
         _RATES,
         {"learning_rate": 0.05},
+        looks={"learning_rate_w": 4},
         blocks=True,
         cluster=ROUNDS,
     ),
@@ -104,7 +110,8 @@ _SOLVERS = (
         "Coordinate descent (as ALS): no learning rate, and the objective never increases.",
         "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
         ("tol", "nuclear"),
-        {"epochs": 50, **_PER_ROW},
+        {"epochs": passes(50, least=50), **_PER_ROW},
+        looks={"l2_v": 10},
         by_rows=False,
         in_memory=True,
         joins=True,
@@ -116,7 +123,7 @@ _SOLVERS = (
         "L-BFGS: uses full-batch gradients.",
         "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
         ("tol",),
-        {"epochs": 200, **_PER_ROW},
+        {"epochs": passes(200, least=200), **_PER_ROW},
         by_rows=False,
         cluster=GRADIENTS,
         refuses={

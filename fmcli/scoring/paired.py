@@ -47,6 +47,11 @@ class Difference:
         return self.value - self.current
 
     @property
+    def worse(self) -> float:
+        """By how much the value is worse; negative if it is better."""
+        return -self.difference if metric_of(self.metric).larger_is_better else self.difference
+
+    @property
     def figures(self) -> dict[str, str | float]:
         """The figures by name."""
         return {
@@ -62,7 +67,7 @@ class Difference:
         value, or an error of one that is worse, counts as worse if it is undefined."""
         if math.isnan(self.value):
             return f"{self.metric} is undefined on these rows"
-        worse = -self.difference if metric_of(self.metric).larger_is_better else self.difference
+        worse = self.worse
         if math.isnan(self.current) or worse <= margin or worse <= MOST_ERRORS * self.error:
             return ""
         by = f"{self.metric} is {self.value:.6g} instead of {self.current:.6g}, worse by {worse:.3g}"

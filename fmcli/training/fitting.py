@@ -57,7 +57,7 @@ def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform,
             f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
             "refer to a row of a block; join the files"
         )
-    spec, label_range = fit_clip(spec, labels.loss, rows.labels, warm_start, settings.stream)
+    spec, label_range = fit_clip(spec, labels.loss, rows.labels, warm_start)
     transform = Transform(
         labels,
         max(rows.features, warm_start.model.features if warm_start else 0),

@@ -16,9 +16,9 @@ from fmcli.training.job import train
 from fmcli.training.planning import Plan, occurring, prepared_model
 from fmcli.training.trained import Epoch, Trained
 
-# By default, refit if epochs x non-zeros x rank is at most this: some seconds. It is a count, not a time, so that the
-# same data give the same bytes on every machine.
-AFFORDABLE = 2e8
+# By default, refit if non-zeros x rank is at most this: an epoch takes some hundredths of a second. It is a count, not
+# a time, so that the same data give the same bytes on every machine.
+AFFORDABLE = 7e6
 
 
 def refits(plan: Plan) -> bool:
@@ -27,9 +27,12 @@ def refits(plan: Plan) -> bool:
     epochs, asked = plan.spec.values["epochs"], plan.settings.refit
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
-    if asked is None:
-        return plan.settings.deadline is None and epochs * plan.source.all_nonzeros * rank_of(plan) <= AFFORDABLE
-    return asked
+    return plan.settings.deadline is None and affordable(plan) if asked is None else asked
+
+
+def affordable(plan: Plan) -> bool:
+    """Return whether another run on the same rows takes little time."""
+    return plan.source.all_nonzeros * rank_of(plan) <= AFFORDABLE
 
 
 def rank_of(plan: Plan) -> int:

@@ -28,10 +28,10 @@ class Settings:
     spec : what to train.
     warm_start : a model to resume from.
     valid_name : the name of the validation data in messages.
-    holdout : share of the rows to hold out as validation data, if there are no others; None: 5 % for stochastic
-        solvers, if there are 10,000 rows or more and several epochs, but not for a stream, not if training resumes
-        from a model, nor if no metric can choose.
+    holdout : share of the rows to hold out as validation data, if there are no others; None: the usual share, but none
+        of a stream, if training resumes from a model, or if no metric can choose.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
+    look : whether a look on validation data may choose options that were not given, if that is cheap.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
     patience : training stops after this many epochs without a better one; None: PATIENCE.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
@@ -53,6 +53,7 @@ class Settings:
     valid_name: str = "validation data"
     holdout: float | None = 0.0
     refit: bool | None = None
+    look: bool = False
     metrics: tuple[str, ...] = ()
     patience: int | None = None
     stream: bool = False

@@ -23,8 +23,10 @@ from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
-# The default holdout: stochastic solvers hold out this share of the rows if there are enough rows and several epochs.
-USUAL_SHARE, ENOUGH_ROWS = 0.05, 10_000
+# The default holdout: this share of the rows, or more if that is less than so many rows, but at most the second share.
+USUAL_SHARE, ENOUGH_HELD_OUT, MOST_SHARE = 0.05, 500, 0.2
+# Of fewer rows, none is held out by default.
+LEAST_ROWS = 100
 
 
 def split(
@@ -51,12 +53,19 @@ def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
     if share is None:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1
-        usual = rows >= ENOUGH_ROWS and several and spec.by_rows
-        share = USUAL_SHARE if usual else 0.0
+        chooses = several and spec.solver_entry.stops_early
+        share = usual_share(rows) if chooses else 0.0
     held = round(share * rows)
     if share and not 0 < held < rows:
         raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
     return held
+
+
+def usual_share(rows: int) -> float:
+    """Return the share of the rows that is held out by default."""
+    if rows < LEAST_ROWS:
+        return 0.0
+    return max(USUAL_SHARE, min(MOST_SHARE, ENOUGH_HELD_OUT / rows))
 
 
 def drawn(rows: int, held: int, generator: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -166,7 +166,7 @@ def test_a_file_that_is_called_lock_stays(run, rows, tmp_path):
 
 
 def test_a_run_that_ran_out_of_time_continues(run, rows, tmp_path):
-    command = ("train", "-s", "ftrl", "-e", "5", "--keep-state", "--log-json", "log")
+    command = ("train", "-s", "ftrl", "-e", "5", "--holdout", "0", "--keep-state", "--log-json", "log")
     run(*command, "-o", "whole", rows)
     done = run(*command, "--max-seconds", "1e-9", *KEEP, "--resume", "-o", "m", rows)
     assert "there is no checkpoint c yet: training from the beginning" in done.stderr
@@ -179,7 +179,7 @@ def test_a_run_that_ran_out_of_time_continues(run, rows, tmp_path):
 
 
 def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
-    command = ("train", "-e", "3", "-k", "2", *KEEP, "-o", "m")
+    command = ("train", "-e", "3", "-k", "2", "--holdout", "0", *KEEP, "-o", "m")
     run(*command, "--max-seconds", "1e-9", rows)
     before = (tmp_path / "c").read_bytes()
     (tmp_path / "t").write_text(rows.read_text() + "1 3:1\n")

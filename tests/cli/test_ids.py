@@ -195,7 +195,7 @@ def test_rare_features_are_dropped(run, tmp_path, rename, kind):
     (tmp_path / "t").write_text(text)
     (tmp_path / "without").write_text(without)
     for name, options in (("t", ["--min-count", str(least)]), ("without", [])):
-        run.ok("train", "-m", kind, "-f", form, "-e", "2", *options, "-o", f"{name}.fm", name)
+        run.ok("train", "-m", kind, "-f", form, "-e", "2", "--holdout", "0", *options, "-o", f"{name}.fm", name)
     one, other = load_model(str(tmp_path / "t.fm")), load_model(str(tmp_path / "without.fm"))
     kept = np.flatnonzero(one.seen)
     assert one.ids(kept) == other.ids(np.flatnonzero(other.seen))
@@ -224,7 +224,7 @@ def test_rare_features_share_a_column(run, tmp_path, ffm):
     (tmp_path / "t").write_text(text)
     (tmp_path / "same").write_text("".join(f"{line[0]} {shared(line)}\n" for line in text.splitlines()))
     (tmp_path / "same").write_text((tmp_path / "same").read_text().replace("~~", "\U0010ffff"))
-    kind = ["-m", "ffm" if ffm else "fm", "-f", form, "-e", "2"]
+    kind = ["-m", "ffm" if ffm else "fm", "-f", form, "-e", "2", "--holdout", "0"]
     run.ok("train", *kind, "--min-count", "40", "--rare", "share", "-o", "t.fm", "t")
     run.ok("train", *kind, "-o", "same.fm", "same")
     one, other = load_model(str(tmp_path / "t.fm")), load_model(str(tmp_path / "same.fm"))

@@ -31,7 +31,10 @@ def test_one_line_names_the_sampler(run, tmp_path, ratings):
 
 def test_of_many_epochs_some_are_printed(run, tmp_path, ratings):
     sweeps = [*range(1, 11), *range(20, 101, 10), 117]
-    for options in (["-s", "mcmc", "-e", "117"], ["-s", "lbfgs", "-e", "117", "--tol", "0", "--l2", "0"]):
+    for options in (
+        ["-s", "mcmc", "-e", "117"],
+        ["-s", "lbfgs", "-e", "117", "--tol", "0", "--l2", "0", "--holdout", "0"],
+    ):
         done = run("train", *options, "--log-json", "log", "-o", "m", ratings)
         events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
         last = len([event for event in events if event["event"] == "epoch"])

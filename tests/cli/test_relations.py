@@ -193,7 +193,7 @@ def test_ordered_labels(run, tmp_path):
 def test_a_run_with_relations_continues_from_its_checkpoint(run, rows, tmp_path):
     plain, _, options = rows
     whole, cut = tmp_path / "whole.fm", tmp_path / "cut.fm"
-    command = ["train", "-s", "cd", "-e", "6", "--tol", "0", plain, *options]
+    command = ["train", "-s", "cd", "-e", "6", "--tol", "0", "--holdout", "0", plain, *options]
     run.ok(*command, "-o", whole)
     kept = ["--checkpoint", tmp_path / "kept", "-o", cut]
     run.ok(*command, *kept, "--max-seconds", "0.000001")

@@ -23,7 +23,7 @@ def trained(run, tmp_path, name, *options):
 
 @pytest.mark.parametrize("solver", ["lbfgs", "cd"])
 def test_shares_are_learned_like_the_rows_that_they_stand_for(run, files, solver):
-    options = ["-m", "linear", "-s", solver, "--l2", "0.001"]
+    options = ["-m", "linear", "-s", solver, "--l2", "0.001", "--holdout", "0"]
     hard, _ = trained(run, files, "hard", *options)
     probabilities = np.array(run("predict", "m", "soft").stdout.split(), float)
     soft, log = trained(run, files, "soft", *options)

@@ -32,7 +32,7 @@ def help_text():
 
 
 def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_only(run, sample, tmp_path):
-    done = run.ok("train", sample / "adult.train.libsvm")
+    done = run.ok("train", "--holdout", "0", sample / "adult.train.libsvm")
     assert done.stdout == b""
     assert files(tmp_path) == ["adult.train.libsvm.fm"]
     log = done.stderr
@@ -92,12 +92,13 @@ def test_files_are_read_as_one_and_compressed_as_plain(run, sample, tmp_path):
     assert (tmp_path / "a.fm").read_bytes() == (tmp_path / "adult.train.libsvm.fm").read_bytes()
 
 
-def test_standard_input_needs_a_name_and_gives_the_same_model(run, sample, adult_model, tmp_path):
+def test_standard_input_needs_a_name_and_trains_on_all_rows(run, sample, tmp_path):
     text = (sample / "adult.train.libsvm").read_bytes()
     refused = run.fails(2, "train", "-", input=text)
     assert "use -o FILE" in refused.stderr
     run.ok("train", "-q", "-o", "m", "-", input=text)
-    assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
+    run.ok("train", "-q", "-o", "same", "--holdout", "0", sample / "adult.train.libsvm")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "same").read_bytes()
 
 
 def test_no_epochs_write_start_values(run, sample, tmp_path):
@@ -112,7 +113,7 @@ def test_a_dry_run_reports_the_memory_and_writes_nothing(run, sample, tmp_path):
     done = run.ok("train", "--dry-run", sample / "adult.train.libsvm")
     assert files(tmp_path) == []
     figures = dict(re.findall(r"^(\S+) {2,}(\S.*)$", done.stderr, re.M))
-    assert figures["rows"] == "2,500"
+    assert figures["rows"] == "2,500 (500 held out)"
     assert figures["non-zeros"] == "34,679"
     assert figures["features"] == "122"
     assert figures["parameters"] == "1,099"

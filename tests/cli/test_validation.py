@@ -74,7 +74,8 @@ def test_nothing_is_held_out(run, large, sample, tmp_path, options):
     if options == ["stdin"]:
         done = run("train", "-e", "2", "-o", "m", "-", input=large.read_bytes())
     elif options == ["few"]:
-        done = run("train", "-o", "m", sample / "adult.train.libsvm")
+        (tmp_path / "few").write_text("".join((sample / "adult.train.libsvm").open().readlines()[:99]))
+        done = run("train", "-o", "m", "few")
     else:
         done = run("train", *options, "-o", "m", large)
     assert done.returncode == 0, done.stderr
@@ -101,7 +102,7 @@ VALID = ["-r", "0.5", "--patience", "2", "-e", "30"]
 def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path, metric, sign):
     test = sample / "adult.test.libsvm"
     # Sparsity does not measure predictions, so it does not choose the best epoch.
-    options = [*VALID, "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
+    options = [*VALID, "--no-look", "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
     done = run.ok("train", *options, sample / "adult.train.libsvm")
     epochs, summary = events(tmp_path / "log")
     assert [epoch["epoch"] for epoch in epochs] == list(range(1, len(epochs) + 1))
@@ -118,7 +119,7 @@ def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path
     assert figures[f"valid-{metric}"] == f"{summary['valid'][metric]:.6f}"
     assert figures["best-epoch"] == f"{best} of {best + 2}"
     # The saved model is the one after this number of epochs.
-    run("train", "-r", "0.5", "-e", str(best), "-o", "short", sample / "adult.train.libsvm")
+    run("train", "-r", "0.5", "-e", str(best), "--holdout", "0", "-o", "short", sample / "adult.train.libsvm")
     for name, array in load_model(str(tmp_path / "short")).model.parameters.items():
         assert (array == load_model(str(tmp_path / "m")).model.parameters[name]).all()
 
@@ -151,7 +152,8 @@ def test_the_figures_of_numbers_are_those_of_their_predictions(run, sample, tmp_
 @pytest.mark.parametrize("options", [[], ["--norm"], ["--batch-size", "16", "-r", "0.5"], ["-m", "sha2"]])
 def test_the_figures_without_validation_are_those_of_all_rows(run, sample, tmp_path, options):
     train = sample / "adult.train.libsvm"
-    done = run("train", *options, "-x", "auc", "-x", "logloss", "--log-json", "log", "-o", "m", train)
+    options = [*options, "--holdout", "0", "-x", "auc", "-x", "logloss", "--log-json", "log"]
+    done = run("train", *options, "-o", "m", train)
     y, p = labels(train), predictions(run, "m", train)[:, 0]
     score = predictions(run, "--raw", "m", train)[:, 0]  # raw scores have fewer ties than probabilities
     _, summary = events(tmp_path / "log")
@@ -163,7 +165,8 @@ def test_the_figures_without_validation_are_those_of_all_rows(run, sample, tmp_p
 
 def test_json_lines_are_complete(run, sample, tmp_path):
     (tmp_path / "log").write_text("older\n")
-    done = run("train", "-q", "-e", "3", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm")
+    usual = ["train", "-q", "-e", "3", "--holdout", "0", "-o", "m", sample / "adult.train.libsvm"]
+    done = run(*usual, "--log-json", "log")
     assert (done.returncode, done.stderr) == (0, "")
     epochs, summary = events(tmp_path / "log")
     assert all(
@@ -175,13 +178,13 @@ def test_json_lines_are_complete(run, sample, tmp_path):
     assert (summary["epochs"], summary["best_epoch"], summary["model"]) == (3, 3, "m")
     assert summary["diverged"] is False
     assert load_model(str(tmp_path / "m")).meta["training"]["train"] == summary["train"]
-    to_stdout = run("train", "-q", "-e", "3", "--log-json", "-", "-o", "m", sample / "adult.train.libsvm").stdout
+    to_stdout = run(*usual, "--log-json", "-").stdout
     assert [json.loads(line)["event"] for line in to_stdout.splitlines()] == ["start", *["epoch"] * 3, "summary"]
 
 
 @pytest.mark.parametrize(("batch", "every"), [(1, 1000), (1, 1), (3, 1000), (64, 500), (5000, 1)])
 def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, every):
-    options = ["-e", "2", "--batch-size", str(batch)]
+    options = ["-e", "2", "--holdout", "0", "--batch-size", str(batch)]
     run.ok("train", *options, "-q", "-o", "plain", sample / "adult.train.libsvm")
     done = run.ok(
         "train", *options, "--log-every", str(every), "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
@@ -315,6 +318,7 @@ def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
     (tmp_path / "t").write_text("1 0:1\n" * 60)
     (tmp_path / "v").write_text("-2e36 0:1\n")
     options = ["-m", "linear", "--no-bias", "-s", "sgd", "-r", "3", "--l2", "0", "--loss", "squared", "-e", "30"]
+    options += ["--no-clip", "--no-look"]
     done = run.fails(3, "train", *options, "-v", "v", "--patience", "30", "--log-json", "log", "t")
     assert "\nkept epoch 2, the best by rmse on the validation data\n" in done.stderr
     assert "fmcli: error: training diverged: the loss is no longer a finite number in epoch" in done.stderr
@@ -376,7 +380,7 @@ def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["-e", "2"], "there is no validation data; give it with -v or --holdout"),
+        (["-e", "2", "--holdout", "0"], "there is no validation data; give it with -v or --holdout"),
         (["-e", "1", "--holdout", "0.5"], "it needs several epochs (-e)"),
         (["-e", "3", "-s", "mcmc", "--holdout", "0.5"], "mcmc does not stop early"),
         (["-m", "kernel-basis"], "kernel-basis is solved in closed form"),

@@ -165,7 +165,7 @@ def test_another_order_is_refused_even_where_parameters_look_alike(run, halves, 
 
 
 def test_a_model_may_resume_into_its_own_file_and_says_what_changes(run, halves, tmp_path):
-    run.ok("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "first")
+    run.ok("train", "-q", "-k", "3", "--l2", "1e-3", "-e", "2", "--holdout", "0", "first")
     done = run.ok("train", "-i", "first.fm", "-e", "1", "--log-json", "log", "first")
     assert "\nresuming from first.fm: weights and solver state after 2 epochs; 0 features are new\n" in done.stderr
     assert "\nas in first.fm: --l2 0.001, --rank 3\n" in done.stderr

@@ -188,6 +188,7 @@ def command(
         valid_name=" and ".join(validation.valid),
         holdout=validation.holdout,
         refit=validation.refit,
+        look=validation.look,
         metrics=validation.metrics,
         patience=validation.patience,
         stream="-" in inputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.flags import with_flag
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.data.stored.cache import Facts
+    from fmcli.training.look import Look
     from fmcli.training.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
@@ -342,6 +343,14 @@ def log_divergence(log: Log, trained: Trained, again: bool) -> None:
         log_best_epoch(log, trained, again=False)
 
 
+def log_looks(log: Log, looks: Sequence[Look]) -> None:
+    """Log the values of options that were tried before the run."""
+    for one in looks:
+        before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
+        taken, flag = "; it is taken" if one.chosen else "", OPTIONS[one.option].flag
+        log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{taken}")
+
+
 def log_refit(log: Log, plan: Plan) -> None:
     """Log the refit."""
     epochs = plan.spec.values["epochs"]
@@ -356,7 +365,7 @@ def log_convergence(log: Log, trained: Trained) -> None:
     stopped = f"stopped after epoch {trained.plan.epochs_before + len(epochs)}"
     if trained.converged:
         log.line(f"{stopped}: the objective fell by no more than {number(values['tol'])} of it (--tol)")
-    elif len(epochs) == values["epochs"]:
+    elif len(epochs) == values["epochs"] and not trained.chosen_by:
         log.line(f"{stopped}, before the objective settled (--tol {number(values['tol'])}): try more epochs (-e)")
     elif not trained.exhausted:
         log.line(f"{stopped}: no step lowers the objective any more")

@@ -12,6 +12,7 @@ from fmcli.cli.train.log import (
     figures,
     log_best_epoch,
     log_divergence,
+    log_looks,
     log_plan,
     log_refit,
     needs,
@@ -27,6 +28,7 @@ from fmcli.training import job
 from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
+from fmcli.training.look import look
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import summary
@@ -62,8 +64,10 @@ def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Ca
     begin = time.perf_counter()
     settings = request.settings
     plan, format = planned()
+    plan, compared = (plan, []) if request.dry_run else look(plan)
     again = refits(plan)
     log_plan(log, plan, again)
+    log_looks(log, compared)
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:

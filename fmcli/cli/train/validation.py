@@ -21,6 +21,7 @@ class ValidationChoice:
     valid: tuple[str, ...]
     holdout: float | None
     refit: bool | None
+    look: bool
     metrics: tuple[str, ...]
     patience: int | None
     fail_worse: bool
@@ -42,15 +43,23 @@ validation_options = gathered(
         "--holdout",
         type=share,
         metavar="FRACTION",
-        help="Share of the rows to hold out as validation data; 0 trains on all rows. [default: 0.05 if there are "
-        "10,000 rows or more, no -v, no -i, several epochs, a stochastic solver and no standard input; else 0]",
+        help="Share of the rows to hold out as validation data; 0 trains on all rows. [default: 0.05, or 500 rows if "
+        "that is more, but at most 0.2; 0 with less than 100 rows, -v, -i, -e 1, mcmc, or standard input]",
     ),
     option(
         "validation",
         "--refit/--no-refit",
         default=None,
         help="After early stopping on held-out rows, train again on all rows, for the best number of epochs. [default: "
-        "refit, if epochs * non-zeros * rank is at most 2e8]",
+        "refit, if non-zeros * rank is at most 7e6]",
+    ),
+    option(
+        "validation",
+        "--look/--no-look",
+        default=True,
+        help="Before the run, try other values of options that are not given on the validation data, such as a larger "
+        "step for linear weights, and take those that are clearly better, if non-zeros * rank is at most 7e6. "
+        "[default: --look]",
     ),
     option(
         "validation",
