@@ -37,6 +37,7 @@ class SolverEntry(Entry):
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
     samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
     joins : whether it trains on rows with relations.
+    patience : by default, training stops after so many epochs without a better one.
     cluster : how it trains on a cluster: by ROUNDS, which are block steps, or by GRADIENTS over all rows; "": not.
     alone : why it does not, if not because it takes a step after each row.
     """
@@ -49,6 +50,7 @@ class SolverEntry(Entry):
     losses: tuple[str, ...] = ()
     samples: bool = False
     joins: bool = False
+    patience: int = 3
     cluster: str = ""
     alone: str = ""
 
@@ -68,6 +70,8 @@ _PER_ROW = {
     "l2_w": per_row(1),
     "l2_v": per_row(10),
 }
+# The patience of solvers that may stay on a plateau for some epochs.
+_PLATEAU = 10
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "block_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
@@ -112,6 +116,7 @@ _SOLVERS = (
         ("tol", "nuclear"),
         {"epochs": passes(50, least=50), **_PER_ROW},
         looks={"l2_v": 10},
+        patience=_PLATEAU,
         by_rows=False,
         in_memory=True,
         joins=True,
@@ -124,6 +129,7 @@ _SOLVERS = (
         "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
         ("tol",),
         {"epochs": passes(200, least=200), **_PER_ROW},
+        patience=_PLATEAU,
         by_rows=False,
         cluster=GRADIENTS,
         refuses={

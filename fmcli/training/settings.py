@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from fmcli.training.warm_start import WarmStart
 
 
-# Epochs without a better one after which training stops.
-PATIENCE = 3
-
-
 @dataclass(frozen=True)
 class Settings:
     """A run's choices, and how its epochs are evaluated.
@@ -33,7 +29,7 @@ class Settings:
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     look : whether a look on validation data may choose options that were not given, if that is cheap.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
-    patience : training stops after this many epochs without a better one; None: PATIENCE.
+    patience : training stops after this many epochs without a better one; None: that of the solver.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
@@ -75,7 +71,7 @@ class Settings:
     @property
     def waits(self) -> int:
         """How many epochs without a better one training waits for one."""
-        return PATIENCE if self.patience is None else self.patience
+        return self.spec.solver_entry.patience if self.patience is None else self.patience
 
     @property
     def choosing(self) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import click
 
 from fmcli.cli.options import METRIC_NAMES, gathered, option, share
-from fmcli.training.settings import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ validation_options = gathered(
         "--patience",
         type=click.IntRange(min=1),
         metavar="N",
-        help=f"Early stopping: stop after N epochs without a better one. [default: {PATIENCE}; >= 1]",
+        help="Early stopping: stop after N epochs without a better one. [default: 3, or 10 with cd and lbfgs; >= 1]",
     ),
     option(
         "validation",
