@@ -353,6 +353,15 @@ def test_scores_that_overflow_end_training_instead_of_being_drawn_for_ever():
         trained_model(data, loss="probit")
 
 
+def test_factors_that_rows_do_not_tell_apart_are_drawn_from_their_priors(rng):
+    """With two features, the rows tell the factors' sum of products only: the sums of squares have rank 1 but for
+    rounding, which must not count as what is known about the other directions."""
+    rows = [dict(enumerate(row)) for row in rng.normal(size=(100, 2))]
+    data = dataset(rows, 2, rng.choice([-1.0, 1.0], size=100))
+    trained = trained_model(data, loss="probit", rank=32, epochs=100)
+    assert max(epoch.loss for epoch in trained.epochs) < 2 * np.log(2)
+
+
 def test_a_model_of_several_draws_is_not_exported(tmp_path):
     data, _ = planted("fm", "squared", rows=500)
     saved(trained_model(data), tmp_path / "several")

@@ -2,10 +2,12 @@
 #ifndef FMCLI_CONDITIONAL_H
 #define FMCLI_CONDITIONAL_H
 
+#include "fmcli/base/types.h"
 #include "fmcli/solvers/gibbs/random.h"
 
-// A pivot of the Cholesky factor is at least this share of the diagonal element; the rest is rounding.
-#define LEAST_PIVOT 1e-12
+// A pivot of the Cholesky factor is at least this share of the diagonal element; the rest is rounding, by which sums of
+// products of reals differ.
+#define LEAST_PIVOT (sizeof(real) == sizeof(float) ? 1e-6 : 1e-12)
 
 // step <- -P^-1 t + U^-1 z, where P = U^T U and z are standard normal numbers: a draw from N(-P^-1 t, P^-1).
 //
