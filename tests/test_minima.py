@@ -283,11 +283,16 @@ def test_data_without_features(solver, tmp_path):
     assert scored[0] == job.empty_score(trained.plan.model)
 
 
-def test_nothing_is_held_out_by_default():
-    data, _ = planted("linear", "squared")
-    wide = data.take(np.tile(np.arange(data.rows), 3))
+def test_held_out_rows_end_training():
+    """Of labels that are noise, the first epochs predict others best; the objective falls on."""
+    data, _ = planted("fm", "squared")
+    few = data.take(np.arange(150)).changed(label=np.random.default_rng(0).normal(size=150))
     for solver in WHOLE:
-        assert train(wide, "linear", solver, plan={"holdout": None}, epochs=2).plan.validation is None
+        trained = train(few, "fm", solver, plan={"holdout": None}, rank=2, init_std=0.5, tol=0.0, l2=0.0)
+        assert trained.plan.validation.data.rows == 30
+        assert trained.plan.spec.values["epochs"] == 300
+        assert len(trained.epochs) == trained.best + SOLVERS[solver].patience < 300
+        assert trained.epochs[-1].objective < trained.epochs[trained.best - 1].objective
 
 
 @pytest.mark.parametrize("solver", WHOLE)

@@ -107,9 +107,7 @@ def test_the_blocks_have_all_rows(small, tmp_path, rng, shuffled):
 
 def plan_of(cache, model, solver, threads=2, **options):
     options = {"epochs": EPOCHS, "norm": False, **taken(model, LEARNABLE), **options}
-    return prepare(
-        Settings(make_spec(model, solver, None, options), threads=threads, holdout=None), rows_of_cache(cache)
-    )
+    return prepare(Settings(make_spec(model, solver, None, options), threads=threads), rows_of_cache(cache))
 
 
 @pytest.mark.parametrize("model", list(TRAINED))

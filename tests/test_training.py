@@ -156,12 +156,14 @@ def test_a_share_is_held_out():
     assert [epoch.valid for epoch in again.epochs] == [epoch.valid for epoch in trained.epochs]
 
 
-def test_the_usual_holdout_needs_many_rows_and_several_epochs():
+def test_the_usual_holdout_depends_on_the_rows_and_needs_several_epochs():
+    """5 % of the rows, or 500 if that is more, but at most a fifth."""
     data, _ = planted("linear", "squared")
-    wide = data.take(np.tile(np.arange(data.rows), 3))
-    assert train(data, "linear", plan={"holdout": None}).plan.validation is None
-    assert train(wide, "linear", plan={"holdout": None}, epochs=1).plan.validation is None
-    assert train(wide, "linear", plan={"holdout": None}, epochs=2).plan.validation.data.rows == 600
+    for rows, held_out in ((12_000, 600), (10_000, 500), (4000, 500), (2000, 400), (100, 20)):
+        some = data.take(np.resize(np.arange(data.rows), rows))
+        assert train(some, "linear", plan={"holdout": None}, epochs=2).plan.validation.data.rows == held_out
+        assert train(some, "linear", plan={"holdout": None}, epochs=1).plan.validation is None
+    assert train(data.take(np.arange(99)), "linear", plan={"holdout": None}, epochs=2).plan.validation is None
 
 
 def test_invalid_holdout_and_metrics():

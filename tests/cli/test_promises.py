@@ -15,19 +15,19 @@ COMMAND = (sys.executable, "-m", "fmcli")
 SHARE, OTHERS = 1.1, 12 * MIB
 
 RUNS = {
-    "adagrad": "-e 2",
+    "adagrad": "-e 2 --holdout 0",
     "adagrad with validation": "-e 4 --holdout 0.2 --no-refit",
-    "an ensemble": "-e 2 --ensemble 6 -j 1",
+    "an ensemble": "-e 2 --holdout 0 --ensemble 6 -j 1",
     "an ensemble with validation and refits": "-e 3 --ensemble 6 --holdout 0.2 --refit -j 1",
-    "an ensemble of two at a time": "-e 2 --ensemble 4 -j 2",
-    "an ensemble in blocks": "-e 2 -s ftrl --block-size 64 --ensemble 3 -j 1",
-    "cd": "-s cd -e 2",
-    "lbfgs": "-s lbfgs -e 3 -k 4",
-    "lbfgs with a full history": "-s lbfgs -e 11 -k 2 --tol 0",
+    "an ensemble of two at a time": "-e 2 --holdout 0 --ensemble 4 -j 2",
+    "an ensemble in blocks": "-e 2 --holdout 0 -s ftrl --block-size 64 --ensemble 3 -j 1",
+    "cd": "-s cd -e 2 --holdout 0",
+    "lbfgs": "-s lbfgs -e 3 -k 4 --holdout 0",
+    "lbfgs with a full history": "-s lbfgs -e 11 -k 2 --tol 0 --holdout 0",
     "mcmc": "-s mcmc -e 12 --draws 10",
     "an ensemble of mcmc": "-s mcmc -e 10 --draws 4 --ensemble 3 -j 1",
-    "disk": "-e 2 --disk --cache c",
-    "relations": "-s cd -e 2 --relation block=map",
+    "disk": "-e 2 --holdout 0 --disk --cache c",
+    "relations": "-s cd -e 2 --holdout 0 --relation block=map",
 }
 
 
