@@ -308,10 +308,11 @@ _OPTIONS = (
         open_low=True,
     ),
     Option("noise_rate", float, 0.5, "Rate of the same prior.", "solver", low=0, open_low=True),
+    # Chosen on held-out rows of 16 data sets: with 0.5, the priors of groups of few features have heavy tails.
     Option(
         "prior_shape",
         float,
-        0.5,
+        5.0,
         "Shape of the Gamma prior of the precisions of parameters: each factor of each array has one.",
         "solver",
         low=0,
