@@ -64,7 +64,8 @@ above it in this list, so that there are no circles:
                   whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
                   kept.py: the state of a run as arrays by name, and their checks
-    kernels       the table of hot loops (kernels), which is chosen at import for the machine's instruction set
+    kernels       the instruction set, chosen at import, for which each folder with hot loops (kernels) has a table: its
+                  kernels.h lists the functions of its .inl files, and scripts/declarations.py makes the rest
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
@@ -79,7 +80,6 @@ above it in this list, so that there are no circles:
     solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), rounds (block steps in two
                   halves), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
                   closed_form.py
-    levels        that table for each instruction set, filled with the kernels of models, penalties and solvers
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
     export        text, kernel form

@@ -6,11 +6,13 @@ changes. CXXFLAGS follow the flags here, so that "-O0 -g" is a build for a debug
 this name is built, in a tree whose other modules have been (`scripts/check one MODULE`).
 """
 
+import importlib.util
 import os
 import re
 import shlex
 import sysconfig
 from pathlib import Path
+from types import ModuleType
 
 from Cython.Build import cythonize
 from setuptools import Extension
@@ -18,14 +20,14 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "cython_src"
+# The declarations for Cython and the tables of kernels that scripts/declarations.py makes from the headers.
+GENERATED = ROOT / "build" / "generated"
 # Cython writes its code for arrays, about 20,000 lines, into this module once, instead of into each compiled module. It
 # is C code without hot loops, and its compiler warnings are disabled (-w) because it is generated.
 SHARED = "fmcli.cython_shared"
 SHARED_FLAGS = ["-O1", "-g0", "-w"]
 # This module does not use the shared module: it is imported before signals are handled, and must not import others.
 ALONE = "fmcli.system.interrupt"
-# The module of the dispatch of kernels has the tables of all levels of instructions, with kernels of rooms above it.
-DISPATCH, LEVELS = "fmcli.kernels.simd", SOURCES / "fmcli" / "levels"
 DIRECTIVES = {
     "language_level": 3,
     "auto_pickle": False,  # objects hold pointers and cannot be pickled
@@ -43,16 +45,24 @@ CIMPORT = re.compile(r"^ *(?:from ([\w.]+) cimport|cimport ([\w.]+))", re.MULTIL
 INCLUDE = re.compile(r"""^ *(?:# *include|cdef extern from) +"([^"]+)\"""", re.MULTILINE)
 
 
+def derived() -> ModuleType:
+    """scripts/declarations.py, which is not on the path when pip builds."""
+    spec = importlib.util.spec_from_file_location("declarations", Path(__file__).with_name("declarations.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def modules() -> list[Extension]:
-    """A module for every .pyx below cython_src, with the .cpp files of its folder if it is the only module there."""
+    """A module for every .pyx, with the .cpp files beside it whose names begin as its own."""
+    derived().write(SOURCES, GENERATED)
     found = []
-    for path in sorted(SOURCES.rglob("*.pyx")):
-        alone = len(list(path.parent.glob("*.pyx"))) == 1
-        name = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
-        sources = [path, *(sorted(path.parent.glob("*.cpp")) if alone else ())]
-        sources += sorted(LEVELS.glob("*.cpp")) if name == DISPATCH else []
-        depends = sorted(set().union(*(needed(source) for source in sources)))
-        found.append(Extension(name, [relative(source) for source in sources], depends=[relative(d) for d in depends]))
+    for folder in (SOURCES, GENERATED):
+        for path in sorted(folder.rglob("*.pyx")):
+            name = ".".join(path.relative_to(folder).with_suffix("").parts)
+            sources = [path, *sorted(path.parent.glob(f"{path.stem}*.cpp"))]
+            depends = sorted(set().union(*(needed(source) for source in sources)))
+            found.append(Extension(name, list(map(relative, sources)), depends=list(map(relative, depends))))
     return found
 
 
@@ -61,7 +71,7 @@ def relative(path: Path) -> str:
 
 
 def needed(source: Path) -> set[Path]:
-    """All files below cython_src that a source cimports or includes, directly or indirectly."""
+    """All files of the core that a source cimports or includes, directly or indirectly."""
     known: set[Path] = set()
     new = {source, source.with_suffix(".pxd")}
     while new:
@@ -71,7 +81,8 @@ def needed(source: Path) -> set[Path]:
         known.add(path)
         text = path.read_text()
         for modules in CIMPORT.findall(text):
-            new.add((SOURCES / "/".join("".join(modules).split("."))).with_suffix(".pxd"))
+            name = "/".join("".join(modules).split("."))
+            new |= {(folder / name).with_suffix(".pxd") for folder in (SOURCES, GENERATED)}
         new |= {SOURCES / include for include in INCLUDE.findall(text)}
     return known - {source}
 
@@ -142,7 +153,7 @@ class BuildExt(build_ext):
                 nthreads=self.parallel,
                 force=bool(self.force),
                 build_dir=self.build_temp,
-                include_path=[relative(SOURCES)],
+                include_path=[relative(SOURCES), relative(GENERATED)],
                 compiler_directives=DIRECTIVES,
                 shared_utility_qualified_name=shared,
             )

@@ -135,7 +135,7 @@ def compile_pieces(folder: Path) -> None:
     translated = cythonize(
         [pieces],
         build_dir=str(folder),
-        include_path=[str(core.SOURCES)],
+        include_path=[str(core.SOURCES), str(core.GENERATED)],
         compiler_directives=core.DIRECTIVES,
         shared_utility_qualified_name=core.SHARED,
         quiet=True,

@@ -124,7 +124,7 @@ typedef struct Csr {
     const int32_t* index;
     const int32_t* field;  // NULL if there are no fields
     const float* value;
-    int constant;  // 1 if all values are equal: all rows then share one array of them
+    bool constant;  // whether all values are equal: all rows then share one array of them
 } Csr;
 
 static inline Sample sample_of(const Csr* rows, ptrdiff_t i) {
@@ -141,7 +141,7 @@ typedef struct ColumnView {
     int block, output;
     ptrdiff_t row;        // row id within the class
     ptrdiff_t at, lanes;  // reals at .. at + lanes - 1 of the body, both multiples of LANES
-    int weight;           // 1 if the view contains the weight
+    bool weight;          // whether the view contains the weight
     ptrdiff_t apart;      // reals from one sample's derivatives to the next; the weight follows the body
     const int32_t* sample;
     const real* value;  // of the row's feature in each sample; else the derivative by the row's weight, mostly 1

@@ -1,4 +1,4 @@
-from fmcli.kernels.simd cimport ScalarLoss
+from fmcli.losses.arguments cimport ScalarLoss
 
 
 cdef class Loss:

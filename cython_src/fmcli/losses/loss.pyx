@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.kernels.simd cimport ScalarLoss
+from fmcli.losses.arguments cimport ScalarLoss
 from libc.math cimport INFINITY, M_2_PI, M_PI, M_SQRT1_2, NAN, erfc, exp, fabs, log, log1p, sqrt
 
 # After this many bisection steps, an interval of doubles cannot be halved further.

@@ -1,7 +1,7 @@
 // Interactions between two groups of features.
 
 #include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/types.h"
 
 namespace {
 

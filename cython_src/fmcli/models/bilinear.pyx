@@ -10,7 +10,7 @@ from fmcli.system.memory import require
 from fmcli.base.fields cimport summed
 from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport kernels
+from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport Model
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset

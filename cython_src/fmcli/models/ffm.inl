@@ -5,7 +5,7 @@
 #include "fmcli/base/columns.h"
 #include "fmcli/base/fields.h"
 #include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/models/arguments.h"
 
 namespace {
 

@@ -11,7 +11,8 @@ from fmcli.base.fields cimport (
 from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport FieldColumns, kernels
+from fmcli.models.arguments cimport FieldColumns
+from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memmove, memset

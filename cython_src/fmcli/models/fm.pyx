@@ -7,7 +7,8 @@ from fmcli.models.weighted import Beta
 from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, SampleStates, Scratch, SparseGradient, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
+from fmcli.models.arguments cimport NO_BLOCK, SampleRun
+from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport Model
 from fmcli.models.weighted cimport Weighted
 from libc.stdint cimport int32_t

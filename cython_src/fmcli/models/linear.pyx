@@ -4,7 +4,8 @@ from fmcli.models.layout import BlockLayout
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport SampleRun, kernels
+from fmcli.models.arguments cimport SampleRun
+from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport Model
 
 

@@ -1,6 +1,6 @@
 from fmcli.base.types cimport Block, ColumnView, Factors, Sample, SampleStates, Scratch, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport SampleRun
+from fmcli.models.arguments cimport SampleRun
 from libc.stdint cimport int32_t
 
 cdef enum:

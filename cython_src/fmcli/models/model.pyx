@@ -12,7 +12,8 @@ from fmcli.base.simplex cimport project_to_simplex
 from fmcli.base.types cimport (
     LANES, Block, ColumnView, Sample, SampleStates, Scratch, SparseGradient, cache_in, real, scores_in)
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport NO_BLOCK, SampleRun, kernels
+from fmcli.models.arguments cimport NO_BLOCK, SampleRun
+from fmcli.models.kernels cimport kernels
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 

@@ -1,6 +1,6 @@
 // The positions of pairs of features in a table of weights.
 
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/types.h"
 
 namespace {
 

@@ -6,7 +6,7 @@ from fmcli.errors import BadInputError, UsageError
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport kernels
+from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from libc.stdint cimport UINT32_MAX, int32_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset

@@ -1,85 +1,16 @@
-// Linear scores, and the pairs of a factorization machine.
+// The kernels of linear scores, and of the pairs of a factorization machine.
 
 #include "fmcli/base/columns.h"
-#include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
-#include "fmcli/base/pairs.h"
+#include "fmcli/models/arguments.h"
+#include "fmcli/models/pairs.h"
 
 namespace {
-
-inline __attribute__((always_inline)) double linear_score(const Factors& weights, const Sample& sample) {
-    const Sample* const x = &sample;
-    const real* w = weights.at;
-    const ptrdiff_t stride = weights.stride, n = x->nnz;
-    double sums[4] = {0, 0, 0, 0};  // four independent chains of additions instead of one
-    ptrdiff_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (int j = 0; j < 4; ++j) sums[j] += (double)w[x->index[i + j] * stride] * x->value[i + j];
-    for (; i < n; ++i) sums[i & 3] += (double)w[x->index[i] * stride] * x->value[i];
-    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
-}
 
 double linear(const Factors* weights, const Sample* x) { return linear_score(*weights, *x); }
 
 void linear_gradient(const Sample* x, double slope, real* out) {
     const real s = (real)slope;
     for (ptrdiff_t i = 0; i < x->nnz; ++i) out[i] = s * x->value[i];
-}
-
-// The factors of a run from `at` on: all <- the constant plus sum_j v_j x_j, value <- the pairs of each factor.
-template <class V, int N>
-inline __attribute__((always_inline)) void pairs_of_run(const Factors& v, const Sample& sample, const real* constant,
-                                                        ptrdiff_t at, V (&all)[N], V (&value)[N]) {
-    const Sample* const x = &sample;
-    const real* rows = v.at;
-    const ptrdiff_t stride = v.stride, lanes = v.lanes;
-    V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // two independent chains of additions: even and odd entries
-    if (constant) {
-        load_row(constant + at, lanes - at, s);
-        for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
-    }
-    auto add = [&](ptrdiff_t i, V(&sum)[N], V(&squares)[N]) __attribute__((always_inline)) {
-        const real xi = x->value[i];
-        V v[N];
-        load_row(rows + x->index[i] * stride + at, lanes - at, v);
-        for (int n = 0; n < N; ++n) {
-            V a = v[n] * xi;
-            sum[n] += a;
-            squares[n] += a * a;
-        }
-    };
-    ptrdiff_t i = 0;
-    for (; i + 2 <= x->nnz; i += 2) {
-        add(i, s, q);
-        add(i + 1, t, r);
-    }
-    if (i < x->nnz) add(i, s, q);
-    for (int n = 0; n < N; ++n) {
-        all[n] = s[n] + t[n];
-        value[n] = real(0.5) * (all[n] * all[n] - (q[n] + r[n]));
-    }
-}
-
-inline __attribute__((always_inline)) double pairs(const Factors& v, const Sample& x, const real* constant,
-                                                   const real* beta, real* sums) {
-    real* const values = sums + pad(v.lanes);
-    double total = 0;
-    by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
-        using V = typename decltype(run)::Vector;
-        constexpr int N = decltype(run)::count;
-        V all[N], value[N], weights[N] = {};
-        pairs_of_run(v, x, constant, at, all, value);
-        if (beta) load_row(beta + at, v.lanes - at, weights);
-        for (int n = 0; n < N; ++n) {
-            store(sums + at + n * width<V>, all[n]);
-            if (beta) {
-                store(values + at + n * width<V>, value[n]);
-                value[n] *= weights[n];
-            }
-            total += sum(value[n]);
-        }
-    });
-    return total;
 }
 
 double second_order(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums) {
@@ -206,18 +137,6 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
             }
         }
     });
-}
-
-void structural_gradient(const real* sums, const real* constant, const real* beta, ptrdiff_t lanes, double slope,
-                         real* of_constant, real* of_beta) {
-    const real* const values = sums + pad(lanes);
-    for (ptrdiff_t f = 0; f < lanes; ++f) {
-        if (constant) {
-            of_constant[f] = (real)(slope * (sums[f] - constant[f]));
-            if (beta) of_constant[f] *= beta[f];
-        }
-        if (beta) of_beta[f] = (real)(slope * values[f]);
-    }
 }
 
 // Coordinate descent. A cache contains the sum of each factor and, from offset `values`, the kernel value of each.

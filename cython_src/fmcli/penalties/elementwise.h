@@ -4,7 +4,7 @@
 #define FMCLI_ELEMENTWISE_H
 
 #include "fmcli/base/vector.h"
-#include "fmcli/kernels/arguments.h"
+#include "fmcli/penalties/arguments.h"
 
 namespace {
 

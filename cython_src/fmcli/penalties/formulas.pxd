@@ -1,5 +1,5 @@
 # The formulas of the penalties in C++: of the elementwise penalty, and of the group penalties of rows.
-from fmcli.kernels.arguments cimport CombinedSteps, ExactStrength, PenaltyStrength, ScaledProx
+from fmcli.penalties.arguments cimport CombinedSteps, ExactStrength, PenaltyStrength, ScaledProx
 from libc.stdint cimport int32_t
 
 

@@ -6,8 +6,8 @@ and the strengths that this module defines for each part of a model.
 
 import numpy as np
 
-from fmcli.kernels.arguments cimport ExactStrength
-from fmcli.kernels.simd cimport kernels
+from fmcli.penalties.arguments cimport ExactStrength
+from fmcli.penalties.kernels cimport kernels
 from fmcli.models.model cimport Model
 from fmcli.penalties.formulas cimport group_option, group_penalties, group_steps_add_up
 

@@ -1,6 +1,5 @@
 // The value of the penalty of all rows of a block.
 
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/penalties/elementwise.h"
 #include "fmcli/penalties/group_penalties.h"
 

@@ -6,7 +6,8 @@ from fmcli.models.layout import REAL_TYPE
 
 from fmcli.base.types cimport LANES, Factors, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport DRAWS_TOGETHER as MOST_DRAWS, kernels
+from fmcli.models.arguments cimport DRAWS_TOGETHER as MOST_DRAWS
+from fmcli.models.kernels cimport kernels
 from libc.stdint cimport int32_t
 
 DRAWS_TOGETHER = MOST_DRAWS  # for Python

@@ -1,6 +1,6 @@
 // Squared distances of a sample from given points, in double.
 
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/types.h"
 
 namespace {
 

@@ -11,7 +11,7 @@ from fmcli.errors import UsageError
 from fmcli.base.types cimport (
     LANES, Block, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport kernels
+from fmcli.models.kernels cimport kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.local.anchors cimport Anchors, Move
 from fmcli.models.local.coding cimport Code, Coding

@@ -5,9 +5,11 @@
 // the sum over t of l_t e_{t-1}, where e_{t-1} is that of the entries before j ([HO] Algorithm 2). The alternative,
 // e_t(without j) = e_t - a_j e_{t-1}(without j), would need no table of prefixes. But from order 3 on, if one |a_j| is
 // a thousand times the others, it loses the precision of a float.
+#ifndef FMCLI_ANOVA_INL
+#define FMCLI_ANOVA_INL
 
 #include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/models/polynomial/kernels.h"
 
 namespace {
 
@@ -221,3 +223,5 @@ void all_subsets_gradient(const Factors* factors, const Sample* x, ptrdiff_t ran
 }
 
 }  // namespace
+
+#endif

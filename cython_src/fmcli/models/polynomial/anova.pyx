@@ -7,7 +7,8 @@ from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport MAX_ORDER, Anova, AnovaGradient, kernels
+from fmcli.models.kernels cimport kernels as of_models
+from fmcli.models.polynomial.kernels cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli.models.model cimport Model
 from fmcli.models.weighted cimport Weighted
 
@@ -93,7 +94,7 @@ cdef class HigherOrder(Weighted):
             s.score[c] = self.bias(c)
             if self.linear:
                 w = self.weights(self.features_block, c)
-                s.score[c] += kernels.linear(&w, x)
+                s.score[c] += of_models.linear(&w, x)
             for i in range(self.n_kernels):
                 p, kernel = self.factors(self.features_block, i, c), self.kernel_of(i, c)
                 s.score[c] += kernels.anova(&p, x, &kernel, s.work + at)
@@ -111,7 +112,7 @@ cdef class HigherOrder(Weighted):
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], gradient[self.features_block].weight)
+                of_models.linear_gradient(x, s.slope[c], gradient[self.features_block].weight)
             out.gamma = gradient[self.gamma_block].body if self.gamma_block else NULL
             out.beta = gradient[self.beta_block].body if self.beta_block else NULL
             out.theta = gradient[self.theta_block].body if self.theta_block else NULL
@@ -173,8 +174,8 @@ cdef class HigherOrder(Weighted):
         elif self.theta_block and v.block == self.theta_block:
             kernels.degree_score_gradient(v, &self.kernel[0], q)
         elif self.beta_block and v.block == self.beta_block:
-            kernels.cached_score_gradient(v, (self.kernel[0].order - 1) * padded(self.kernel[0].rank), q)
-        kernels.weight_score_gradient(v, q)
+            of_models.cached_score_gradient(v, (self.kernel[0].order - 1) * padded(self.kernel[0].rank), q)
+        of_models.weight_score_gradient(v, q)
 
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef int i
@@ -301,7 +302,7 @@ cdef class AllSubsets(Model):
         if v.block == self.features_block:
             kernels.all_subsets_score_gradient(v, &self.data, &p, self.block[self.features_block].columns, q)
         else:
-            kernels.weight_score_gradient(v, q)
+            of_models.weight_score_gradient(v, q)
 
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef Factors p = self.factors(self.features_block, 0, v.output)

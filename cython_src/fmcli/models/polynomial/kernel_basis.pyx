@@ -8,7 +8,8 @@ from fmcli.models.layout import BlockLayout
 
 from fmcli.base.types cimport Factors, Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport MAX_ORDER, kernels
+from fmcli.models.kernels cimport kernels
+from fmcli.models.polynomial.kernels cimport MAX_ORDER
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport int32_t, int64_t

@@ -7,7 +7,7 @@
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/models/polynomial/kernels.h"
 
 namespace {
 

@@ -5,7 +5,8 @@ from fmcli.models.linear import bias_block
 
 from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport MOST_LIFTED, Lifted, kernels
+from fmcli.models.kernels cimport kernels as of_models
+from fmcli.models.polynomial.kernels cimport MOST_LIFTED, Lifted, kernels
 from fmcli.models.model cimport Model
 
 
@@ -71,7 +72,7 @@ cdef class LiftedAnova(Model):
             s.score[c] = self.bias(c) + kernels.lifted(&lifted, x, self.tables(x, s, c))
             if self.linear:
                 w = self.weights(self.body, c)
-                s.score[c] += kernels.linear(&w, x)
+                s.score[c] += of_models.linear(&w, x)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -86,7 +87,7 @@ cdef class LiftedAnova(Model):
                 &lifted, x, self.tables(x, s, c), s.slope[c], gradient[self.body].body,
                 gradient[self.constant_block].body)
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], gradient[self.body].weight)
+                of_models.linear_gradient(x, s.slope[c], gradient[self.body].weight)
 
     # A sample's cache contains its sums a[T] for all non-empty sets T of vectors (see lifted.inl).
     cdef Py_ssize_t cache_size(self, Dataset data):
@@ -102,7 +103,7 @@ cdef class LiftedAnova(Model):
         if self.of_vectors(v.block):
             lifted = self.lifted(v.output)
             kernels.lifted_score_gradient(v, &self.data, &lifted, v.block != self.body, q)
-        kernels.weight_score_gradient(v, q)
+        of_models.weight_score_gradient(v, q)
 
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         cdef Lifted lifted

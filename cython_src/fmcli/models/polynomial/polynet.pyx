@@ -6,7 +6,8 @@ from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport MAX_ORDER, kernels
+from fmcli.models.kernels cimport kernels as of_models
+from fmcli.models.polynomial.kernels cimport MAX_ORDER, kernels
 from fmcli.models.weighted cimport Weighted
 from libc.string cimport memcpy
 
@@ -70,7 +71,7 @@ cdef class Products(Weighted):
                 z + self.n_arrays * self.padded())
             if self.linear:
                 w = self.weights(self.body, c)
-                s.score[c] += kernels.linear(&w, x)
+                s.score[c] += of_models.linear(&w, x)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -91,7 +92,7 @@ cdef class Products(Weighted):
                 z, self.n_arrays, self.order, self.padded(), self.single(self.beta_block, c), s.slope[c], direction)
             kernels.spread(direction, lanes, x, gradient[self.body].body)
             if self.linear:
-                kernels.linear_gradient(x, s.slope[c], gradient[self.body].weight)
+                of_models.linear_gradient(x, s.slope[c], gradient[self.body].weight)
             if self.gamma_block:
                 memcpy(gradient[self.gamma_block].body, direction, lanes * sizeof(real))
             if self.beta_block:
@@ -109,9 +110,9 @@ cdef class Products(Weighted):
         if self.beta_block and v.block == self.beta_block:
             kernels.power_score_gradient(v, self.order, 0, NULL, q)
         elif not self.of_factors(v.block):
-            kernels.weight_score_gradient(v, q)
+            of_models.weight_score_gradient(v, q)
         elif self.n_arrays > 1:
-            kernels.product_score_gradient(v, self.n_arrays, self.padded(), q)
+            of_models.product_score_gradient(v, self.n_arrays, self.padded(), q)
         else:
             kernels.power_score_gradient(v, self.order, 1, self.single(self.beta_block, v.output), q)
 
@@ -126,7 +127,7 @@ cdef class Products(Weighted):
 
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         if self.of_factors(v.block):
-            kernels.pairs_update_cache(v, NULL, step, 0)
+            of_models.pairs_update_cache(v, NULL, step, 0)
 
     # Whether the rows of a block are coefficients of the linear functions.
     cdef inline bint of_factors(self, int b) noexcept nogil:

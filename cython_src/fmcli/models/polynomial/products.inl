@@ -2,7 +2,6 @@
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
 
 namespace {
 
@@ -84,33 +83,6 @@ void spread(const real* direction, ptrdiff_t lanes, const Sample* x, real* out) 
 //
 // The score is a sum of products of linear functions z. Their values come first in the caches: `parts` functions of
 // `lanes` reals each, or one function that is multiplied `order` times.
-
-// The derivative of a product by one z is the product of the others.
-void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, real* q) {
-    const ColumnView v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const real x = v.value[i];
-        const real* z = cache_of(v, i);
-        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
-            const ptrdiff_t visited = (v.at + at) / lanes, f = (v.at + at) % lanes;
-            Vec4 d = Vec4{} + x;
-            for (ptrdiff_t t = 0; t < parts; ++t)
-                if (t != visited) d *= load<Vec4>(z + t * lanes + f);
-            store(q + i * v.apart + at, d);
-        }
-        weight_derivative(v, i, q);
-    }
-}
-
-// Multiply the derivatives q by the share of the parameters in the score, the cache's number at index `behind`.
-void share_score_gradient(const ColumnView* view, ptrdiff_t behind, real* q) {
-    const ColumnView v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i, q += v.apart) {
-        const real share = cache_of(v, i)[behind];
-        for (ptrdiff_t at = 0; at < v.lanes; at += LANES) store(q + at, load<Vec4>(q + at) * share);
-        if (v.weight) q[v.lanes] *= share;
-    }
-}
 
 // The n-th derivative of beta z^m: beta m (m - 1) .. (m - n + 1) z^(m - n) x^n.
 void power_score_gradient(const ColumnView* view, int order, int n, const real* beta, real* q) {

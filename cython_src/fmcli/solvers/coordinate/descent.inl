@@ -1,19 +1,10 @@
 // Kernels of coordinate descent over columns: sums of derivatives, and score changes, over the samples that one row of
 // parameters affects.
 
-#include "fmcli/base/columns.h"
 #include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/base/types.h"
 
 namespace {
-
-void prefetch_sample_states(const ColumnView* view) {
-    const ColumnView& v = *view;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const char* p = v.sample_states + v.sample[i] * v.sample_state_size;
-        for (ptrdiff_t at = 0; at < v.sample_state_size; at += 64) __builtin_prefetch(p + at);
-    }
-}
 
 // Sums over the n samples of one call, which are in reals: that is accurate enough for few samples. r and G are in double.
 struct GramSums {
@@ -98,16 +89,6 @@ void affine_score_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t
         for (ptrdiff_t at = 0; at < lanes; at += LANES) sums += load<Vec4>(q + at) * load<Vec4>(step + at);
         out[i] = sum(sums) + (lanes < width ? (double)q[lanes] * step[lanes] : 0);
     }
-}
-
-void weight_score_gradient(const ColumnView* v, real* q) {
-    for (ptrdiff_t i = 0; i < v->n; ++i) weight_derivative(*v, i, q);
-}
-
-void cached_score_gradient(const ColumnView* v, ptrdiff_t behind, real* q) {
-    for (ptrdiff_t i = 0; i < v->n; ++i)
-        for (ptrdiff_t at = 0; at < v->lanes; at += LANES)
-            store(q + i * v->apart + at, load<Vec4>(cache_of(*v, i) + behind + v->at + at));
 }
 
 }  // namespace

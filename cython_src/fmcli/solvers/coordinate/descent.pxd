@@ -1,6 +1,6 @@
 from fmcli.base.types cimport SampleStates
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport PenaltyStrength
+from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.models.related.parts cimport PartTable

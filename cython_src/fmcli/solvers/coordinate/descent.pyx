@@ -7,7 +7,7 @@ from fmcli.models.layout import allocate
 
 from fmcli.base.types cimport SampleStates, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport ExactStrength, PenaltyStrength, rounded
+from fmcli.penalties.arguments cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.penalties.penalty cimport Penalty

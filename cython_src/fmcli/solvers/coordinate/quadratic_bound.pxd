@@ -1,4 +1,4 @@
-from fmcli.kernels.arguments cimport ExactStrength
+from fmcli.penalties.arguments cimport ExactStrength
 
 
 cdef class QuadraticBound:

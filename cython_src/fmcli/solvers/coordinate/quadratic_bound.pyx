@@ -3,7 +3,7 @@ loss, plus the penalty."""
 
 import numpy as np
 
-from fmcli.kernels.arguments cimport ExactStrength
+from fmcli.penalties.arguments cimport ExactStrength
 from fmcli.penalties.formulas cimport group_prox, group_value, penalty_of, prox, reduce
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset

@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.models.layout import allocate, padded
 
 from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, SparseGradient, real
-from fmcli.kernels.simd cimport kernels
+from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.workspace cimport workspace_for
 from fmcli.solvers.coordinate.descent cimport IN_PART, IN_ROW, SCORES, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound

@@ -3,7 +3,8 @@
 from fmcli.models.layout import allocate
 
 from fmcli.base.types cimport LANES, ColumnView, cache_in, real
-from fmcli.kernels.simd cimport PenaltyStrength, kernels
+from fmcli.penalties.arguments cimport PenaltyStrength
+from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.related.parts cimport join
 from fmcli.solvers.coordinate.block_rows cimport BlockRows
 from fmcli.solvers.coordinate.columns cimport Columns

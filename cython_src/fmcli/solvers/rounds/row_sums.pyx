@@ -17,13 +17,11 @@ from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace, workspace_for
+from fmcli.solvers.stochastic.row_entries cimport without_first
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
-
-cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
-    double without_first(double sum, Py_ssize_t n)
 
 
 class BlockSums(NamedTuple):

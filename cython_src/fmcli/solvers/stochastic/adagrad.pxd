@@ -1,4 +1,4 @@
-from fmcli.kernels.simd cimport Adagrad as Rule
+from fmcli.solvers.stochastic.kernels cimport Adagrad as Rule
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.solver cimport Solver, Steps
 

@@ -1,8 +1,9 @@
 """AdaGrad: one adaptive learning rate per parameter."""
 
 from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
-from fmcli.kernels.simd cimport Adagrad as Rule
-from fmcli.kernels.simd cimport SampleRun, kernels, rounded
+from fmcli.models.arguments cimport SampleRun
+from fmcli.penalties.arguments cimport rounded
+from fmcli.solvers.stochastic.kernels cimport Adagrad as Rule, kernels
 from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
 

@@ -9,7 +9,8 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport (
     MANY_ENTRIES, BlockGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport NO_BLOCK, BlockSamples, SampleRun, kernels
+from fmcli.models.arguments cimport NO_BLOCK, SampleRun
+from fmcli.solvers.stochastic.kernels cimport BlockSamples, kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.models.workspace cimport Workspace, workspace_for

@@ -3,8 +3,7 @@
 // not depend on the number of threads.
 
 #include "fmcli/base/prefetch.h"
-#include "fmcli/base/runs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/solvers/stochastic/row_updates.inl"
 
 namespace {
 

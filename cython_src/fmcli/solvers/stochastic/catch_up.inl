@@ -1,6 +1,5 @@
 // The prox steps of FOBOS that rows have missed.
 
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/solvers/stochastic/group_steps.h"
 #include "fmcli/solvers/stochastic/row_vectors.h"
 #include "fmcli/solvers/stochastic/update_rules.h"

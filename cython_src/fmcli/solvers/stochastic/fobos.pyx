@@ -10,8 +10,10 @@ from fmcli.solvers.stochastic.sgd import SGD as Plain
 from fmcli.base.types cimport (
     MANY_ENTRIES, Block, BlockGradient, GradientFormula, Sample, Scratch, SparseGradient, ThreadShare, prefetch_line,
     real, sample_of)
-from fmcli.kernels.simd cimport Fobos as Rule
-from fmcli.kernels.simd cimport FOBOS_PARTS, Adagrad, CombinedSteps, PenaltyStrength, SampleRun, kernels, rounded
+from fmcli.models.arguments cimport SampleRun
+from fmcli.models.kernels cimport kernels as of_models
+from fmcli.penalties.arguments cimport CombinedSteps, PenaltyStrength, rounded
+from fmcli.solvers.stochastic.kernels cimport FOBOS_PARTS, Adagrad, Fobos as Rule, kernels
 from fmcli.models.model cimport MAX_BLOCKS, Model
 from fmcli.penalties.formulas cimport acts, few_steps, with_step
 from fmcli.penalties.penalty cimport Penalty
@@ -328,7 +330,7 @@ cdef class FOBOS(Solver):
     cdef void prefetch_rows(self, const BlockGradient* gradient, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t i
         cdef const int32_t* last = self.visited[gradient.block] + gradient.first
-        kernels.prefetch(&self.model.block[gradient.block], gradient.rows.row + begin, end - begin, gradient.first)
+        of_models.prefetch(&self.model.block[gradient.block], gradient.rows.row + begin, end - begin, gradient.first)
         for i in range(begin, end):
             prefetch_line(last + gradient.rows.row[i])
 

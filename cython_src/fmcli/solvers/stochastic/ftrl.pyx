@@ -1,8 +1,9 @@
 """FTRL-Proximal with per-coordinate learning rates."""
 
 from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
-from fmcli.kernels.simd cimport Ftrl as Rule
-from fmcli.kernels.simd cimport SampleRun, kernels, rounded
+from fmcli.models.arguments cimport SampleRun
+from fmcli.penalties.arguments cimport rounded
+from fmcli.solvers.stochastic.kernels cimport Ftrl as Rule, kernels
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
 

@@ -2,7 +2,7 @@
 
 from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
-from fmcli.kernels.simd cimport SampleRun
+from fmcli.models.arguments cimport SampleRun
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace

@@ -1,7 +1,8 @@
 // The updates that row solvers apply to the rows of a block.
+#ifndef FMCLI_ROW_UPDATES_INL
+#define FMCLI_ROW_UPDATES_INL
 
-#include "fmcli/base/pairs.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/models/pairs.h"
 #include "fmcli/solvers/stochastic/group_steps.h"
 #include "fmcli/solvers/stochastic/row_vectors.h"
 #include "fmcli/solvers/stochastic/update_rules.h"
@@ -171,3 +172,5 @@ void ftrl_start(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl
 }
 
 }  // namespace
+
+#endif

@@ -1,24 +1,7 @@
 from fmcli.base.types cimport RowEntries, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.solvers.stochastic.row_entries cimport BlockEntries, GroupingSpace
 from libc.stdint cimport int32_t, int64_t, uint32_t
-
-cdef extern from "fmcli/solvers/stochastic/row_entries.h" nogil:
-    struct GroupingSpace:
-        uint32_t* place
-        uint32_t unused
-        int32_t* local
-        int32_t* id
-        int32_t* count
-        real* weight
-
-    struct BlockEntries:
-        Py_ssize_t n
-        const int32_t* row
-        const int32_t* sample
-        const float* value
-        const real* weight
-    bint group_by_row(const BlockEntries*, GroupingSpace*, RowEntries*)
-    double without_first(double sum, Py_ssize_t n)
 
 
 cdef class GroupingRoom:

@@ -6,6 +6,7 @@ from fmcli.models.layout import REAL_TYPE, allocate
 
 from fmcli.base.types cimport RowEntries, Sample, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.solvers.stochastic.row_entries cimport group_by_row, without_first
 from libc.math cimport fabs
 from libc.stdint cimport INT32_MAX, UINT32_MAX, int32_t, uint32_t
 from libc.stdlib cimport calloc, free

@@ -3,7 +3,7 @@
 // processor then overlaps the steps of a sample with the score of the next, which calls prevent.
 
 #include "fmcli/base/prefetch.h"
-#include "fmcli/kernels/kernels.h"
+#include "fmcli/solvers/stochastic/row_updates.inl"
 
 namespace {
 

@@ -1,5 +1,5 @@
-from fmcli.kernels.simd cimport Sgd as Rule
-from fmcli.kernels.simd cimport PenaltyStrength
+from fmcli.penalties.arguments cimport PenaltyStrength
+from fmcli.solvers.stochastic.kernels cimport Sgd as Rule
 from fmcli.models.model cimport MAX_BLOCKS
 from fmcli.penalties.formulas cimport scaled_prox
 from fmcli.solvers.stochastic.schedule cimport Schedule

@@ -1,7 +1,9 @@
 """Stochastic gradient descent."""
 
 from fmcli.base.types cimport Scratch, SparseGradient
-from fmcli.kernels.simd cimport SampleRun, kernels, rounded
+from fmcli.models.arguments cimport SampleRun
+from fmcli.penalties.arguments cimport rounded
+from fmcli.solvers.stochastic.kernels cimport kernels
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.schedule cimport CONSTANT, make_schedule, share_at

@@ -1,5 +1,5 @@
 from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
-from fmcli.kernels.simd cimport SampleRun
+from fmcli.models.arguments cimport SampleRun
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
 

@@ -5,9 +5,9 @@
 #define FMCLI_UPDATE_RULES_H
 
 #include "fmcli/base/vector.h"
-#include "fmcli/kernels/kernels.h"
 #include "fmcli/penalties/deferred.h"
 #include "fmcli/penalties/elementwise.h"
+#include "fmcli/solvers/stochastic/kernels.h"
 
 namespace {
 

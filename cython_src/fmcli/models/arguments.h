@@ -1,0 +1,39 @@
+// Structs that are arguments of the models' kernels, and a model as the solvers' kernels see it.
+#ifndef FMCLI_MODELS_ARGUMENTS_H
+#define FMCLI_MODELS_ARGUMENTS_H
+
+#include "fmcli/base/types.h"
+#include "fmcli/losses/arguments.h"
+
+// Draws of the parameters of a model that are scored at once.
+enum { DRAWS_TOGETHER = 8 };
+
+// A run of samples on which a row solver trains a linear model, or a model of second order, of one output.
+enum { NO_BLOCK = -1 };
+typedef struct SampleRun {
+    const Csr* data;
+    const double *label, *weight;  // of the rows of `data`; weight NULL: all 1
+    double weight_scale;           // of each weight, in the gradient alone
+    const int32_t* order;          // numbers of rows; those from `stop` to `end` - 1 are only prefetched
+    ptrdiff_t start, stop, end;
+    ScalarLoss loss;
+    const Block* block;  // the model's blocks
+    int bias, features, constant, beta;  // numbers of blocks, or NO_BLOCK
+    bool trains_beta;
+    real *sums;    // work space of `second_order`
+    real *buffer;  // work space for the gradients of `constant` and `beta`, where the model has them: lanes each
+    void* solver;
+    void (*before)(void* solver, ptrdiff_t i);  // called before the score of sample order[i]; NULL: nothing to do
+} SampleRun;
+
+// The samples and factors that column kernels of a field-aware model read.
+typedef struct FieldColumns {
+    Csr rows;         // each index occurs at most once in a row
+    Factors v;        // the factors of one output for the first field
+    ptrdiff_t apart;  // reals from a feature's factors for one field to those for the next
+    int32_t fields;
+    int32_t feature, field;  // the feature and field of the viewed factors; field -1: the row has those of all fields
+    bool placed;             // whether caches have the places of their samples' entries, by field
+} FieldColumns;
+
+#endif

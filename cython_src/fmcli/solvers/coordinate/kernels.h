@@ -1,0 +1,24 @@
+// The kernels of coordinate descent, on the derivatives q_i and the slopes g_i of samples.
+#ifndef FMCLI_SOLVERS_COORDINATE_KERNELS_H
+#define FMCLI_SOLVERS_COORDINATE_KERNELS_H
+
+#include "fmcli/base/types.h"
+
+typedef struct CoordinateKernels {
+    // r (width) += sum_i g_i q_i, and G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T. The q_i are
+    // `apart` reals from each other; width is a multiple of LANES, or such a multiple plus 1.
+    void (*gram)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s, double* r,
+                 double* G);
+    // r (width) += sum_i g_i q_i; returns sum_i s_i |q_i|^2.
+    double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
+                      double* r);
+    // out[i] <- <q_i, step>
+    void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out);
+    // Coordinate descent over the rows of a relation's block that a feature enters, with the factors `row` and the states
+    // of block_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
+    void (*block_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
+    double (*block_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
+    void (*block_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
+} CoordinateKernels;
+
+#endif

@@ -1,0 +1,74 @@
+// The kernels of row solvers.
+#ifndef FMCLI_SOLVERS_STOCHASTIC_KERNELS_H
+#define FMCLI_SOLVERS_STOCHASTIC_KERNELS_H
+
+#include "fmcli/models/arguments.h"
+#include "fmcli/penalties/arguments.h"
+
+// The constants of a solver's update for one part of a row.
+typedef struct Sgd {
+    real rate;
+    ScaledProx prox;
+    PenaltyStrength strength;
+} Sgd;
+
+typedef struct Adagrad {
+    real inverse_rate;
+    real penalty_steps;  // how often a block step applies the penalties; 0: once for each sample of the row
+    PenaltyStrength strength;
+} Adagrad;
+
+typedef struct Ftrl {
+    real inverse_alpha, beta, power;
+    PenaltyStrength strength;
+} Ftrl;
+
+// A table of them has a row for each number of steps, with an entry for each part of the rows that have a rate and l2 of
+// their own, so that one cache line has all that a row needs.
+enum { FOBOS_PARTS = 2 };
+
+// The deferred prox steps of FOBOS for one part of rows, counted from the last time that all rows were up to date.
+typedef struct Fobos {
+    const CombinedSteps* steps;  // [t * FOBOS_PARTS]: the steps up to t; NULL: all steps have the same h
+    int32_t now;                 // number of the last step
+    int32_t few;                 // without `steps`: the result of few_steps (deferred.h)
+    bool adaptive;               // whether h is that of AdaGrad
+    real inverse_rate;           // h of all steps, or AdaGrad's h at first
+    PenaltyStrength strength;
+} Fobos;
+
+// Some samples of a block, for block steps of a model of second order. The arrays have a number, or `lanes` numbers, for
+// each sample of the block.
+typedef struct BlockSamples {
+    SampleRun run;
+    ptrdiff_t begin;                        // the first sample of the block
+    real *sums, *slope;                     // of the features' gradients, which are formulas
+    real *of_bias, *of_constant, *of_beta;  // the gradients by rows of all samples; not used without such a block
+    double* loss;
+} BlockSamples;
+
+typedef struct StochasticKernels {
+    void (*sgd)(const Block* block, const SparseGradient* gradient, const Sgd* body, const Sgd* weight);
+    void (*adagrad)(const Block* block, const SparseGradient* gradient, const Adagrad* body, const Adagrad* weight);
+    void (*ftrl)(const Block* block, const SparseGradient* gradient, const Ftrl* body, const Ftrl* weight);
+    // Steps for a run of samples. The constants of the update are those of each block. Returns `total` plus the weighted
+    // losses, each before the sample's own step.
+    double (*sgd_samples)(const SampleRun* run, const Sgd* body, const Sgd* weight, double total);
+    double (*adagrad_samples)(const SampleRun* run, const Adagrad* body, const Adagrad* weight, double total);
+    double (*ftrl_samples)(const SampleRun* run, const Ftrl* body, const Ftrl* weight, double total);
+    // The losses of samples of a block, and what their gradients depend on.
+    void (*block_gradients)(const BlockSamples* samples);
+    // The step for a block of samples: one thread's share of the rows.
+    void (*adagrad_block)(const Block* block, const BlockGradient* gradient, const Adagrad* body, const Adagrad* weight,
+                          const ThreadShare* share);
+    void (*ftrl_block)(const Block* block, const BlockGradient* gradient, const Ftrl* body, const Ftrl* weight,
+                       const ThreadShare* share);
+    void (*ftrl_recompute)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
+    void (*ftrl_start)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
+    // Apply the deferred steps to the rows `first + row[i]` (row NULL: the first n rows); visited[r] is the last step
+    // of row r.
+    void (*fobos_catch_up)(const Block* block, const int32_t* row, ptrdiff_t n, ptrdiff_t first, int32_t* visited,
+                          const Fobos* body, const Fobos* weight);
+} StochasticKernels;
+
+#endif
