@@ -1,5 +1,6 @@
 """The build: the contents of the sdist, the compiled modules, and the choice of the real type."""
 
+import fnmatch
 import importlib.util
 import os
 import re
@@ -256,6 +257,16 @@ def build(tmp_path, monkeypatch):
 
 def test_another_real_type_rebuilds_everything(build):
     assert [build(real) for real in ("float", "float", "double", "double")] == [True, False, True, False]
+
+
+def test_every_hot_module_exists():
+    """Otherwise a module that has moved would be slower without a word."""
+    script = build_script()
+    names = [module.name for module in script.modules()]
+    for name in script.HOT:
+        assert fnmatch.filter(names, name), name
+    assert all(script.level_of(f"fmcli.{room}.kernels") == script.HOT_LEVEL for room in KERNEL_ROOMS)
+    assert script.level_of("fmcli.models.fm") == script.LEVEL
 
 
 def test_the_builders_flags_come_last(monkeypatch):
