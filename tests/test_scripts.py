@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +83,13 @@ def test_defaults_are_judged_on_rows_held_out(judge, tmp_path):
         assert sorted(train + held) == sorted(lines)
         drawn.append(held)
     assert drawn[0] != drawn[1]
+
+
+def test_probabilities_are_judged_by_their_loss_however_they_were_learned(judge):
+    logistic, probit, squared = (SimpleNamespace(loss=loss) for loss in ("logistic", "probit", "squared"))
+    assert judge["metric_for"](probit, logistic) == "logloss"
+    assert judge["metric_for"](squared, logistic) == judge["metric_for"](logistic, squared) == "auc"
+    assert judge["metric_for"](squared, squared) == "rmse"
 
 
 def test_the_judge_of_defaults_goes_on_where_it_was_stopped(judge, tmp_path, monkeypatch, rng):

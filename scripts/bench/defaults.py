@@ -75,7 +75,7 @@ def trained(options: str, seed: int, train: Path, held: Path) -> tuple[Outcome |
 
 def metric_for(outcome: Outcome, other: Outcome) -> str:
     """Return the metric that compares two outcomes: AUC if only one of them has probabilities."""
-    if outcome.loss != other.loss:
+    if (outcome.loss == "squared") != (other.loss == "squared"):
         return "auc"
     return "rmse" if outcome.loss == "squared" else "logloss"
 
