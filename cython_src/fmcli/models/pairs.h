@@ -1,5 +1,5 @@
-// Linear scores, and the pairs of a factorization machine: their scores and derivatives, for the kernels of models and for
-// the solvers' loops of their own.
+// Linear scores, and the pairs of a factorization machine with their derivatives, for the kernels of models and the loops
+// of solvers.
 #ifndef FMCLI_PAIRS_H
 #define FMCLI_PAIRS_H
 

@@ -63,13 +63,14 @@ typedef struct PolynomialKernels {
     // Lanes are padded.
     void (*lifted_gradient)(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
                             real* out_constants);
-    // The same for a view of a row of the factors p or, with `constant`, of the kernel's constants. Caches are e_1 ..
-    // e_m of the samples, each of rank (padded) reals. `data` contains the samples, from which sums are recomputed if
+    // Score gradients and updates of the caches for a view of a row of the factors p or, with `constant`, of the kernel's
+    // constants. Caches are e_1 .. e_m of the samples, each of rank (padded) reals. `data` contains the samples, from which sums are recomputed if
     // the caches have lost too many digits.
     void (*anova_cache)(const Factors* p, const Sample* x, const Anova* kernel, real* cache);
-    void (*anova_score_gradient)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant, real* q);
+    void (*anova_score_gradient)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
+                                 real* q);
     void (*anova_update_cache)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
-                        const real* step);
+                               const real* step);
     // q <- derivatives by the weights of the degrees, theta
     void (*degree_score_gradient)(const ColumnView* v, const Anova* kernel, real* q);
     // Caches are prod_j (1 + p_jf x_j).
@@ -80,11 +81,13 @@ typedef struct PolynomialKernels {
     void (*lifted_cache)(const Lifted* l, const Sample* x, real* cache);
     void (*lifted_score_gradient)(const ColumnView* v, const Csr* data, const Lifted* l, int constant, real* q);
     void (*lifted_update_cache)(const ColumnView* v, const Csr* data, const Lifted* l, int constant, const real* step);
+    // q <- n-th derivatives, n <= 2, of the sum of beta z^order by coefficients of linear functions z, whose values come
+    // first in the caches. `beta` is NULL if all are 1.
     void (*power_score_gradient)(const ColumnView* v, int order, int n, const real* beta, real* q);
     // out[i] <- the change of sample i's sum of beta prod_t z_t by a step. The product has `order` factors z; if
     // `parts` is 1, they are all the same z. If there are more parts, the view must contain the whole row.
-    void (*product_score_changes)(const ColumnView* v, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
-                            double* out);
+    void (*product_score_changes)(const ColumnView* v, int parts, int order, ptrdiff_t lanes, const real* beta,
+                                  const real* step, double* out);
 } PolynomialKernels;
 
 #endif

@@ -13,7 +13,8 @@ typedef struct CoordinateKernels {
     double (*squares)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* g, const real* s,
                       double* r);
     // out[i] <- <q_i, step>
-    void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step, double* out);
+    void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step,
+                                 double* out);
     // Coordinate descent over the rows of a relation's block that a feature enters, with the factors `row` and the states
     // of block_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
     void (*block_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);

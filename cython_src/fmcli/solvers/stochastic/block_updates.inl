@@ -45,6 +45,12 @@ struct SummedGradients {
     ptrdiff_t lanes;
 };
 
+// Whether rows with few entries have loops of their own. Sums have no loop over entries.
+template <class Gradients>
+constexpr bool by_entries = true;
+template <>
+constexpr bool by_entries<SummedGradients> = false;
+
 // Calls f(at) for the N entries of a row; N = MANY_ENTRIES: for as many as there are.
 template <int N, class F>
 inline __attribute__((always_inline)) void each_entry(const RowEntries& rows, ptrdiff_t i, F f) {
@@ -187,9 +193,11 @@ void step_of_rows(const Block& b, const BlockGradient& g, const Gradients& gradi
         part(0, end[MANY_ENTRIES - 1], step_of_groups<Rule, Gradients>);
         return;
     }
-    part(0, end[0], step_of_rows<1, Rule, Gradients>);
-    part(end[0], end[1], step_of_rows<2, Rule, Gradients>);
-    part(end[1], end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>);
+    if constexpr (by_entries<Gradients>) {
+        part(0, end[0], step_of_rows<1, Rule, Gradients>);
+        part(end[0], end[1], step_of_rows<2, Rule, Gradients>);
+    }
+    part(by_entries<Gradients> ? end[1] : 0, end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>);
     static_assert(MANY_ENTRIES == 3, "each number of entries has its loop");
 }
 

@@ -23,8 +23,8 @@ typedef struct Ftrl {
     PenaltyStrength strength;
 } Ftrl;
 
-// A table of them has a row for each number of steps, with an entry for each part of the rows that have a rate and l2 of
-// their own, so that one cache line has all that a row needs.
+// A table of combined steps has a row for each number of steps, with an entry for each part of the rows that have a rate
+// and l2 of their own, so that one cache line has all that a row needs.
 enum { FOBOS_PARTS = 2 };
 
 // The deferred prox steps of FOBOS for one part of rows, counted from the last time that all rows were up to date.
