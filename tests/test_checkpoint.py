@@ -1,6 +1,7 @@
 """Checkpoints: a run that continues from one ends with the same bytes as a run that was not disturbed."""
 
 import os
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,3 +132,14 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp
     saved(tmp_path / "continued", trained)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "continued").read_bytes()
     assert [epoch.loss for epoch in trained.epochs] == [epoch.loss for epoch in whole_run.epochs]
+
+
+def test_a_run_that_ends_by_an_exception_ends_the_thread_that_reads_ahead(tmp_path, monkeypatch, small):  # noqa: F811
+    """At once: if that were left to the garbage collector, this might wait for the thread in one that is starting."""
+    monkeypatch.setattr(stochastic, "CHUNK_NONZEROS", 300)
+    spec, before = make_spec("fm", "adagrad", "squared", {"epochs": 2}), set(threading.enumerate())
+    command = Command(stored(tmp_path / "cache", labelled("squared")), spec, {}, str(tmp_path / "c"))
+    with pytest.raises(Killed) as killed:
+        command.run(left=5)
+    assert killed.tb is not None  # whose frames refer to the run
+    assert set(threading.enumerate()) <= before

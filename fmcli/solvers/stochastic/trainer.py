@@ -93,8 +93,10 @@ class StochasticTrainer(Trainer):
         with ThreadPoolExecutor(self.task.threads) as pool:
             while self.number <= epochs:
                 self.epochs.begin(self.number, pool, self.number == epochs, self.done)
-                total, weight = self.epoch(self.number)
-                self.epochs.end()
+                try:
+                    total, weight = self.epoch(self.number)
+                finally:
+                    self.epochs.end()
                 self.number, self.done, self.total, self.weight = self.number + 1, 0, 0.0, 0.0
                 self.solver.end_epoch()
                 self.task.model.end_epoch()
