@@ -70,8 +70,9 @@ above it in this list, so that there are no circles:
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
                   the rows to train on (in blocks), labels, scales of columns, the numbering of the features
-                  that occur, the dictionary of ids; numbers to text. data/stored has the cache of rows, data/related
-                  rows with relations, data/counts how often features occur, alone and in pairs
+                  that occur, the dictionary of ids, and the transform of rows that has these; numbers to text.
+                  data/stored has the cache of rows, data/related rows with relations, data/counts how often features
+                  occur, alone and in pairs
     losses        one class each
     prepare       files of rows: random splits, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
@@ -84,9 +85,10 @@ above it in this list, so that there are no circles:
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
     export        text, kernel form
     inspect       what a model has learned, and which features interact
-    training      a run: settings, rows (stored.py: in a cache), fitting, planning, the job itself, several of
-                  them (ensemble.py), one pass over a stream (online.py), validation, the previous run and the warm
-                  start from its model, divergence, refit, memory account, saving, checkpoints
+    training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
+                  options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),
+                  validation, the previous run and the warm start from its model, divergence, refit, memory account,
+                  saving, checkpoints
     cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order; in training, the
                   partitions of the rows, rounds of row solvers, gradients of L-BFGS
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
@@ -122,6 +124,11 @@ on this machine (training/stored.py), of which each partition is a block. Row so
 and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster (cluster/gradients.py).
 Tasks are functions of what they are sent, and sums are added in the order of the partitions, so that neither the number
 of workers nor their end changes a bit.
+
+Rows may be in memory, in a cache, in the partitions of a cluster, or come in segments of a stream: a form of rows
+(training/rows.py) each. What is learned from them before training, their columns, labels, scales, is one Transform
+(data/transform.py), fitted in one place (training/fitting.py), kept by the model file (model_file/transform.py), and
+applied to all rows that the model sees, in training, validation, prediction and on workers.
 
 The memory that a run needs is computed before it is allocated: each component that allocates has a `bytes_needed`, and
 training/account.py adds them up. --dry-run shows the sum, and training checks it (system/memory.py).
