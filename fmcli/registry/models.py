@@ -220,7 +220,7 @@ _MODELS = (
         ("rank", "bias", "order"),
         _START["hofm-simplex"],
         solver=_BY_COLUMNS,
-        with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES}},
+        with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES, "prior_shape": 0.5}},
     ),
     ModelEntry(
         "all-subsets",
