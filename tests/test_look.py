@@ -1,9 +1,12 @@
 """The look before a run: options are chosen on validation data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_every_pair import planted
 
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
 from fmcli.training.look import LEAST_ERRORS, look
@@ -14,6 +17,12 @@ pytestmark = pytest.mark.exact
 @pytest.fixture(scope="module")
 def rows():
     return planted("linear", "squared", rows=600)[0]
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch):
+    """adagrad looks on few rows, too."""
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks_from=600))
 
 
 def planned(rows, solver="adagrad", settings=None, **options):
@@ -76,6 +85,11 @@ def test_divergence_is_worse_than_any_value(rows):
 )
 def test_nothing_is_tried(rows, options, settings):
     plan = planned(rows, settings=settings, **{"epochs": 3, **options})
+    assert look(plan) == (plan, [])
+
+
+def test_a_solver_may_look_only_if_there_are_enough_rows(rows):
+    plan = planned(rows.take(np.arange(599, dtype=np.int32)), epochs=2)
     assert look(plan) == (plan, [])
 
 

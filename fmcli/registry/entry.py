@@ -17,7 +17,8 @@ class Entry:
     options : names of the options that the class takes as keywords.
     defaults : defaults of options that differ from the defaults in OPTIONS.
     refuses : option -> the reason why it cannot be used with this component.
-    looks : option -> a factor: on small data, its default times the factor is tried on held-out rows before the run.
+    looks : option -> a factor: before a cheap run, its default times the factor is tried on held-out rows.
+    looks_from : the number of rows from which that pays.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Entry:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     refuses: Mapping[str, str] = field(default_factory=dict)
     looks: Mapping[str, float] = field(default_factory=dict)
+    looks_from: int = 0
 
     def load(self) -> Any:
         """Import the class."""

@@ -88,6 +88,7 @@ _SOLVERS = (
         _RATES,
         {"learning_rate": 0.05},
         looks={"learning_rate_w": 4},
+        looks_from=10_000,
         blocks=True,
         cluster=ROUNDS,
     ),

@@ -87,7 +87,7 @@ def alternatives(plan: Plan) -> Iterator[tuple[str, Any]]:
     spec = plan.spec
     has_weights = any(layout.weight and layout.part == "w" and layout.by_feature for layout in plan.model.layout)
     for entry in (MODELS[spec.model], spec.solver_entry):
-        for option, factor in entry.looks.items():
+        for option, factor in entry.looks.items() if plan.source.all_rows >= entry.looks_from else ():
             usual, given = spec.values.get(option), spec.given & {option, REFINES.get(option, option)}
             if usual and not given and (has_weights or not option.endswith("_w")):
                 yield option, type(usual)(factor * usual)
