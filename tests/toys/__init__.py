@@ -124,6 +124,8 @@ def compile_pieces(folder: Path) -> None:
     spec = importlib.util.spec_from_file_location("build_ext", HERE.parent.parent / "scripts" / "build_ext.py")
     core = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(core)
+    declared = folder / "declared"  # the tree may not have been built in place
+    core.derived().write(core.SOURCES, declared)
     pieces = Extension(
         MODULE,
         [str(HERE / "pieces.pyx")],
@@ -135,7 +137,7 @@ def compile_pieces(folder: Path) -> None:
     translated = cythonize(
         [pieces],
         build_dir=str(folder),
-        include_path=[str(core.SOURCES), str(core.GENERATED)],
+        include_path=[str(core.SOURCES), str(declared)],
         compiler_directives=core.DIRECTIVES,
         shared_utility_qualified_name=core.SHARED,
         quiet=True,
