@@ -17,6 +17,7 @@ from fmcli.data.formats import Stream
 from fmcli.data.pieces import joined
 from fmcli.data.reader import read
 from fmcli.data.stored.caching import Reading
+from fmcli.data.weights import with_label_weights
 from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
@@ -158,6 +159,17 @@ def in_round(shared, inputs, number, at, count):
     every = [(block, row) for block, rows in order for row in rows.tolist()]
     some = every[len(every) * at // count : len(every) * (at + 1) // count]
     return [(block, np.array([row], dtype=np.int32)) for block, row in some]
+
+
+def test_weights_of_labels_reach_the_workers(rows):
+    paths, _ = rows("fm")
+    weights = {float(read(paths).dataset.label[0]): 50.0}
+    chosen = settings("fm", "lbfgs", holdout=0, epochs=3, tol=0)
+    there = job.train(prepare(chosen, PartitionedBlocks(opened(paths, 2), weights)))
+    weighted = with_label_weights(read(paths).dataset, weights)
+    here = job.train(prepare(chosen, RowsInMemory(weighted)))
+    assert there.plan.source.total_weight == here.plan.source.total_weight > weighted.rows
+    assert there.epochs[0].objective == pytest.approx(here.epochs[0].objective, rel=1e-6)
 
 
 @pytest.mark.parametrize("model", ["fm", "ffm", "llfm", "poly2"])

@@ -66,10 +66,12 @@ def joined(pieces: list[Dataset]) -> Dataset:
         return pieces.pop()
     starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
-    value = None
+    value = weight = None  # if all are 1; those of some pieces may be
     if any(piece.value is not None for piece in pieces):
         ones = (np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces)
         value = np.concatenate(list(ones))
+    if any(piece.weight is not None for piece in pieces):
+        weight = np.concatenate([np.ones(p.rows) if p.weight is None else p.weight for p in pieces])
     data = Dataset(
         np.concatenate([np.zeros(1, dtype=np.int64), *indptr]),
         np.concatenate([piece.index for piece in pieces]),
@@ -77,7 +79,7 @@ def joined(pieces: list[Dataset]) -> Dataset:
         np.concatenate([piece.label for piece in pieces]),
         max(piece.features for piece in pieces),
         None if pieces[0].field is None else np.concatenate([piece.field for piece in pieces]),
-        None if pieces[0].weight is None else np.concatenate([piece.weight for piece in pieces]),
+        weight,
         group=None if pieces[0].group is None else np.concatenate([piece.group for piece in pieces]),
         trusted=True,
         numbering=pieces[0].numbering,

@@ -1,0 +1,56 @@
+"""The transform of rows: columns, scales and groups, as they are learned, applied and kept."""
+
+import numpy as np
+import pytest
+from problems import dataset
+
+from fmcli.data.fields import FeatureGroups
+from fmcli.data.labels import Labels
+from fmcli.data.pieces import joined
+from fmcli.data.scaling import MAX_ABS, learn
+from fmcli.data.transform import Transform, every_column
+from fmcli.registry.specs import make_spec
+from fmcli.training import job, saving
+from fmcli.training.fitting import numbering_without_rare
+from fmcli.training.rows import RowsInMemory
+
+pytestmark = pytest.mark.exact
+
+LABELS = Labels("squared", None)
+
+
+def test_columns_that_were_looked_up_for_few_features_do_not_hold_for_more():
+    """Rows without a numbering may have any number of features; those that are not frequent share the last column."""
+    frequent = np.array([True, False, True])
+    numbering = numbering_without_rare(None, frequent, share=True)
+    transform = Transform(LABELS, len(numbering), numbering)
+    assert every_column(3).ids.tolist() == [0, 1, 2]
+    for features, entries in ((3, {0: 1.0, 1: 2.0, 2: 3.0}), (9, {2: 3.0, 8: 4.0}), (3, {1: 2.0})):
+        data = transform.in_columns(dataset([entries], features, [0.0]))
+        wanted = {numbering.written([j])[0]: 0.0 for j in range(len(numbering))}
+        for feature, value in entries.items():
+            wanted[feature if feature in (0, 2) else "(rare)"] += value
+        found = dict.fromkeys(wanted, 0.0)
+        values = np.ones(data.nnz) if data.value is None else data.value
+        found |= dict(zip(numbering.written(data.index), values.tolist(), strict=True))
+        assert found == wanted
+
+
+def test_a_column_of_held_out_rows_only_has_their_scale():
+    data = dataset([{0: 8.0}, {1: -2.0}, {1: 1.0}], 3, [0.0, 1.0, 2.0])
+    rows = RowsInMemory(data, held=np.array([0], np.int32), rows=np.array([1, 2], np.int32))
+    assert learn(*rows.statistics(Transform(LABELS, 3), MAX_ABS), MAX_ABS).divisors.tolist() == [8, 2, 1]
+
+
+def test_groups_are_kept_by_the_model_file(tmp_path):
+    data = dataset([{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 1.0}], 3, [0.0, 1.0, 2.0])
+    groups = FeatureGroups("file", np.array([5, 3, 5], np.int32), {})
+    spec = make_spec("fm", "mcmc", "squared", {"epochs": 3, "burn_in": 0})
+    path = str(tmp_path / "m")
+    saving.save_model(path, job.train(job.plan(data, spec, groups=groups)), {}, "libsvm")
+    assert saving.load_warm_start(path).transform.groups.tolist() == [5, 3, 5]
+
+
+def test_rows_of_weight_1_are_joined_with_others():
+    pieces = [dataset([{0: 1.0}], 1, [0.0]), dataset([{0: 1.0}], 1, [1.0]).changed(weight=np.array([3.0]))]
+    assert joined(pieces).weight.tolist() == [1, 3]
