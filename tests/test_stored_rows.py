@@ -29,7 +29,7 @@ from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.loop import Trainer as Loop
 from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
 from fmcli.solvers.stochastic.trainer import make_solver
-from fmcli.training import job
+from fmcli.training import job, validation
 from fmcli.training.baseline import baseline_of
 from fmcli.training.planning import prepare
 from fmcli.training.rows import RowsInMemory
@@ -194,6 +194,31 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     whole = plan.source.whole()
     assert whole.count == ROWS
     assert whole.occurrences(1)[1].tolist() == cache.counts.tolist()
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("size", [64, 1 << 20])
+def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypatch, shuffled, size):
+    monkeypatch.setattr(validation, "RANGE", size)
+    data = planted("fm", "squared", rows=ROWS)[0]
+    cache = stored(tmp_path / "c", data, shuffled)
+    assert len(cache.blocks) > 1
+    assert cache.chunks > 1
+    for seed, share in itertools.product(range(3), (0.01, 0.3, None)):
+        settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2, "seed": seed}), holdout=share)
+        found, expected = (prepare(settings, rows) for rows in (rows_of_cache(cache), RowsInMemory(data)))
+        assert rows_of(found.validation.data) == rows_of(expected.validation.data)
+        if share:
+            assert found.validation.data.rows == round(share * ROWS)
+
+
+def test_a_cache_of_one_block_has_the_rows_in_the_order_of_the_text(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(caches, "BLOCK_BYTES", 1 << 20)
+    data = planted("fm", "squared", rows=ROWS)[0]
+    cache = stored(tmp_path / "c", data)
+    assert len(cache.blocks) == 1
+    assert cache.chunks > 1
+    assert rows_of(cache.load(0)) != rows_of(data) == rows_of(rows_of_cache(cache).data)
 
 
 def test_all_rows_of_a_block_may_have_the_weight_0(small, tmp_path):
@@ -493,7 +518,7 @@ def test_rare_features_are_those_in_memory(small, tmp_path, rng, model, ids, sha
     assert plan.source.nonzeros == expected.source.nonzeros == expected.data.nnz
     stored = joined([data.take(rows) for data, rows in plan.source.every()])
     assert rows_of(stored) == rows_of(expected.data)
-    assert rows_of(plan.validation.data) == rows_of(expected.validation.data)
+    assert sorted(rows_of(plan.validation.data)) == sorted(rows_of(expected.validation.data))
     both = max(expected.data.longest_square(), expected.validation.data.longest_square())
     assert plan.source.totals.longest_square == both
     assert (both > 3) == share  # the rare features of a row are added up

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
 from fmcli.data.training_rows import RowNumbers
 from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM
-from fmcli.training.validation import drawn
-
-
-def shares(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many of `number` rows each part has, in proportion to the sizes of the parts."""
-    total = max(1, sum(sizes))
-    ends = [number * int(end) // total for end in np.cumsum([0, *sizes])]
-    return tuple(stop - start for start, stop in pairwise(ends))
+from fmcli.training.validation import drawn, in_proportion
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class HeldOut(Mapping[int, RowNumbers]):
         """Return some of the others: the rows of a partition that are a sample of those to train on, together with
         those of other partitions. `number` : of them in all partitions."""
         left = self[partition]
-        count = min(len(left), shares(number, tuple(self.sizes))[partition])
+        count = min(len(left), in_proportion(number, tuple(self.sizes))[partition])
         random = np.random.default_rng([self.seed, PREPARE_STREAM, partition, 1])
         return left[drawn(len(left), count, random)[0]]
 

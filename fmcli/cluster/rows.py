@@ -13,7 +13,7 @@ import numpy as np
 from fmcli.cluster import work
 from fmcli.cluster.connection import Cluster
 from fmcli.cluster.gradients import Gradients
-from fmcli.cluster.held_out import HeldOut, shares
+from fmcli.cluster.held_out import HeldOut
 from fmcli.cluster.partitions import Inputs, Opened, Space, described, names_of, opened
 from fmcli.cluster.residents import Homes, Resident
 from fmcli.cluster.rounds import Rounds
@@ -33,7 +33,8 @@ from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Task
-from fmcli.training.stored import Change, StoredBlocks, number_held_out
+from fmcli.training.stored import Change, StoredBlocks
+from fmcli.training.validation import in_proportion, rows_held_out
 
 if TYPE_CHECKING:
     from typing import Self
@@ -305,8 +306,8 @@ class PartitionedBlocks(StoredBlocks):
 
     def hold_out(self, spec: Spec, share: float | None) -> Self:
         """Return the rows, random ones of which are held out in each partition."""
-        number, rows = number_held_out(self.cache.facts.rows, spec, share), self.cache.rows
-        left, held_out = HeldOut(spec.values["seed"], rows, shares(number, rows)), None
+        number, rows = rows_held_out(self.cache.facts.rows, share, spec), self.cache.rows
+        left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
         if number:
             held_out = joined(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
         return replace(self, left=left, held_out=held_out)

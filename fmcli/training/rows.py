@@ -19,7 +19,6 @@ from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
-from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.system.memory import require
 from fmcli.training import account
 from fmcli.training.validation import split
@@ -147,7 +146,7 @@ class RowsInMemory:
         return replace(self, data=self.data.renumbered(numbering))
 
     def hold_out(self, spec: Spec, share: float | None) -> RowsInMemory:
-        held, rows = split(self.data.rows, share, spec, generator(spec, HOLDOUT_STREAM), self.data.group)
+        held, rows = split(self.data.rows, share, spec, self.data.group)
         require(account.copies(spec, self.data, len(held)), "training")
         return replace(self, held=held, rows=rows)
 

@@ -22,22 +22,20 @@ from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import joined
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.stored.cache import Blocks, Cache, Facts
+from fmcli.data.stored.order import Others, places
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
 from fmcli.data.transform import Transform
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError
 from fmcli.registry.specs import Spec
-from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.solvers.stochastic.blocks import block_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.planning import Plan
 from fmcli.training.rows import Rows, RowsInMemory
-from fmcli.training.validation import drawn, rows_held_out
+from fmcli.training.validation import numbers_held_out, rows_held_out
 
-# At most this many rows are held out by default, because they stay in memory.
-MOST_HELD_OUT = 500_000
 MEGABYTE = 1_000_000
 
 if TYPE_CHECKING:
@@ -109,18 +107,19 @@ class StoredBlocks:
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
     def hold_out(self, spec: Spec, share: float | None) -> Self:
-        """Return the rows of which some are held out: the first blocks and some rows of the next one, which are as
-        random as any."""
-        number = number_held_out(self.cache.facts.rows, spec, share)
-        pieces, left, random = list[Dataset](), dict[int, RowNumbers](), generator(spec, HOLDOUT_STREAM)
-        for block in range(len(self.cache.blocks)):
-            if not number:
-                break
-            data = self.weighted(self.cache.load(block))
-            chosen, left[block] = drawn(data.rows, min(number, data.rows), random)
-            pieces.append(data.take(chosen))
-            number -= len(chosen)
-        return replace(self, left=left, held_out=joined(pieces) if pieces else None)
+        """Return the rows of which those are held out that would be if all were in memory."""
+        cache, facts = self.cache, self.cache.facts
+        numbers = numbers_held_out(facts.rows, rows_held_out(facts.rows, share, spec), spec)
+        if not len(numbers):
+            return self
+        assert isinstance(cache, Cache)
+        block_of, place_of = places(cache, numbers)
+        held = {block: place_of[block_of == block] for block in np.unique(block_of).tolist()}
+        pieces = [self.weighted(cache.load(block)).take(rows) for block, rows in held.items()]
+        in_blocks = np.argsort(block_of, kind="stable")
+        in_text = np.argsort(in_blocks).astype(np.int32)
+        left = Others({block: cache.rows_of(block) for block in held}, held)
+        return replace(self, left=left, held_out=joined(pieces).take(in_text))
 
     def fields(self, transform: Transform) -> int:
         return self.cache.facts.fields if self.cache.fielded else 0
@@ -184,7 +183,8 @@ class StoredBlocks:
 
 
 def rows_of_cache(cache: Cache, of_labels: Mapping[float, float] | None = None) -> Rows:
-    """Return the rows of a cache. If there is only one block, it is in memory, and trained on as rows from text are.
+    """Return the rows of a cache. If there is only one block, it is in memory in the order of the text, and trained on
+    as rows from text are.
 
     of_labels : weights by label.
 
@@ -192,7 +192,7 @@ def rows_of_cache(cache: Cache, of_labels: Mapping[float, float] | None = None) 
     """
     if len(cache.blocks) > 1:
         return StoredBlocks(cache, of_labels or {})
-    data = cache.load(0)
+    data = cache.load(0).take(places(cache, np.arange(cache.facts.rows))[1])
     return RowsInMemory(weigh_labels(data, of_labels) if of_labels else data, cache.facts.names or NUMBERS)
 
 
@@ -204,14 +204,6 @@ def label_totals(facts: Facts, labels: Labels, of_labels: Mapping[float, float])
     rows = np.array([rows for rows, _ in facts.labels.values()])
     weights = [weight * of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
     return LabelTotals(labels.encode(np.array(list(facts.labels))), np.array(weights), rows)
-
-
-def number_held_out(rows: int, spec: Spec, share: float | None) -> int:
-    """Return how many rows of a cache are held out; share None: the default."""
-    if share is None and not spec.values.get("shuffle", True):
-        share = 0.0
-    number = rows_held_out(rows, share, spec)
-    return min(number, MOST_HELD_OUT) if share is None else number
 
 
 @dataclass(frozen=True)

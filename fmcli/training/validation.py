@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.models.model import Model
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
+from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
@@ -25,16 +27,14 @@ from fmcli.solvers.trainer import Trainer
 MOST_ROWS = 2**31 - 1  # numbered by int32
 # The default holdout: this share of the rows, or more if that is less than so many rows, but at most the second share.
 USUAL_SHARE, ENOUGH_HELD_OUT, MOST_SHARE = 0.05, 500, 0.2
-# Of fewer rows, none is held out by default.
-LEAST_ROWS = 100
+# Of fewer rows, none is held out by default. More are not, because they stay in memory even if the others do not.
+LEAST_ROWS, MOST_HELD_OUT = 100, 500_000
+# Rows are drawn from ranges of so many.
+RANGE = 1 << 20
 
 
 def split(
-    rows: int,
-    share: float | None,
-    spec: Spec,
-    generator: np.random.Generator,
-    group: NDArray[np.int32] | None = None,
+    rows: int, share: float | None, spec: Spec, group: NDArray[np.int32] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the numbers of the rows to hold out and of those to train on, both increasing; share None: the default.
 
@@ -44,8 +44,14 @@ def split(
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
-    held = rows_held_out(rows, share, spec)
-    return drawn(rows, held, generator) if group is None else drawn_groups(group, held, generator)
+    count = rows_held_out(rows, share, spec)
+    if group is None:
+        chosen = np.zeros(rows, dtype=np.bool_)
+        chosen[numbers_held_out(rows, count, spec)] = True
+    else:
+        chosen = groups_held_out(group, count, spec)[group]
+    everything = np.arange(rows, dtype=np.int32)
+    return everything.compress(chosen), everything.compress(~chosen)
 
 
 def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
@@ -54,7 +60,7 @@ def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1
         chooses = several and spec.solver_entry.stops_early
-        share = usual_share(rows) if chooses else 0.0
+        return min(MOST_HELD_OUT, round(usual_share(rows) * rows)) if chooses else 0
     held = round(share * rows)
     if share and not 0 < held < rows:
         raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
@@ -68,32 +74,51 @@ def usual_share(rows: int) -> float:
     return max(USUAL_SHARE, min(MOST_SHARE, ENOUGH_HELD_OUT / rows))
 
 
-def drawn(rows: int, held: int, generator: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def numbers_held_out(rows: int, count: int, spec: Spec) -> NDArray[np.int64]:
+    """Return the numbers of random rows to hold out, increasing. They are drawn range by range, so that it takes little
+    memory even if rows are not in memory."""
+    if not count:
+        return np.zeros(0, dtype=np.int64)
+    first = range(0, rows, RANGE)
+    sizes = tuple(min(RANGE, rows - begin) for begin in first)
+    ranges = zip(first, sizes, in_proportion(count, sizes), strict=True)
+    found = [
+        begin + drawn(size, of_range, generator(spec, HOLDOUT_STREAM, number))[0].astype(np.int64)
+        for number, (begin, size, of_range) in enumerate(ranges)
+    ]
+    return np.concatenate(found)
+
+
+def in_proportion(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how many of `number` rows each part has, in proportion to the sizes of the parts."""
+    total = max(1, sum(sizes))
+    ends = [number * int(end) // total for end in np.cumsum([0, *sizes])]
+    return tuple(stop - start for start, stop in pairwise(ends))
+
+
+def drawn(rows: int, held: int, random: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the numbers of some rows that are drawn at random, and of the others, both increasing."""
     everything = np.arange(rows, dtype=np.int32)
     if not held:
         return everything[:0], everything
     chosen = np.zeros(rows, dtype=np.bool_)
-    chosen[generator.permutation(rows)[:held]] = True
+    chosen[random.permutation(rows)[:held]] = True
     return everything.compress(chosen), everything.compress(~chosen)
 
 
-def drawn_groups(
-    group: NDArray[np.int32], held: int, generator: np.random.Generator
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the rows of groups to hold out, which are drawn until they have as many rows, or more, and the others.
+def groups_held_out(group: NDArray[np.int32], count: int, spec: Spec) -> NDArray[np.bool_]:
+    """Return whether each group is held out: groups are drawn until they have so many rows, or more.
 
     Raises UsageError if no group is left.
     """
     sizes = np.bincount(group)
-    order = generator.permutation(len(sizes))
-    count = int(np.searchsorted(np.cumsum(sizes[order]), held)) + 1 if held else 0
-    if count == len(sizes):
-        raise UsageError(f"holding out {held} of {len(group)} rows in whole groups leaves no group for training")
+    order = generator(spec, HOLDOUT_STREAM).permutation(len(sizes))
+    groups = int(np.searchsorted(np.cumsum(sizes[order]), count)) + 1 if count else 0
+    if groups == len(sizes):
+        raise UsageError(f"holding out {count} of {len(group)} rows in whole groups leaves no group for training")
     chosen = np.zeros(len(sizes), dtype=np.bool_)
-    chosen[order[:count]] = True
-    everything = np.arange(len(group), dtype=np.int32)
-    return everything.compress(chosen[group]), everything.compress(~chosen[group])
+    chosen[order[:groups]] = True
+    return chosen
 
 
 @dataclass

@@ -8,22 +8,12 @@ import pytest
 from fmcli.system import identity
 
 
-def test_a_small_cache_is_trained_on_as_text_in_its_order(run, sample, tmp_path):
+def test_a_small_cache_is_trained_on_as_text(run, sample, tmp_path):
     rows = sample / "adult.train.libsvm"
     done = run("train", "--disk", "--cache", "c", "-e", "3", "--log-json", "log", "-o", "m", rows)
     assert done.returncode == 0, done.stderr
     assert "made the cache c, because there was none" in done.stderr
-    from fmcli.data.stored.cache import Cache
-
-    data = Cache(str(tmp_path / "c")).load(0)
-    ends = data.indptr.tolist()
-    lines = [
-        " ".join([f"{label:g}", *(f"{j}:1" for j in data.index[start:stop].tolist())])
-        for label, start, stop in zip(data.label, ends, ends[1:], strict=False)
-    ]
-    assert sorted(lines) == sorted(rows.read_text().splitlines()) != lines
-    (tmp_path / "t").write_text("\n".join(lines) + "\n")
-    assert run("train", "-e", "3", "-o", "n", "t").returncode == 0
+    assert run("train", "-e", "3", "-o", "n", rows).returncode == 0
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
     again = run("train", "--disk", "--cache", "c", "-e", "3", "-j", "1", "-o", "n", rows)
     assert "using the cache c" in again.stderr

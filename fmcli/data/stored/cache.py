@@ -35,6 +35,7 @@ from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextRows, add_ids, joined, need_dictionary
 from fmcli.data.stored.cache_check import check_header
+from fmcli.data.stored.order import permuted
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.system.files import atomic_output, scratch_output
 from fmcli.system.memory import require_if_large
@@ -46,7 +47,6 @@ CHUNK_BYTES = BLOCK_BYTES = 32 << 20
 STRIPS = 256  # of a chunk
 # Labels are counted if they have at most this many values.
 MOST_LABELS = 4096
-CACHE_SEED = 0x66_6D  # of the permutation, which is the same for every seed of a run
 
 COLUMNS = ("position", "rows", "entries", "valued", "checksum")
 POSITION, ROWS, ENTRIES, VALUED, CHECKSUM = range(len(COLUMNS))
@@ -166,8 +166,7 @@ class Writer:
         if counted:
             self._count(data, every)
         if self.shuffled:
-            np.random.default_rng([CACHE_SEED, self.chunks]).shuffle(every)
-            data = data.take(every)
+            data = data.take(permuted(self.chunks, data.rows))
         bounds = data.rows * np.arange(STRIPS + 1) // STRIPS
         for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             self._strip(data, first, last)
@@ -409,9 +408,14 @@ class Cache:
             last = min(first + step, STRIPS)
             yield [(chunk * STRIPS + first, chunk * STRIPS + last) for chunk in range(self.chunks)]
 
+    @property
+    def rows_of_strips(self) -> Numbers:
+        """The number of rows of each strip."""
+        return self.table[:, ROWS]
+
     def rows_of(self, block: int) -> int:
         """Return the number of rows of a block."""
-        return sum(int(self.table[first:last, ROWS].sum()) for first, last in self.blocks[block])
+        return sum(int(self.rows_of_strips[first:last].sum()) for first, last in self.blocks[block])
 
     def row_bytes(self, strips: slice) -> int:
         """Return the bytes that the rows of some strips take in memory."""

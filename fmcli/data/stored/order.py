@@ -1,0 +1,79 @@
+"""The order of the rows in a cache: from the number of a row in the text to its place in a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from fmcli.data.stored.cache import Cache
+    from fmcli.data.training_rows import RowNumbers
+
+CACHE_SEED = 0x66_6D  # of the permutation, which is the same for every seed of a run
+
+
+def permuted(chunk: int, rows: int) -> NDArray[np.int32]:
+    """Return the numbers of the rows of a chunk in their random order."""
+    every = np.arange(rows, dtype=np.int32)
+    np.random.default_rng([CACHE_SEED, chunk]).shuffle(every)
+    return every
+
+
+def inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the place of each number in an order."""
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order), dtype=order.dtype)
+    return place
+
+
+def places(cache: Cache, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], RowNumbers]:
+    """Return the block of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
+    block_of, start_of = starts(cache)
+    blocks, found = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers), dtype=np.int32)
+    first = 0
+    for chunk, strips in enumerate(np.split(np.arange(len(cache.table)), cache.chunks)):
+        bounds = np.concatenate([[0], np.cumsum(cache.rows_of_strips[strips])])
+        here = slice(*np.searchsorted(numbers, [first, first + bounds[-1]]))
+        place = numbers[here] - first
+        if cache.shuffled:
+            place = inverse(permuted(chunk, int(bounds[-1])))[place].astype(np.int64)
+        strip = np.searchsorted(bounds, place, side="right") - 1
+        blocks[here] = block_of[strips[strip]]
+        found[here] = start_of[strips[strip]] + place - bounds[strip]
+        first += int(bounds[-1])
+    return blocks, found
+
+
+def starts(cache: Cache) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (strips) the block of each strip, and the place of its first row there."""
+    block_of, start_of = np.empty((2, len(cache.table)), dtype=np.int64)
+    for block, parts in enumerate(cache.blocks):
+        strips = np.concatenate([np.arange(first, last) for first, last in parts])
+        rows = cache.rows_of_strips[strips]
+        block_of[strips], start_of[strips] = block, np.cumsum(rows) - rows
+    return block_of, start_of
+
+
+@dataclass(frozen=True)
+class Others(Mapping[int, "RowNumbers"]):
+    """Block -> int32, its rows without some.
+
+    rows : the number of rows of each block.
+    some : block -> int32, the numbers of these rows.
+    """
+
+    rows: Mapping[int, int]
+    some: Mapping[int, RowNumbers]
+
+    def __getitem__(self, block: int) -> RowNumbers:
+        return np.delete(np.arange(self.rows[block], dtype=np.int32), self.some[block])
+
+    def __len__(self) -> int:
+        return len(self.some)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.some)
