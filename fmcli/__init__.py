@@ -18,12 +18,12 @@ training is one loop (solvers/stochastic/loop.pyx):
 For linear models and models of second order with one score, the same functions are compiled into one loop without
 calls (solvers/stochastic/sample_run.inl), which takes half the time and gives the same bits.
 
-Block steps (--block-size; solvers/stochastic/block_loop.pyx) let threads share this loop without any effect on the
-result: they compute the gradients of a block of samples from the same parameters, and then each row that the block
-touches makes one step, by the sum of its gradients and of their squares (block_updates.inl).
+Rounds (--round-size; solvers/stochastic/round_loop.pyx) let threads share this loop without any effect on the
+result: they compute the gradients of a round of samples from the same parameters, and then each row that the round
+touches makes one step, by the sum of its gradients and of their squares (round_updates.inl).
 
-An epoch is an order over blocks of rows, and over the rows of each (data/training_rows.py). Rows in memory are one
-block; with --disk, there are many in a cache file, and the next one is read while one is trained on.
+An epoch is an order over shards of rows, and over the rows of each (data/training_rows.py). Rows in memory are one
+shard; with --disk, there are many in a cache file, and the next one is read while one is trained on.
 
 A batch merges the sparse gradients of several samples by row before the step. A pair of rows, for a loss of the
 difference of their scores, is such a batch (data/paired_rows.py, solvers/stochastic/pairs.py). Softmax means C scores
@@ -45,10 +45,10 @@ seed, the sweep and the place, and the next sweep depends on the parameters only
 scoring/draws.py). Rows that are known in training are predicted by all sweeps (training/tested.py). Features share
 priors by field, or by the groups in a file (data/fields.py, training/groups.py).
 
-Rows with relations (data/related/rows.py) are not joined with the rows of the blocks that they refer to. For the rows
-that refer to it, a row of a block is like one feature of value 1, whose factors are its sums. So one pass over the rows
-gives the quadratic as a function of these sums, the block's features are updated by the block's rows only, and a second
-pass applies what has changed (solvers/coordinate/block_rows.pyx). Steps and draws are the same code.
+Rows with relations (data/related/rows.py) are not joined with the rows of the relations that they refer to. For the
+rows that refer to it, a row of a relation is like one feature of value 1, whose factors are its sums. So one pass over
+the rows gives the quadratic as a function of these sums, the relation's features are updated by its rows only, and a
+second pass applies what has changed (solvers/coordinate/relation_rows.pyx). Steps and draws are the same code.
 
 For a model without such functions, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
@@ -69,7 +69,7 @@ above it in this list, so that there are no circles:
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
-                  the rows to train on (in blocks), labels, scales of columns, the numbering of the features
+                  the rows to train on (in shards), labels, scales of columns, the numbering of the features
                   that occur, the dictionary of ids, and the transform of rows that has these; numbers to text.
                   data/stored has the cache of rows, data/related rows with relations, data/counts how often features
                   occur, alone and in pairs
@@ -78,8 +78,8 @@ above it in this list, so that there are no circles:
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means; models/related the sums over parts of samples
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
-    solvers       stochastic (the loop, batches, block steps, sgd, adagrad, ftrl, fobos), rounds (block steps in two
-                  halves), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
+    solvers       stochastic (the loop, batches, rounds, sgd, adagrad, ftrl, fobos), rounds (the two halves
+                  of a round), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
                   closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
@@ -113,13 +113,13 @@ What the design rests on, each measured:
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 
 On a Dask cluster (cluster), a worker scores a part of a file: the lines that begin in a range of bytes, which the
-reader takes in place of a file. It records what the blocks of the part say about their lines (data/account.py), and the
-client takes these records in the order of the parts, so that lines, counts and errors are those of one machine. Metrics
-come from summaries of the parts (scoring/summary.py). Dask is imported only there, and only if it is used.
+reader takes in place of a file. It records what the text buffers of the part say about their lines (data/account.py),
+and the client takes these records in the order of the parts, so that lines, counts and errors are those of one machine.
+Metrics come from summaries of the parts (scoring/summary.py). Dask is imported only there, and only if it is used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
 makes the dictionary, the counts and the labels from theirs (cluster/rows.py). The rest of a plan is made as for a cache
-on this machine (training/stored.py), of which each partition is a block. Row solvers take a step for each round
+on this machine (training/stored.py), of which each partition is a shard. Row solvers take a step for each round
 (cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the parameters
 and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster (cluster/gradients.py).
 Tasks are functions of what they are sent, and sums are added in the order of the partitions, so that neither the number

@@ -14,7 +14,7 @@ from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.registered import defaults_in_words, takers
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
-from fmcli.cli.spellings.translate import SPELLINGS
+from fmcli.cli.spellings.translate import LISTED
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
@@ -95,7 +95,7 @@ def spellings() -> Iterator[str]:
                 spelling.tools,
                 code(f"{option} {spelling.fixed or ''}".rstrip() for option in spelling.means),
             ]
-            for flag, spelling in SPELLINGS.items()
+            for flag, spelling in LISTED.items()
         ),
     )
     yield ""

@@ -29,8 +29,8 @@ from fmcli.training.planning import prepare
 from fmcli.training.settings import Settings
 from fmcli.training.stored import rows_of_cache
 
-# Sizes with which a few rows have several chunks and blocks.
-SMALL = {"STRIPS": 4, "CHUNK_BYTES": 200, "BLOCK_BYTES": 150}
+# Sizes with which a few rows have several chunks and shards.
+SMALL = {"STRIPS": 4, "CHUNK_BYTES": 200, "SHARD_BYTES": 150}
 EXTREMES = (0, 1, -1, 2, 3, 7, 40, 255, 2**31 - 1, -(2**31))
 TABLE_EXTREMES = (*EXTREMES, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -(2**63))
 WORDS = (np.int32, np.float32, np.float64)
@@ -224,7 +224,7 @@ def changed(rng: random.Random, parts: Parts) -> bytes:
 
 
 def use(path: str, rng: random.Random | None) -> Outcome:
-    """Open a cache and load its blocks; with a generator of random numbers, train a model.
+    """Open a cache and load its shards; with a generator of random numbers, train a model.
 
     An exception other than FmcliError is a hit, that is, a bug, and so are rows that contradict the header.
     """
@@ -233,8 +233,8 @@ def use(path: str, rng: random.Random | None) -> Outcome:
     except FmcliError as error:
         return Outcome("refused", check_text(str(error)))
     try:
-        for block in range(len(cache.blocks)):
-            check_block(cache, cache.load(block))
+        for shard in range(len(cache.shards)):
+            check_shard(cache, cache.load(shard))
         if rng is not None:
             train(cache, rng)
     except FmcliError as error:
@@ -244,8 +244,8 @@ def use(path: str, rng: random.Random | None) -> Outcome:
     return Outcome("loaded" if rng is None else "trained on")
 
 
-def check_block(cache: Cache, data: Dataset) -> None:
-    """Check what training assumes of a block."""
+def check_shard(cache: Cache, data: Dataset) -> None:
+    """Check what training assumes of a shard."""
     facts = cache.facts
     assert data.longest <= facts.longest
     assert data.fields <= facts.fields

@@ -18,7 +18,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.stochastic import blocks
+from fmcli.solvers.stochastic import round_epochs
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
 from fmcli.training.checkpoint import RUN, Checkpoint, identity
@@ -35,7 +35,7 @@ RUNS = (
     ("sgd", "linear", "squared", {"schedule": "invscaling", "batch_size": 3}, {}, 3),
     ("fobos", "glfm", "squared", {"adaptive": False, "l2": 0.1}, {}, 7),
     ("fobos", "fm", "softmax", {"adaptive": True, "l1": 0.1}, {}, 6),
-    ("ftrl", "fm", "squared", {"block_size": 2}, {}, 9),
+    ("ftrl", "fm", "squared", {"round_size": 2}, {}, 9),
     ("adagrad", "llfm", "squared", {"anchors": 3}, {}, 2),
     ("adagrad", "llfm", "squared", {"anchors": 3}, HELD_OUT, 30),
     ("adagrad", "ffm", "squared", {}, {**HELD_OUT, "refit": False}, 3),
@@ -45,8 +45,8 @@ RUNS = (
     ("lbfgs", "fm", "squared", {}, {}, 2),
 )
 EPOCHS = 3
-# Sizes with which a few rows have several pauses and blocks.
-SMALL = ((stochastic, "CHUNK_NONZEROS", 3), (blocks, "SAMPLES_BEFORE", 2))
+# Sizes with which a few rows have several pauses and rounds.
+SMALL = ((stochastic, "CHUNK_NONZEROS", 3), (round_epochs, "SAMPLES_BEFORE", 2))
 
 
 class Killed(BaseException):

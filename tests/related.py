@@ -14,23 +14,23 @@ Entries = list[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Tables:
-    """Rows and the blocks that they refer to.
+    """Rows and the relations that they refer to.
 
     labels : of the rows.
     own : the entries of the rows themselves.
-    blocks : of each relation, the entries of the rows of its block.
-    maps : of each relation, the row of the block for each row.
+    relations : of each relation, the entries of the rows of its relation.
+    maps : of each relation, the row of the relation for each row.
     """
 
     labels: list[float]
     own: list[Entries]
-    blocks: list[list[Entries]]
+    relations: list[list[Entries]]
     maps: list[list[int]]
 
     def joined(self) -> list[Entries]:
         """The entries of the rows, with those of the rows that they refer to."""
-        pairs = zip(self.blocks, self.maps, strict=True)
-        each = zip(self.own, *([block[row] for row in rows] for block, rows in pairs), strict=True)
+        pairs = zip(self.relations, self.maps, strict=True)
+        each = zip(self.own, *([relation[row] for row in rows] for relation, rows in pairs), strict=True)
         return [sorted(chain.from_iterable(parts)) for parts in each]
 
     def renumbered(self, ids: list[int]) -> Tables:
@@ -39,7 +39,7 @@ class Tables:
         def change(rows: list[Entries]) -> list[Entries]:
             return [sorted((ids[j], x) for j, x in entries) for entries in rows]
 
-        return Tables(self.labels, change(self.own), [change(block) for block in self.blocks], self.maps)
+        return Tables(self.labels, change(self.own), [change(relation) for relation in self.relations], self.maps)
 
     def write(self, folder: Path, prefix: str = "rows", name: Callable[[int], str] = str) -> tuple[str, str, list[str]]:
         """The paths of the rows and of the joined rows, and the options for the relations. `name` gives ids."""
@@ -47,9 +47,9 @@ class Tables:
         rows.write_text(lines(self.own, self.labels, name))
         joined.write_text(lines(self.joined(), self.labels, name))
         options = []
-        for number, (block, numbers) in enumerate(zip(self.blocks, self.maps, strict=True)):
-            table, which = folder / f"{prefix}.block{number}", folder / f"{prefix}.map{number}"
-            table.write_text(lines(block, name=name))
+        for number, (relation, numbers) in enumerate(zip(self.relations, self.maps, strict=True)):
+            table, which = folder / f"{prefix}.relation{number}", folder / f"{prefix}.map{number}"
+            table.write_text(lines(relation, name=name))
             which.write_text("".join(f"{row}\n" for row in numbers))
             options += ["--relation", f"{table}={which}"]
         return str(rows), str(joined), options
@@ -64,8 +64,8 @@ def lines(rows: Iterable[Entries], labels: Iterable[float] | None = None, name: 
 
 
 def tables(rows: int = 300, users: int = 11, items: int = 7, seed: int = 0, binary: bool = False) -> Tables:
-    """Random rows with the number of the user, and blocks with features of users and items; values are multiples of
-    1/8. The ids of the parts are one range after the other. A block has a row without entries."""
+    """Random rows with the number of the user, and relations with features of users and items; values are multiples of
+    1/8. The ids of the parts are one range after the other. A relation has a row without entries."""
     generator = np.random.default_rng(seed)
 
     def entries(first: int, count: int, most: int) -> Entries:
@@ -74,10 +74,10 @@ def tables(rows: int = 300, users: int = 11, items: int = 7, seed: int = 0, bina
 
     maps = [generator.integers(size, size=rows).tolist() for size in (users, items)]
     own = [entries(0, 5, 3) for _ in range(rows)]
-    blocks = [[entries(10, 9, 6) for _ in range(users)], [entries(30, 12, 8) for _ in range(items)]]
-    blocks[1][0] = []
+    relations = [[entries(10, 9, 6) for _ in range(users)], [entries(30, 12, 8) for _ in range(items)]]
+    relations[1][0] = []
     effects = generator.normal(size=50)
-    found = Tables([0.0] * rows, own, blocks, maps)
+    found = Tables([0.0] * rows, own, relations, maps)
     score = [sum(effects[j] * x for j, x in row) for row in found.joined()]
     labels = np.array(score) + 0.1 * generator.normal(size=rows)
-    return Tables((labels > 0).astype(float).tolist() if binary else labels.round(3).tolist(), own, blocks, maps)
+    return Tables((labels > 0).astype(float).tolist() if binary else labels.round(3).tolist(), own, relations, maps)

@@ -71,7 +71,7 @@ def test_text_with_a_wrong_token_is_not_another_format(path, text):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_length_of_a_line_is_limited(path, monkeypatch, threads):
     monkeypatch.setattr(sources, "LONGEST_LINE", 1 << 12)
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 1 << 10)
     longest = b"1" + b" 1:1" * 1000
     assert reader.read([write(path, b"0 2:1\n" * 300 + longest + b"\n")], threads=threads).dataset.rows == 301
     for before in (0, 1, 300):
@@ -85,7 +85,7 @@ TEXT = b"".join(b"1 1:x\n" if i % 7 == 3 else b"0 2:1 1:1\n" for i in range(1000
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_first_ten_bad_lines_are_told(path, monkeypatch, threads):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 100)
     told = []
     bad = BadLines(True, None, told.append)
     table = reader.read([write(path, TEXT), path], threads=threads, bad=bad)
@@ -99,7 +99,7 @@ def test_the_first_ten_bad_lines_are_told(path, monkeypatch, threads):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("most", "where"), [(0, ":4:3: "), (2, ":18:3: "), (60, ": "), (142, ":998:3: "), (143, None)])
 def test_only_so_many_lines_may_be_bad(path, monkeypatch, threads, most, where):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 1000)
     told = []
     bad = BadLines(True, most, told.append)
     write(path, TEXT)
@@ -120,15 +120,15 @@ def test_a_file_of_bad_lines_has_no_rows(path):
 
 
 def test_the_last_valued_row_may_be_bad(path, monkeypatch):
-    """Threads append rows of a block whose only values are in a line that is skipped."""
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 24)
+    """Threads append rows of a buffer whose only values are in a line that is skipped."""
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 24)
     text = b"1 1:2 3:1\n0 2:1 3:1\n" + b"1 1:1 2:1\n0 1:5 2:x\n" * 50
     table = reader.read([write(path, text)], threads=3, bad=BadLines(True))
     assert table.dataset.value.tolist() == [2, 1, 1, 1] + [1, 1] * 50
 
 
 def test_rows_stand_for_skipped_lines(path, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 1000)
     found, rows = [], 0
     for chunk in score_chunks([write(path, TEXT)], lambda piece: piece.skipped, Columns(5), bad=BadLines(True)):
         found.extend((chunk.result + rows).tolist())

@@ -10,7 +10,7 @@ from test_every_pair import LEARNABLE, planted
 
 from fmcli.cluster import rounds as rounds_module
 from fmcli.cluster.partitions import Inputs, divide
-from fmcli.cluster.rows import PartitionedBlocks, open_partitions
+from fmcli.cluster.rows import PartitionedShards, open_partitions
 from fmcli.cluster.tasks import BUILD
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
@@ -24,8 +24,8 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.stochastic.block_loop import BlockLoop
-from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
+from fmcli.solvers.stochastic.round_loop import RoundLoop
+from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
@@ -64,7 +64,7 @@ def settings(model, solver, holdout=None, **options):
     if model == "llfm" and solver != "lbfgs":
         options["llfm_variant"] = "do"
     if solver != "lbfgs":
-        options["block_size" if MODELS[model].blocks else "seed"] = ROUND if MODELS[model].blocks else 1
+        options["round_size" if MODELS[model].rounds else "seed"] = ROUND if MODELS[model].rounds else 1
     return Settings(make_spec(model, solver, None, options), holdout=holdout)
 
 
@@ -109,7 +109,7 @@ def test_the_number_of_workers_does_not_change_a_bit(rows, model, solver):
     for workers in (1, 3):
         cache = opened(paths, workers, reading)
         assert len(cache.rows) > 3
-        plan = prepare(settings(model, solver, holdout=0.1), PartitionedBlocks(cache))
+        plan = prepare(settings(model, solver, holdout=0.1), PartitionedShards(cache))
         runs.append(job.train(plan))
         assert len({place for _, place in cache.cluster.tasks if place}) == workers
     assert same_bits(*map(arrays, runs))
@@ -118,10 +118,10 @@ def test_the_number_of_workers_does_not_change_a_bit(rows, model, solver):
 
 
 @pytest.mark.parametrize(("model", "solver"), [("fm", "adagrad"), ("hofm-simplex", "ftrl")])
-def test_rounds_are_block_steps(rows, model, solver):
+def test_rounds_are_those_of_memory(rows, model, solver):
     """The same steps as in memory, on the rows of each round in the order of the partitions."""
     paths, _ = rows(model)
-    plan = prepare(settings(model, solver, holdout=0, epochs=1), PartitionedBlocks(opened(paths)))
+    plan = prepare(settings(model, solver, holdout=0, epochs=1), PartitionedShards(opened(paths)))
     found = job.train(plan)
 
     source, spec = plan.source, plan.spec
@@ -146,8 +146,8 @@ def test_rounds_are_block_steps(rows, model, solver):
     job.start(again, loss)
     step.bind(model_, Penalty(**{name: spec.values[name] for name in job.STRENGTHS if name in spec.values}))
     step.start()
-    blocks = SampleBlocks(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
-    BlockLoop(model_, step, loss).run(None, blocks, np.arange(count, dtype=np.int32), 0, count)
+    rounds = SampleRounds(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
+    RoundLoop(model_, step, loss).run(None, rounds, np.arange(count, dtype=np.int32), 0, count)
     step.end_epoch()
     assert_close(found.plan.model.parameters, model_.parameters, FOLLOWED)
     assert cluster.tasks
@@ -156,16 +156,16 @@ def test_rounds_are_block_steps(rows, model, solver):
 def in_round(shared, inputs, number, at, count):
     """The rows of a partition in a round of the first epoch."""
     order = shared.order(inputs, number, 1)
-    every = [(block, row) for block, rows in order for row in rows.tolist()]
+    every = [(shard, row) for shard, rows in order for row in rows.tolist()]
     some = every[len(every) * at // count : len(every) * (at + 1) // count]
-    return [(block, np.array([row], dtype=np.int32)) for block, row in some]
+    return [(shard, np.array([row], dtype=np.int32)) for shard, row in some]
 
 
 def test_weights_of_labels_reach_the_workers(rows):
     paths, _ = rows("fm")
     weights = {float(read(paths).dataset.label[0]): 50.0}
     chosen = settings("fm", "lbfgs", holdout=0, epochs=3, tol=0)
-    there = job.train(prepare(chosen, PartitionedBlocks(opened(paths, 2), weights)))
+    there = job.train(prepare(chosen, PartitionedShards(opened(paths, 2), weights)))
     weighted = with_label_weights(read(paths).dataset, weights)
     here = job.train(prepare(chosen, RowsInMemory(weighted)))
     assert there.plan.source.total_weight == here.plan.source.total_weight > weighted.rows
@@ -177,7 +177,7 @@ def test_lbfgs_has_the_objective_of_one_machine(rows, model, tmp_path):
     paths, data = rows(model)
     reading = Reading("auto", data.field is not None, False, False)
     chosen = settings(model, "lbfgs", holdout=0, epochs=30, tol=0)
-    there = job.train(prepare(chosen, PartitionedBlocks(opened(paths, 2, reading))))
+    there = job.train(prepare(chosen, PartitionedShards(opened(paths, 2, reading))))
     table = read(paths, keep_fields=reading.keep_fields, compact=MODELS[model].compact)
     here = job.train(prepare(chosen, RowsInMemory(table.dataset)))
     for number in (0, 4):
@@ -227,7 +227,7 @@ def test_bad_lines_have_their_numbers(tmp_path):
 def test_scales_and_rare_features_are_those_of_one_machine(rows, scale, tmp_path):
     paths, _ = rows("fm")
     chosen = replace(settings("fm", "adagrad", holdout=0, scale=scale), min_count=24)
-    there = prepare(chosen, PartitionedBlocks(opened(paths, 2)))
+    there = prepare(chosen, PartitionedShards(opened(paths, 2)))
     here = prepare(chosen, RowsInMemory(read(paths).dataset))
     assert there.counts.tolist() == here.counts.tolist()
     assert 0 < there.seen.sum() < len(there.seen)
@@ -246,7 +246,7 @@ def test_a_run_continues_where_a_checkpoint_was_written(rows, solver, tmp_path):
     chosen = settings("fm", solver, holdout=0.1, epochs=4)
 
     def run(keeper=None, workers=1):
-        plan = prepare(chosen, PartitionedBlocks(opened(paths, workers)))
+        plan = prepare(chosen, PartitionedShards(opened(paths, workers)))
         if keeper:
             keeper.belongs_to(plan, False)
         return job.train(plan, keeper=keeper)
@@ -274,9 +274,9 @@ def test_a_run_continues_where_a_checkpoint_was_written(rows, solver, tmp_path):
 def test_workers_that_are_lost_change_nothing(rows, solver, monkeypatch):
     paths, _ = rows("fm")
     chosen = settings("fm", solver, holdout=0.1)
-    whole = job.train(prepare(chosen, PartitionedBlocks(opened(paths, 1))))
+    whole = job.train(prepare(chosen, PartitionedShards(opened(paths, 1))))
     cache = opened(paths, 4)
-    plan = prepare(chosen, PartitionedBlocks(cache))
+    plan = prepare(chosen, PartitionedShards(cache))
     submit = cache.cluster.submit
 
     def losing(function, *arguments, worker=None):

@@ -146,7 +146,7 @@ def test_numbers_have_a_dictionary_if_they_are_few_for_their_size(tmp_path, high
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_columns_do_not_depend_on_the_order_of_rows(tmp_path, threads, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 64)
     rng = random.Random(5)
     ids = [3, 70, 2**40, 2**62, "x", "y=1", "y=2"]
     lines = [

@@ -44,9 +44,9 @@ def test_a_worse_metric_fails_its_limit(name):
     assert "undefined" in limit.complaint(math.nan)
 
 
-def test_predictions_of_many_blocks(tmp_path, monkeypatch, rng):
+def test_predictions_of_many_buffers(tmp_path, monkeypatch, rng):
     numbers = rng.normal(size=(1000, 3))
     path = tmp_path / "p"
     path.write_text("\r\n".join(" ".join(map(repr, row)) for row in numbers.tolist()))
-    monkeypatch.setattr(evaluation, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(evaluation, "BUFFER_BYTES", 500)
     np.testing.assert_array_equal(read_predictions(str(path)), numbers)

@@ -13,7 +13,7 @@ from test_corpus import inputs
 from fmcli.model_file.container import ModelFile, save
 from fmcli.training.checkpoint import RUN
 
-FOBOS, BLOCKS, LLFM, FFM, CD, MCMC, LBFGS = 2, 4, 5, 7, 9, 10, 11
+FOBOS, ROUNDS, LLFM, FFM, CD, MCMC, LBFGS = 2, 4, 5, 7, 9, 10, 11
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ INVALID = {
     "too many steps": (FOBOS, "0.trainer.steps", lambda _: number(2**20), "steps is 1048576; it must be from 0 to"),
     "another epoch": (FOBOS, "0.trainer.number", lambda _: number(3), "number is 3; it must be 1"),
     "a row beyond the last": (FOBOS, "0.trainer.done", lambda _: number(12), "done is 12; it must be from 0 to 11"),
-    "a row within a block": (BLOCKS, "0.trainer.done", lambda array: array - 1, "no block of rows ends after"),
+    "a row within a round": (ROUNDS, "0.trainer.done", lambda array: array - 1, "no round of rows ends after"),
     "no number": (FOBOS, "0.trainer.total", lambda _: number(np.nan), "total has numbers that are not finite"),
     "updates": (FOBOS, "0.updates", lambda _: number(-1), "updates is -1; it must be from 0 to"),
     "the shape of parameters": (FOBOS, "0.model.1", lambda array: array[:1], "the array the model.1 is float"),

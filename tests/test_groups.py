@@ -20,7 +20,7 @@ def path(tmp_path):
 def test_groups_are_those_of_queries(path, threads, monkeypatch):
     queries = [7, 2**63 - 1, 7, 0, 7, 2**63 - 1] * 50
     text = b"".join(b"# note\n\n%d qid:%d %d:1\n" % (i % 2, query, i) for i, query in enumerate(queries))
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 100)
     rows = reader.read([write(path, text)], threads=threads, grouping=reader.Grouping())
     assert rows.dataset.group.dtype == np.int32
     np.testing.assert_array_equal(rows.dataset.group, np.unique(queries, return_inverse=True)[1])
@@ -34,7 +34,7 @@ def test_groups_are_those_of_a_field(path, threads, keep_fields, monkeypatch):
     users = [b"7", b"7", b"+07", b"ann", b"8", b"ann", b"\xc3\xa9", b"9000000000"] * 40
     form = b"1 0:%d:1 2:%b:0.5 1:7:1\n1 2:4:0 2:%b:1\n"
     text = b"".join(form % (i, user, user) for i, user in enumerate(users))
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 99)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 99)
     how = {"threads": threads, "keep_fields": keep_fields, "grouping": reader.Grouping(2)}
     group = reader.read([write(path, text)], **how).dataset.group
     known = {b"+07": b"7"}

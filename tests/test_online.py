@@ -119,7 +119,7 @@ def test_batches_are_not_divided(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("solver", "options"), [("cd", {"epochs": 1}), ("sgd", {"epochs": 2}), ("adagrad", {"epochs": 1, "block_size": 8})]
+    ("solver", "options"), [("cd", {"epochs": 1}), ("sgd", {"epochs": 2}), ("adagrad", {"epochs": 1, "round_size": 8})]
 )
 def test_what_needs_the_rows_again_is_refused(solver, options):
     with pytest.raises(UsageError):

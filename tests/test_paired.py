@@ -8,7 +8,7 @@ import pytest
 from fmcli.data.labels import fit_labels
 from fmcli.errors import UsageError
 from fmcli.scoring.metrics import METRICS, Outcome, measure
-from fmcli.scoring.paired import BLOCKS, Difference, check_comparable, difference
+from fmcli.scoring.paired import SLICES, Difference, check_comparable, difference
 
 ROWS = 230
 
@@ -93,12 +93,12 @@ def area(label, score):
     return ((apart > 0) + 0.5 * (apart == 0)).mean()
 
 
-@pytest.mark.parametrize("rows", [40, 4 * BLOCKS])
-def test_the_error_of_an_auc_is_that_of_the_jackknife_over_blocks_of_rows(rng, rows):
+@pytest.mark.parametrize("rows", [40, 4 * SLICES])
+def test_the_error_of_an_auc_is_that_of_the_jackknife_over_slices_of_rows(rng, rows):
     new, current = two(rng, "logistic", rows)
     values = []
-    for block in np.array_split(np.arange(rows), min(BLOCKS, rows)):
-        kept = np.setdiff1d(np.arange(rows), block)
+    for left_out in np.array_split(np.arange(rows), min(SLICES, rows)):
+        kept = np.setdiff1d(np.arange(rows), left_out)
         areas = [area(one.label[kept], one.score[kept, 0]) for one in (new, current)]
         values.append(areas[0] - areas[1])
     found = difference("auc", new, current, threads=2)

@@ -1,4 +1,4 @@
-"""The text parser: compared with a slow parser and with the C library's numbers, for every split into blocks, and for
+"""The text parser: compared with a slow parser and with the C library's numbers, for every split into buffers, and for
 the position of every error."""
 
 import bz2
@@ -29,7 +29,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
 from fmcli.data.labels import NUMBERS
 from fmcli.data.parser import PADDING, Rows
-from fmcli.data.workers import BLOCKS_AHEAD
+from fmcli.data.workers import BUFFERS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError, TransferError
 from reference import slow_parser
 
@@ -58,7 +58,7 @@ def path(tmp_path_factory):
     return str(tmp_path_factory.mktemp("text") / "train.svm")
 
 
-def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
+def read_all(path, text, *, training, limit=LIMIT, buffer=1 << 20, **how):
     """Parse a text and return the result in the form of the slow parser."""
     write(path, text)
     rows = slow_parser.Rows()
@@ -72,7 +72,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
         rows.entries.extend(entries[a:b] for a, b in zip(dataset.indptr, dataset.indptr[1:], strict=False))
         assert dataset.value is None or dataset.nnz == 0 or (dataset.value != 1).any()
 
-    saved, formats.BLOCK_BYTES = formats.BLOCK_BYTES, block
+    saved, formats.BUFFER_BYTES = formats.BUFFER_BYTES, buffer
     try:
         if training:
             table = reader.read([path], **{"labels": NUMBERS, **how})
@@ -90,7 +90,7 @@ def read_all(path, text, *, training, limit=LIMIT, block=1 << 20, **how):
                 rows.unseen += piece.unseen
                 rows.repeated += piece.repeated_rows
     finally:
-        formats.BLOCK_BYTES = saved
+        formats.BUFFER_BYTES = saved
     return rows
 
 
@@ -258,20 +258,20 @@ HOW = {
     "training": st.booleans(),
     "skip": st.booleans(),
     "threads": st.sampled_from([1, 3]),
-    "block": st.sampled_from([1, 2, 7, 30, 1 << 20]),
+    "buffer": st.sampled_from([1, 2, 7, 30, 1 << 20]),
 }
 
 
 @given(text=rows_of_text(ffm=False), **HOW)
-@example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, skip=False, threads=1, block=9)
-@example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, skip=False, threads=1, block=9)
-@example(text=b"1 5:2 3:0.5 5:-2 3:0.5", keep_fields=False, training=True, skip=False, threads=1, block=9)
+@example(text=b"1 5:3e38 5:3e38 6:1", keep_fields=False, training=True, skip=False, threads=1, buffer=9)
+@example(text=b"1 0:18446744073709551616", keep_fields=False, training=True, skip=False, threads=1, buffer=9)
+@example(text=b"1 5:2 3:0.5 5:-2 3:0.5", keep_fields=False, training=True, skip=False, threads=1, buffer=9)
 def test_libsvm_rows(path, text, **how):
     agree(path, text, ffm=False, **how)
 
 
 @given(text=rows_of_text(ffm=True), **HOW)
-@example(text=b"1 1:5:2 0:5:3 1:5:4 0:2:1", keep_fields=True, training=True, skip=False, threads=1, block=9)
+@example(text=b"1 1:5:2 0:5:3 1:5:4 0:2:1", keep_fields=True, training=True, skip=False, threads=1, buffer=9)
 def test_ffm_rows(path, text, **how):
     agree(path, text, ffm=True, **how)
 
@@ -287,7 +287,7 @@ def test_ffm_rows(path, text, **how):
     ffm=st.booleans(),
     **HOW,
 )
-@example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, skip=False, threads=1, block=1)
+@example(text=b"\xef\xbb\xbf", ffm=False, keep_fields=False, training=False, skip=False, threads=1, buffer=1)
 def test_junk_is_refused_where_the_slow_parser_refuses_it(path, text, **how):
     if looks_binary(text):
         with pytest.raises(BadInputError):
@@ -324,14 +324,14 @@ def test_long_rows_with_unsorted_indices(path, entries, indexes):
         "1 " + " ".join(f"{rng.randrange(indexes)}:{rng.choice(values)}" for _ in range(entries)) + "\n"
         for _ in range(9)
     )
-    for block in (1, 1000, 1 << 20):
-        agree(path, text.encode(), ffm=False, keep_fields=False, training=True, block=block)
+    for buffer in (1, 1000, 1 << 20):
+        agree(path, text.encode(), ffm=False, keep_fields=False, training=True, buffer=buffer)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_line_longer_than_a_block(path, threads):
+def test_a_line_longer_than_a_buffer(path, threads):
     text = b"1 " + b" ".join(b"%d:1" % i for i in range(20000)) + b"\n0 3:1\n"
-    rows = read_all(path, text, training=True, threads=threads, block=100)
+    rows = read_all(path, text, training=True, threads=threads, buffer=100)
     assert [len(entries) for entries in rows.entries] == [20000, 1]
 
 
@@ -369,9 +369,9 @@ def test_table(path):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("block", [1, 20, 1 << 20])
-def test_chunks(path, threads, block, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", block)
+@pytest.mark.parametrize("buffer", [1, 20, 1 << 20])
+def test_chunks(path, threads, buffer, monkeypatch):
+    monkeypatch.setattr(formats, "BUFFER_BYTES", buffer)
     text = b"1 3:1 5:1 4000000000000000000:1\n\n# note\n4:2 9:0 7:0.5 qid\n"
     write(path, text.replace(b" qid", b""))
     caller = threading.get_ident()
@@ -384,7 +384,7 @@ def test_chunks(path, threads, block, monkeypatch):
     assert all(piece.result[0].features == 5 for piece in pieces)
     # The first chunk is processed in the calling thread, because a small input has only one chunk.
     assert all((piece.result[1] == caller) == (threads == 1 or piece is pieces[0]) for piece in pieces)
-    if block == 1 << 20:
+    if buffer == 1 << 20:
         labels = pieces[0].result[0].label
         assert labels[0] == 1
         assert np.isnan(labels[1:]).all()
@@ -399,7 +399,7 @@ def test_rows_without_labels(path):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_chunks_before_an_error_are_delivered(path, threads, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 16)
     write(path, b"1 1:1\n" * 100 + b"1 -3:1\n" + b"1 1:1\n" * 100 + b"1 -4:1\n")
     rows = []
     with pytest.raises(BadInputError, match=r"svm:101:3: found '-3:1'"):
@@ -415,8 +415,8 @@ def test_an_error_in_the_processing_function_is_raised(path, threads):
     assert threading.active_count() == before, caught  # even while the traceback still holds references
 
 
-def test_few_blocks_are_in_flight(path, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 64)
+def test_few_buffers_are_in_flight(path, monkeypatch):
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 64)
     write(path, b"1 1:1\n" * 20000)
     started = 0
 
@@ -427,7 +427,7 @@ def test_few_blocks_are_in_flight(path, monkeypatch):
     pieces = score_chunks([path], work, Columns(9), threads=3)
     next(pieces)
     pieces.close()
-    assert started <= 3 + BLOCKS_AHEAD
+    assert started <= 3 + BUFFERS_AHEAD
 
 
 # Errors
@@ -528,7 +528,7 @@ def test_an_ambiguous_format_is_accepted_if_it_does_not_matter(path, monkeypatch
     write(path, b"1\n\n0\n")
     (piece,) = score_chunks([path], lambda piece: piece.data.rows, Columns(3))
     assert piece.result == 3
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 2)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 2)
     with pytest.raises(BadInputError, match="the format cannot be detected"):
         list(score_chunks([path], lambda piece: piece.data.rows, Columns(3)))
 
@@ -571,7 +571,7 @@ COMPRESS = {
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("compress", COMPRESS.values(), ids=COMPRESS)
 def test_compressed(path, compress, threads, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 1000)
     want = reader.read([write(path, TEXT)]).dataset
     once = compress(TEXT)
     twice = compress(TEXT[:2000]) + compress(b"") + compress(TEXT[2000:])
@@ -622,7 +622,7 @@ def test_a_corrupt_file_is_refused(path, compress):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_in_the_text_comes_before_the_truncation_behind_it(path, threads, monkeypatch):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 100)
     rng = random.Random(0)
     tail = b"".join(b"1 %d:1\n" % rng.randrange(10**8) for _ in range(3000))
     write(path, gzip.compress(b"1 1:1\n1 -5:1\n" + tail)[:-10])
@@ -683,10 +683,10 @@ def test_missing_inputs(tmp_path):
         reader.read(["/proc/self/mem"])
 
 
-def test_memory_is_checked_from_the_first_block(path, demands, monkeypatch):
+def test_memory_is_checked_from_the_first_buffer(path, demands, monkeypatch):
     reader.read([write(path, TEXT)])
-    assert not demands  # the first block held all rows
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 400)
+    assert not demands  # the first buffer held all rows
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 400)
     for threads in (1, 3):
         dataset = reader.read([path], threads=threads).dataset
         need = dataset.rows * 16 + dataset.nnz * 8
@@ -705,7 +705,7 @@ def test_memory_is_checked_from_the_first_block(path, demands, monkeypatch):
 
 def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkeypatch):
     """The size of a compressed file is a poor estimate, so the estimate uses the rows read so far."""
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 400)
     monkeypatch.setattr(reader, "GROWTH", 2000)
     write(path, gzip.compress(TEXT * 20))
     for threads in (1, 3):
@@ -720,8 +720,8 @@ def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkey
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_is_raised_while_a_pipe_stays_open(threads, monkeypatch):
-    """The fault is in the second block; the thread that waits for the rest of the text does not delay the message."""
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 100)
+    """The fault is in the second buffer; the thread that waits for the rest of the text does not delay the message."""
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 100)
     inner, outer = os.pipe()
     with open(inner) as stdin, open(outer, "wb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -733,7 +733,7 @@ def test_an_error_is_raised_while_a_pipe_stays_open(threads, monkeypatch):
 
 def test_the_memory_check_names_standard_input(demands, monkeypatch, tmp_path):
     (tmp_path / "in").write_bytes(TEXT)
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 400)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 400)
     with (tmp_path / "in").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         reader.read(["-"])
@@ -755,15 +755,15 @@ def test_rows_refuses_text_without_padding():
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_an_error(path, monkeypatch):
     write(path, b"1 0:1\n" * 1000)
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 600)
-    blocks = score_chunks([path], lambda piece: os.truncate(path, 1200), Columns(LIMIT))
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 600)
+    buffers = score_chunks([path], lambda piece: os.truncate(path, 1200), Columns(LIMIT))
     with pytest.raises(TransferError, match="was truncated while it was read, from 6,000 to at most 1,200 bytes"):
-        list(blocks)
+        list(buffers)
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_to_its_end(path, monkeypatch):
     write(path, b"1 0:1\n" * 1000)
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 600)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 600)
     more = iter([b"0 1:1\n" * 50])
 
     def grow(piece):

@@ -9,7 +9,7 @@ from fmcli.data import sources
 from fmcli.data.account import Account, Record, StoppedError
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.faults import BadLines
-from fmcli.data.sources import Part, blocks, parts
+from fmcli.data.sources import Part, buffers, parts
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 
 TEXTS = {
@@ -23,8 +23,8 @@ TEXTS = {
 
 def lines_of(inputs, size=1 << 20):
     found = []
-    for block in blocks(inputs, [], size):
-        found += bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+    for buffer in buffers(inputs, [], size):
+        found += bytes(buffer.data[buffer.start : buffer.stop]).split(b"\n")[:-1]
     return found
 
 
@@ -37,13 +37,13 @@ def test_parts_have_the_lines_of_the_file(path, name, size):
     assert len(found) == -(-len(TEXTS[name]) // size)
     pieces = [lines_of([part]) for part in found]
     assert [line for lines in pieces for line in lines] == lines_of([path])
-    assert [lines_of([part], 8) for part in found] == pieces  # with blocks that are smaller than lines
+    assert [lines_of([part], 8) for part in found] == pieces  # with buffers that are smaller than lines
 
 
-def test_the_first_and_the_last_block_of_a_file(path):
+def test_the_first_and_the_last_buffer_of_a_file(path):
     with open(path, "wb") as file:
         file.write(b"1 1:1\n" * 10)
-    ends = [(block.first, block.last) for block in blocks(parts(path, 20), [], 1 << 20)]
+    ends = [(buffer.first, buffer.last) for buffer in buffers(parts(path, 20), [], 1 << 20)]
     assert ends == [(True, False), (False, False), (False, True)]
 
 
@@ -87,7 +87,7 @@ def told(inputs, bad, labelled=False):
                     list(score_chunks([part], str, **how, account=record))
             except BadInputError as error:
                 failed = pickle.loads(pickle.dumps(error))
-            if error := account.error_in(part.path, record.blocks, failed):
+            if error := account.error_in(part.path, record.reports, failed):
                 raise error
     except BadInputError as error:
         return [*messages, str(error)], None
@@ -120,7 +120,7 @@ def test_a_file_without_rows(path, text):
 
 def test_a_line_that_is_too_long(path, monkeypatch):
     monkeypatch.setattr(sources, "LONGEST_LINE", 3000)
-    monkeypatch.setattr("fmcli.data.formats.BLOCK_BYTES", 500)
+    monkeypatch.setattr("fmcli.data.formats.BUFFER_BYTES", 500)
     with open(path, "wb") as file:
         file.write(b"1 1:1\n" * 700 + b"1" + b" 1:1" * 2000 + b"\n" + b"1 1:1\n" * 9)
     (message,) = told([path], BadLines())[0]

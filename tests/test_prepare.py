@@ -43,9 +43,9 @@ def parts_of(path, shares, seed=0, header=False):
     return [part.decode().splitlines() for part in found], found_in
 
 
-@pytest.mark.parametrize("block", [7, 1 << 18])
-def test_a_split_has_every_row_once_and_exact_shares(file, monkeypatch, block):
-    monkeypatch.setattr(split, "BLOCK_ROWS", block)
+@pytest.mark.parametrize("chunk", [7, 1 << 18])
+def test_a_split_has_every_row_once_and_exact_shares(file, monkeypatch, chunk):
+    monkeypatch.setattr(split, "CHUNK_ROWS", chunk)
     lines = [f"{number} 1:{number}" for number in range(70)]
     parts, (skipped, _) = parts_of(file("all", "# comment\n\n" + "\n".join(lines)), (4, 2, 1))
     assert (skipped, [len(part) for part in parts]) == (2, [40, 20, 10])

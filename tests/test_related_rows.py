@@ -19,8 +19,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scores import joined_scores
 from fmcli.solvers.coordinate import trainer
-from fmcli.solvers.coordinate.block_rows import BlockRows
 from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.training import job
 
@@ -41,8 +41,8 @@ def dataset(rows, labels=None):
 def related(found):
     """The same rows joined, and with relations."""
     relations = [
-        Relation(dataset(block), np.array(rows, dtype=np.int32))
-        for block, rows in zip(found.blocks, found.maps, strict=True)
+        Relation(dataset(relation), np.array(rows, dtype=np.int32))
+        for relation, rows in zip(found.relations, found.maps, strict=True)
     ]
     return dataset(found.joined(), found.labels), RelatedRows(dataset(found.own, found.labels), relations)
 
@@ -93,7 +93,7 @@ def test_the_model_is_that_of_the_joined_rows(kind, solver, loss, options):
 @pytest.mark.parametrize("solver", ["cd", "mcmc"])
 def test_features_of_rows_that_nothing_refers_to_do_not_occur(solver):
     found = tables()
-    found.blocks[0].append([(19, 1.0), (20, 1.0)])  # feature 19 and 20 are in no other row
+    found.relations[0].append([(19, 1.0), (20, 1.0)])  # feature 19 and 20 are in no other row
     joined, own = related(found)
     first, second = (parameters(trained(data, "fm", solver)[0]) for data in (joined, own))
     for name, array in first.items():
@@ -178,7 +178,7 @@ def test_a_model_without_sums_has_no_parts():
     model = SHA2(FEATURES, 1, rank=2)
     model.allocate(0)
     with pytest.raises(ValueError, match="no sums over parts"):
-        PartSums(model, own.relations[0].block, own.relations[0].row)
+        PartSums(model, own.relations[0].data, own.relations[0].row)
 
 
 def test_arguments_of_the_core_that_do_not_fit_are_refused():
@@ -186,14 +186,14 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
     model, _ = trained(joined, "fm", "cd", rank=4)
     relation = own.relations[0]
     with pytest.raises(IndexError):
-        PartSums(model, relation.block, np.full(300, 11, dtype=np.int32))
+        PartSums(model, relation.data, np.full(300, 11, dtype=np.int32))
     with pytest.raises(ValueError, match="as many columns"):
-        BlockRows(model, relation.block.within(30), relation.row)
+        RelationRows(model, relation.data.within(30), relation.row)
     with pytest.raises(ValueError, match="bounded curvature"):
         Descent(model, Squared(), Penalty(), own, by_gradient=True)
     descent = Descent(model, Squared(), Penalty(), own)
     updater = CoordinateUpdater(descent)
-    other = BlockRows(model, relation.block, relation.row)
+    other = RelationRows(model, relation.data, relation.row)
     for method in (updater.enter, updater.leave):
         with pytest.raises(ValueError, match="does not have such"):
             method(1, 0, other, 0, 1)
@@ -201,12 +201,12 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
         updater.run(1, 0, np.arange(3), 0, 3, other)
     with pytest.raises(IndexError):
         updater.enter(1, 0, descent.related[0], 0, 12)
-    part, out = PartSums(model, relation.block, relation.row), np.zeros((300, 1))
+    part, out = PartSums(model, relation.data, relation.row), np.zeros((300, 1))
     with pytest.raises(IndexError):
         part.measure(0, 12)
     with pytest.raises(ValueError, match="do not fit"):
         joined_scores(model, own, [part], Workspace(model, 9, gradients=False), 0, 301, out)
     with pytest.raises(IndexError):
-        join(own, [(relation.block, np.full(300, -1, dtype=np.int32))])
+        join(own, [(relation.data, np.full(300, -1, dtype=np.int32))])
     with pytest.raises(ValueError, match="2 numbers for 300 rows"):
-        join(own, [(relation.block, np.zeros(2, dtype=np.int32))])
+        join(own, [(relation.data, np.zeros(2, dtype=np.int32))])

@@ -85,7 +85,7 @@ def places():
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
+def small_chunks(monkeypatch):
     monkeypatch.setattr(remote, "READ_BYTES", 1000)
 
 
@@ -184,7 +184,7 @@ def test_caches_of_remote_rows(places, run, monkeypatch, place):
 
 
 class Flaky(io.BytesIO):
-    """A file that fails after some blocks, or ends before its size."""
+    """A file that fails after some chunks, or ends before its size."""
 
     def __init__(self, size, fails):
         super().__init__(TEXT)

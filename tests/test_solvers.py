@@ -29,9 +29,9 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.rounds.row_sums import added_sums, row_sums, step_by_sums
-from fmcli.solvers.stochastic.block_loop import BlockLoop
 from fmcli.solvers.stochastic.loop import Trainer
-from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
+from fmcli.solvers.stochastic.round_loop import RoundLoop
+from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.training.job import empty_score, plan, train
 from reference import slow_losses, slow_solvers
 from reference.kinds import KINDS
@@ -57,13 +57,13 @@ pytestmark = pytest.mark.exact
 
 
 def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=1, weights=None, chosen=None,
-    lazy_groups=False, block_ends=(), by_parts=False, threads=1, pairs=False, **numbers,
+    lazy_groups=False, round_ends=(), by_parts=False, threads=1, pairs=False, **numbers,
 ):  # fmt: skip
     """Run the solver and its slow definition side by side, and compare all parameters after every update and epoch.
 
     `chosen` holds the options of the model that its slow definition needs. With `lazy_groups`, all parameters of a row
-    have the same step size, and deferred steps are applied in closed form with every penalty. With `block_ends`, each
-    epoch is trained by block steps, with `by_parts` by sums over parts of each block. With `pairs`, it is trained on
+    have the same step size, and deferred steps are applied in closed form with every penalty. With `round_ends`, each
+    epoch is trained by rounds, with `by_parts` by sums over parts of each round. With `pairs`, it is trained on
     pairs of samples.
     """
     rng = np.random.default_rng(3)
@@ -74,7 +74,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     for step in steps:
         numbers |= {f"{step}_w": of_w * numbers[step], f"{step}_v": of_v * numbers[step]}
     chosen = choices(model, **(chosen or {}))
-    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, block_ends=block_ends, model=chosen)
+    options = Options(**PENALTIES[penalty], **numbers, batch_size=batch_size, round_ends=round_ends, model=chosen)
     orders = [rng.permutation(ROWS) for _ in range(EPOCHS)]
     partners = [(np.arange(ROWS) + rng.integers(1, ROWS, size=ROWS)) % ROWS for _ in orders] if pairs else None
     trained = ROW_SOLVERS[solver].load()(
@@ -95,7 +95,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     data = dataset(rows, FEATURES, labels, weights)
     mean = 1 if weights is None else np.mean(weights)
     trainer = Trainer(model, trained, loss, data, batch_size, mean, pairs=pairs)
-    ends_of = [*block_ends] or [*range(batch_size, ROWS, batch_size), ROWS]
+    ends_of = [*round_ends] or [*range(batch_size, ROWS, batch_size), ROWS]
 
     steps, ends = [], []
 
@@ -110,12 +110,12 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     step = iter(steps)
     for epoch, order in enumerate(orders, start=1):
         total = 0.0
-        if block_ends:
-            blocks, loop = in_blocks(model, trained, loss, data.take(order), block_ends, mean, threads)
-            loop = PartsOfBlocks(model, trained, loss) if by_parts else loop
+        if round_ends:
+            rounds, loop = in_shards(model, trained, loss, data.take(order), round_ends, mean, threads)
+            loop = PartsOfRounds(model, trained, loss) if by_parts else loop
         for number, (first, last) in enumerate(zip([0, *ends_of], ends_of, strict=False)):
-            if block_ends:
-                total += loop.run(POOL, blocks, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
+            if round_ends:
+                total += loop.run(POOL, rounds, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
             else:
                 of_pairs = (0.0, partners[epoch - 1].astype(np.int32)) if pairs else ()
                 total += trainer.run(order.astype(np.int32), first, last, *of_pairs)
@@ -128,23 +128,23 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     assert next(step, None) is None
 
 
-def in_blocks(model, solver, loss, data, ends, mean_weight, threads):
-    """These data in blocks, and the loop of block steps."""
+def in_shards(model, solver, loss, data, ends, mean_weight, threads):
+    """These data in rounds, and the loop of rounds."""
     divisor = mean_weight if solver.averages_weights else 1
-    blocks = SampleBlocks(data, np.array([0, *ends]), mean_weight=divisor, by_sample=model.pair_block >= 0)
-    return blocks, BlockLoop(model, solver, loss, threads)
+    rounds = SampleRounds(data, np.array([0, *ends]), mean_weight=divisor, by_sample=model.pair_block >= 0)
+    return rounds, RoundLoop(model, solver, loss, threads)
 
 
-class PartsOfBlocks:
-    """Block steps by the sums of the gradients of two parts of each block."""
+class PartsOfRounds:
+    """Rounds by the sums of the gradients of two parts of each round."""
 
     def __init__(self, model, solver, loss):
         self.model, self.solver, self.loss = model, solver, loss
 
-    def run(self, pool, blocks, order, number, _):
-        first, last = blocks.ends[number : number + 2]
-        data = blocks.data.take(np.arange(first, last))
-        losses, blocks = row_sums(self.model, self.loss, data, blocks.mean_weight, [data.rows - 1, data.rows])
+    def run(self, pool, rounds, order, number, _):
+        first, last = rounds.ends[number : number + 2]
+        data = rounds.data.take(np.arange(first, last))
+        losses, blocks = row_sums(self.model, self.loss, data, rounds.mean_weight, [data.rows - 1, data.rows])
         sums = PartSums(losses, np.zeros(2), blocks)
         for block in range(len(blocks)):
             total = added_sums([sums.of_part(part, block) for part in range(2)])
@@ -206,11 +206,11 @@ def test_batches_of_pairs(name, solver, weighted):
     )  # fmt: skip
 
 
-# Kinds, solvers, penalties, whether samples have weights, ranks, losses, and step sizes, for block steps.
+# Kinds, solvers, penalties, whether samples have weights, ranks, losses, and step sizes, for rounds.
 # Under a group penalty, the closed form of the deferred steps of fobos is not exact.
-BLOCKS = [case for case in pairwise(
-    [name for name, kind in TRAINED.items() if kind.blocks],
-    [name for name, solver in ROW_SOLVERS.items() if solver.blocks],
+ROUNDS = [case for case in pairwise(
+    [name for name, kind in TRAINED.items() if kind.rounds],
+    [name for name, solver in ROW_SOLVERS.items() if solver.rounds],
     ["none", "by-part", "group"],
     [False, True],
     [2, 4, 9],
@@ -219,18 +219,18 @@ BLOCKS = [case for case in pairwise(
 ) if case[1:3] != ("fobos", "group")]  # fmt: skip
 
 
-IN_PARTS = [(*case, False) for case in BLOCKS] + [(*case, True) for case in BLOCKS if case[1] != "fobos"]
+IN_PARTS = [(*case, False) for case in ROUNDS] + [(*case, True) for case in ROUNDS if case[1] != "fobos"]
 
 
 @pytest.mark.parametrize(("name", "solver", "penalty", "weighted", "rank", "loss", "size", "by_parts"), IN_PARTS)
-def test_block_steps(name, solver, penalty, weighted, rank, loss, size, by_parts):
+def test_rounds(name, solver, penalty, weighted, rank, loss, size, by_parts):
     """The bound on the curvature is active if the step size is large."""
     rng = np.random.default_rng(1)
     model = build(name, FEATURES, outputs_of(loss), rank=rank)
     weights = rng.uniform(0.5, 2, size=ROWS) if weighted else None
     follow(
         name, model, solver, make_loss(loss), loss, labels_of(loss, rng), penalty=penalty, weights=weights,
-        block_ends=(2, 9), by_parts=by_parts, threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size,
+        round_ends=(2, 9), by_parts=by_parts, threads=2, chosen={"rank": rank}, learning_rate=size, alpha=size,
         adaptive=True, curvature=slow_losses.SMOOTHNESS[loss],
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Training on rows in a cache: the cache has all rows, its blocks are trained on as rows in memory are, and damage is
+"""Training on rows in a cache: the cache has all rows, its shards are trained on as rows in memory are, and damage is
 found."""
 
 import itertools
@@ -24,10 +24,10 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.registry.streams import SHUFFLE_STREAM, generator
-from fmcli.solvers.stochastic import blocks as block_epochs
-from fmcli.solvers.stochastic.block_loop import BlockLoop
+from fmcli.solvers.stochastic import round_epochs
+from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.loop import Trainer as Loop
-from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
+from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job, validation
 from fmcli.training.baseline import baseline_of
@@ -39,15 +39,15 @@ from fmcli.training.stored import rows_of_cache
 
 ROWS, EPOCHS = 300, 3
 READING = Reading("auto", False, False, True)
-WITH_BLOCKS = [name for name, kind in TRAINED.items() if kind.blocks]
-BLOCK_SOLVERS = [name for name, solver in SOLVERS.items() if solver.blocks]
+WITH_SHARDS = [name for name, kind in TRAINED.items() if kind.rounds]
+SHARD_SOLVERS = [name for name, solver in SOLVERS.items() if solver.rounds]
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """Chunks and blocks of few rows."""
+    """Chunks and shards of few rows."""
     monkeypatch.setattr(caches, "CHUNK_BYTES", 6000)
-    monkeypatch.setattr(caches, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(caches, "SHARD_BYTES", 4000)
     monkeypatch.setattr(caches, "STRIPS", 16)
 
 
@@ -73,36 +73,36 @@ def rows_of(data):
 
 
 def all_rows(path):
-    """The rows of all blocks of a cache, each as a tuple."""
+    """The rows of all shards of a cache, each as a tuple."""
     cache = Cache(str(path))
     try:
-        return [row for block in range(len(cache.blocks)) for row in rows_of(cache.load(block))]
+        return [row for shard in range(len(cache.shards)) for row in rows_of(cache.load(shard))]
     finally:
         cache.close()
 
 
 @pytest.mark.parametrize("shuffled", [True, False])
-def test_the_blocks_have_all_rows(small, tmp_path, rng, shuffled):
+def test_the_shards_have_all_rows(small, tmp_path, rng, shuffled):
     data = planted("fm", "squared", rows=ROWS)[0].changed(
         value=rng.normal(size=ROWS * 6).astype(np.float32), weight=rng.random(ROWS)
     )
     cache = stored(tmp_path / "c", data, shuffled, weighted=True)
-    blocks = [cache.load(block) for block in range(len(cache.blocks))]
-    assert len(blocks) >= 3
-    assert [block.rows for block in blocks] == [cache.rows_of(block) for block in range(len(blocks))]
-    read = [row for block in blocks for row in rows_of(block)]
+    shards = [cache.load(shard) for shard in range(len(cache.shards))]
+    assert len(shards) >= 3
+    assert [shard.rows for shard in shards] == [cache.rows_of(shard) for shard in range(len(shards))]
+    read = [row for shard in shards for row in rows_of(shard)]
     assert (read == rows_of(data)) == (not shuffled)
     assert sorted(read) == sorted(rows_of(data))
-    assert sorted(np.concatenate([block.weight for block in blocks])) == sorted(data.weight)
+    assert sorted(np.concatenate([shard.weight for shard in shards])) == sorted(data.weight)
     assert cache.counts.tolist() == np.bincount(data.index).tolist()
     facts = cache.facts
     assert (facts.rows, facts.nonzeros, facts.longest) == (data.rows, data.nnz, data.longest)
     assert facts.longest_square == data.longest_square()
     assert facts.total_weight == pytest.approx(data.total_weight())
-    if shuffled:  # each block has rows of all chunks
+    if shuffled:  # each shard has rows of all chunks
         places = {row: place for place, row in enumerate(rows_of(data))}
-        for block in blocks:
-            assert np.ptp([places[row] for row in rows_of(block)]) > 0.7 * ROWS
+        for shard in shards:
+            assert np.ptp([places[row] for row in rows_of(shard)]) > 0.7 * ROWS
 
 
 def plan_of(cache, model, solver, threads=2, **options):
@@ -111,8 +111,8 @@ def plan_of(cache, model, solver, threads=2, **options):
 
 
 @pytest.mark.parametrize("model", list(TRAINED))
-def test_training_on_blocks_is_training_on_all_rows_in_their_order(small, tmp_path, model):
-    """Each kind with a solver: the loop over all rows in memory, in the order of the blocks, gives the same bytes."""
+def test_training_on_shards_is_training_on_all_rows_in_their_order(small, tmp_path, model):
+    """Each kind with a solver: the loop over all rows in memory, in the order of the shards, gives the same bytes."""
     solvers = [name for name, solver in SOLVERS.items() if solver.by_rows]
     refused = [name for name in solvers if SOLVERS[name].refuses.keys() & set(TRAINED[model].positive)]
     able = [name for name in solvers if name not in refused]
@@ -123,15 +123,15 @@ def test_training_on_blocks_is_training_on_all_rows_in_their_order(small, tmp_pa
     assert trained.epochs[-1].loss < 0.99 * trained.epochs[0].loss or MODELS[model].name == "linear"
 
 
-@pytest.mark.parametrize(("model", "solver", "threads"), pairwise(WITH_BLOCKS, BLOCK_SOLVERS, [1, 3]))
-def test_block_steps_on_blocks_are_those_in_memory(small, tmp_path, rng, monkeypatch, model, solver, threads):
-    """Single rows until the middle of a block of the cache, and then blocks of rows."""
-    monkeypatch.setattr(block_epochs, "SAMPLES_BEFORE", 20)
-    monkeypatch.setattr(block_epochs, "PIECE", 16)
-    monkeypatch.setattr(block_epochs, "cpu_count", lambda: 8)
+@pytest.mark.parametrize(("model", "solver", "threads"), pairwise(WITH_SHARDS, SHARD_SOLVERS, [1, 3]))
+def test_shard_steps_on_shards_are_those_in_memory(small, tmp_path, rng, monkeypatch, model, solver, threads):
+    """Single rows until the middle of a shard of the cache, and then shards of rows."""
+    monkeypatch.setattr(round_epochs, "SAMPLES_BEFORE", 20)
+    monkeypatch.setattr(round_epochs, "PIECE", 16)
+    monkeypatch.setattr(round_epochs, "cpu_count", lambda: 8)
     data = planted(model, "squared", rows=ROWS)[0].changed(weight=0.5 + rng.random(ROWS))
     cache = stored(tmp_path / "c", data, weighted=True)
-    options = {"block_size": 8, **({"adaptive": True} if solver == "fobos" else {})}
+    options = {"round_size": 8, **({"adaptive": True} if solver == "fobos" else {})}
     plans = [plan_of(cache, model, solver, threads, **options) for _ in range(2)]
     trained = job.train(plans[0])
     assert_trained_by_hand(trained, plans[1], 8, 160)
@@ -141,7 +141,7 @@ def test_block_steps_on_blocks_are_those_in_memory(small, tmp_path, rng, monkeyp
 
 def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
     """Training has the result of the loop over all rows in memory, in the order of the epochs: a step for each of the
-    first `single` rows, and then for blocks of `size` rows."""
+    first `single` rows, and then for shards of `size` rows."""
     assert len(plan.source.sizes) >= 3
     rows = make_solver(plan.spec)
     loss = build_loss(plan.spec, "squared", 1)
@@ -155,12 +155,12 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
     whole = joined(pieces)
     mean_weight = whole.total_weight() / whole.rows
     loop = Loop(plan.model, rows, loss, whole, 1, mean_weight)
-    by_blocks = BlockLoop(plan.model, rows, loss) if size > 1 else None
+    by_shards = RoundLoop(plan.model, rows, loss) if size > 1 else None
     for epoch in range(1, EPOCHS + 1):
         random, order = generator(plan.spec, SHUFFLE_STREAM, epoch), list(range(len(begins) - 1))
         random.shuffle(order)
-        for block in order:
-            numbers = np.arange(begins[block], begins[block + 1], dtype=np.int32)
+        for shard in order:
+            numbers = np.arange(begins[shard], begins[shard + 1], dtype=np.int32)
             random.shuffle(numbers)
             first = min(single, len(numbers))
             single -= first
@@ -169,9 +169,9 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
                 chosen = whole.take(numbers[first:])
                 divisor = mean_weight if rows.averages_weights else 1.0
                 by_sample = plan.model.pair_block >= 0
-                ends = block_epochs.block_ends(chosen.rows, size)
-                in_blocks = SampleBlocks(chosen, ends, mean_weight=divisor, by_sample=by_sample)
-                by_blocks.run(None, in_blocks, np.arange(len(in_blocks), dtype=np.int32), 0, len(in_blocks))
+                ends = round_epochs.round_ends(chosen.rows, size)
+                in_shards = SampleRounds(chosen, ends, mean_weight=divisor, by_sample=by_sample)
+                by_shards.run(None, in_shards, np.arange(len(in_shards), dtype=np.int32), 0, len(in_shards))
         rows.end_epoch()
         plan.model.end_epoch()
     for name, array in plan.model.parameters.items():
@@ -184,7 +184,7 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
     plan = prepare(settings, rows_of_cache(cache))
     held = rows_of(plan.validation.data)
-    trained = [row for block, rows in plan.source.every() for row in rows_of(block.take(rows))]
+    trained = [row for shard, rows in plan.source.every() for row in rows_of(shard.take(rows))]
     assert len(held) == round(0.4 * ROWS)
     assert sorted(held + trained) == sorted(rows_of(data))
     counts = np.bincount([j for row in trained for j in row[1]], minlength=data.features)
@@ -202,7 +202,7 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
     monkeypatch.setattr(validation, "RANGE", size)
     data = planted("fm", "squared", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data, shuffled)
-    assert len(cache.blocks) > 1
+    assert len(cache.shards) > 1
     assert cache.chunks > 1
     for seed, share in itertools.product(range(3), (0.01, 0.3, None)):
         settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2, "seed": seed}), holdout=share)
@@ -212,27 +212,27 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
             assert found.validation.data.rows == round(share * ROWS)
 
 
-def test_a_cache_of_one_block_has_the_rows_in_the_order_of_the_text(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(caches, "BLOCK_BYTES", 1 << 20)
+def test_a_cache_of_one_shard_has_the_rows_in_the_order_of_the_text(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(caches, "SHARD_BYTES", 1 << 20)
     data = planted("fm", "squared", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data)
-    assert len(cache.blocks) == 1
+    assert len(cache.shards) == 1
     assert cache.chunks > 1
     assert rows_of(cache.load(0)) != rows_of(data) == rows_of(rows_of_cache(cache).data)
 
 
-def test_all_rows_of_a_block_may_have_the_weight_0(small, tmp_path):
+def test_all_rows_of_a_shard_may_have_the_weight_0(small, tmp_path):
     data = planted("fm", "logistic", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data.changed(weight=(np.arange(ROWS) < 2).astype(float)), weighted=True)
     plan = prepare(Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), rows_of_cache(cache, {1.0: 3.0}))
-    assert any(block.total_weight() == 0 for block, _ in plan.source.every())
+    assert any(shard.total_weight() == 0 for shard, _ in plan.source.every())
     assert job.train(plan).epochs[0].loss > 0
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "poisson", "hinge", "huber"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, loss, weighted):
-    """The last rows of the text have other labels, and a block has other shares of them than all rows."""
+    """The last rows of the text have other labels, and a shard has other shares of them than all rows."""
     label = rng.permutation(np.arange(ROWS) % 5 == 0) * 1.0 + (loss in ("softmax", "poisson")) * (np.arange(ROWS) > 200)
     weight = 0.5 + rng.random(ROWS) if weighted else None
     data = planted("fm", "squared", rows=ROWS)[0].changed(label=label, weight=weight)
@@ -240,7 +240,7 @@ def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, lo
     settings = Settings(make_spec("fm", "adagrad", loss, {"epochs": 1}), holdout=0.4)
     of_labels = {0.0: 3.0} if weighted else {}
     plan = prepare(settings, rows_of_cache(cache, of_labels))
-    raw = [cache.load(block) for block in left(plan)]
+    raw = [cache.load(shard) for shard in left(plan)]
     rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = prepare(replace(settings, holdout=0.0), RowsInMemory(with_label_weights(rows, of_labels)))
     assert plan.source.labels.rows == rows.rows < ROWS
@@ -260,8 +260,8 @@ def test_weights_by_label(small, tmp_path):
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1}), holdout=0.2)
     source = prepare(settings, rows_of_cache(cache, {1.0: 3.0})).source
-    weights = np.concatenate([block.weight[rows] for block, rows in source.every()])
-    labels = np.concatenate([block.label[rows] for block, rows in source.every()])
+    weights = np.concatenate([shard.weight[rows] for shard, rows in source.every()])
+    labels = np.concatenate([shard.label[rows] for shard, rows in source.every()])
     assert np.array_equal(weights, np.where(labels > 0, 3, 1))
     assert source.total_weight == weights.sum()
 
@@ -325,9 +325,9 @@ def test_rows_keep_their_weights(small, tmp_path, rng, ids, beside):
 
     def again():
         cache, why = cache_of(str(tmp_path / "c"), inputs, reading, threads=2, bad=BadLines())
-        blocks = [cache.load(block) for block in range(len(cache.blocks))]
-        assert len(blocks) >= 3
-        found = {label: w for data in blocks for label, w in zip(data.label, data.weight, strict=True)}
+        shards = [cache.load(shard) for shard in range(len(cache.shards))]
+        assert len(shards) >= 3
+        found = {label: w for data in shards for label, w in zip(data.label, data.weight, strict=True)}
         assert found == {row: (1 + beside) * w for row, w in enumerate(weight)}
         assert (cache.dictionary is not None) == (ids != "small")
         assert cache.facts.total_weight == (1 + beside) * weight.sum()
@@ -359,17 +359,17 @@ def test_damage_is_found(small, tmp_path, rng):
             all_rows(tmp_path / "d")
 
 
-def test_lbfgs_reads_the_blocks_for_each_gradient(small, tmp_path):
+def test_lbfgs_reads_the_shards_for_each_gradient(small, tmp_path):
     """The sums of losses have another order, but the minimum is the same."""
     cache = stored(tmp_path / "c", planted("linear", "logistic", rows=ROWS)[0])
     settings = Settings(
         make_spec("linear", "lbfgs", None, {"l2": 0.01, "tol": 1e-9}), threads=2, holdout=0.3, patience=200
     )
     plan = prepare(settings, rows_of_cache(cache))
-    blocks = list(plan.source.every())
-    assert len(blocks) >= 2
+    shards = list(plan.source.every())
+    assert len(shards) >= 2
     trained = job.train(plan)
-    rows = joined([data.take(rows) for data, rows in blocks])
+    rows = joined([data.take(rows) for data, rows in shards])
     whole = prepare(replace(settings, holdout=0.0, spec=plan.spec), RowsInMemory(rows), plan.validation.data)
     assert whole.source.count == plan.source.count
     expected = [epoch.objective for epoch in job.train(whole).epochs]
@@ -378,7 +378,7 @@ def test_lbfgs_reads_the_blocks_for_each_gradient(small, tmp_path):
 
 
 @pytest.mark.parametrize("variant", ["do", "apl", "jo"])
-def test_lbfgs_updates_anchors_on_all_blocks(small, tmp_path, variant):
+def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
     """From the same start values, the anchors and objectives are those of rows in memory."""
     cache = stored(tmp_path / "c", planted("llfm", "squared", rows=ROWS)[0])
     options = {**taken("llfm", LEARNABLE), "llfm_variant": variant, "anchors": 3, "norm": False}
@@ -388,9 +388,9 @@ def test_lbfgs_updates_anchors_on_all_blocks(small, tmp_path, variant):
         return job.train(prepared(Settings(spec, threads=2, **settings)))
 
     save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare(settings, rows_of_cache(cache))), {}, "libsvm")
-    blocks = [cache.load(block) for block in range(len(cache.blocks))]
-    assert len(blocks) >= 3
-    whole, start = joined(blocks), load_warm_start(str(tmp_path / "m"))
+    shards = [cache.load(shard) for shard in range(len(cache.shards))]
+    assert len(shards) >= 3
+    whole, start = joined(shards), load_warm_start(str(tmp_path / "m"))
     found = trained(22, lambda settings: prepare(settings, rows_of_cache(cache)), warm_start=start)
     expected = trained(22, lambda settings: prepare(settings, RowsInMemory(whole)), warm_start=start)
     objectives = [epoch.objective for epoch in found.epochs]
@@ -416,7 +416,7 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "scale": method}), holdout=0.3)
     plan = prepare(settings, rows_of_cache(cache))
     scale = plan.transform.scale
-    raw = [cache.load(block) for block, size in enumerate(plan.source.sizes) if size]
+    raw = [cache.load(shard) for shard, size in enumerate(plan.source.sizes) if size]
     rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = prepare(replace(settings, holdout=0.0), RowsInMemory(rows))
     seen = whole.seen
@@ -432,11 +432,11 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     ("model", "solver", "size"), [("fm", "fobos", 1), ("ffm", "adagrad", 1), ("hofm", "ftrl", 1), ("fm", "adagrad", 4)]
 )
 def test_resuming_is_exact(small, tmp_path, monkeypatch, model, solver, size):
-    monkeypatch.setattr(block_epochs, "SAMPLES_BEFORE", 90)
+    monkeypatch.setattr(round_epochs, "SAMPLES_BEFORE", 90)
     cache, path = stored(tmp_path / "c", planted(model, "squared", rows=ROWS)[0]), str(tmp_path / "m")
 
     def trained(epochs, warm_start=None):
-        spec = make_spec(model, solver, None, {"epochs": epochs, "block_size": size, **taken(model, LEARNABLE)})
+        spec = make_spec(model, solver, None, {"epochs": epochs, "round_size": size, **taken(model, LEARNABLE)})
         return job.train(prepare(Settings(spec, warm_start=warm_start), rows_of_cache(cache)))
 
     save_model(path, trained(2), {}, "ffm", keep_state=True)
@@ -472,9 +472,9 @@ def test_a_dictionary_is_that_of_rows_in_memory(small, tmp_path, rng, model, lat
     table = read([str(path)], format=form, keep_fields=model == "ffm")
     ours, theirs = cache.dictionary, table.dataset.numbering
     assert ours.written(range(len(ours))) == theirs.written(range(len(theirs)))
-    blocks = [cache.load(block) for block in range(len(cache.blocks))]
-    assert len(blocks) >= 3
-    assert sorted(row for block in blocks for row in rows_of(block)) == sorted(rows_of(table.dataset))
+    shards = [cache.load(shard) for shard in range(len(cache.shards))]
+    assert len(shards) >= 3
+    assert sorted(row for shard in shards for row in rows_of(shard)) == sorted(rows_of(table.dataset))
     assert cache.counts.tolist() == table.dataset.counts(np.arange(table.dataset.rows, dtype=np.int32)).tolist()
     spec = make_spec(model, "adagrad", None, {"epochs": 2})
     trained = job.train(prepare(Settings(spec, holdout=0.2), rows_of_cache(cache)))
@@ -507,9 +507,9 @@ def test_rare_features_are_those_in_memory(small, tmp_path, rng, model, ids, sha
         make_spec(model, "adagrad", None, {"epochs": 1, "norm": False}), min_count=15, share_rare=share, holdout=0.5
     )
     plan = prepare(settings, rows_of_cache(cache))
-    blocks = [(cache.load(block), rows) for block, (_, rows) in zip(left(plan), plan.source.every(), strict=True)]
-    whole = joined([data.take(rows) for data, rows in blocks])
-    held_out = [(cache.load(block), rows) for block, rows in plan.source.left.items()]
+    shards = [(cache.load(shard), rows) for shard, (_, rows) in zip(left(plan), plan.source.every(), strict=True)]
+    whole = joined([data.take(rows) for data, rows in shards])
+    held_out = [(cache.load(shard), rows) for shard, rows in plan.source.left.items()]
     assert len(held_out) >= 2
     held = joined([data.take(np.setdiff1d(np.arange(data.rows), rows)) for data, rows in held_out])
     expected = prepare(replace(settings, holdout=0.0), RowsInMemory(whole), held)
@@ -537,7 +537,7 @@ def test_a_model_with_a_shared_column_is_resumed(small, tmp_path, rng):
     path.write_text("".join(lines_of([*NAMES, "another", "one"], rng)))
     cache, _ = cache_of(str(tmp_path / "c"), [str(path)], replace(READING, format="libsvm"), threads=1, bad=BadLines())
     plan = prepare(settings, rows_of_cache(cache))
-    whole = joined([cache.load(block) for block in range(len(cache.blocks))])
+    whole = joined([cache.load(shard) for shard in range(len(cache.shards))])
     expected = prepare(settings, RowsInMemory(whole))
     assert rows_of(joined([data for data, _ in plan.source.every()])) == rows_of(expected.data)
     assert plan.counts.tolist() == expected.counts.tolist()
@@ -545,15 +545,15 @@ def test_a_model_with_a_shared_column_is_resumed(small, tmp_path, rng):
 
 
 def left(plan):
-    """The blocks that have rows to train on."""
-    return [block for block, size in enumerate(plan.source.sizes) if size]
+    """The shards that have rows to train on."""
+    return [shard for shard, size in enumerate(plan.source.sizes) if size]
 
 
 def number_of(id):
     return int(id) if id.isdigit() else id
 
 
-def test_a_block_of_rows_without_weight_stands_for_no_others(small, tmp_path):
+def test_a_shard_of_rows_without_weight_stands_for_no_others(small, tmp_path):
     data = planted("fm", "squared", rows=ROWS)[0]
     cache = stored(
         tmp_path / "c", data.changed(weight=(np.arange(ROWS) > ROWS / 2) * 1.0), shuffled=False, weighted=True

@@ -16,7 +16,7 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
-from fmcli.solvers.stochastic import blocks, trainer
+from fmcli.solvers.stochastic import round_epochs, trainer
 from fmcli.training import job, saving
 from fmcli.training.refit import refits
 
@@ -311,14 +311,14 @@ def test_normalised_rows():
     [
         ("fm", "cd", {}),
         ("fm", "ftrl", {}),
-        ("fm", "adagrad", {"block_size": 4}),
+        ("fm", "adagrad", {"round_size": 4}),
         ("ffm", "adagrad", {"norm": False}),
         ("kernel-basis", None, {}),
     ],
 )
 def test_equal_values_take_the_memory_of_one(name, solver, options, monkeypatch):
     """All rows have equally many ones."""
-    monkeypatch.setattr(blocks, "SAMPLES_BEFORE", 0)
+    monkeypatch.setattr(round_epochs, "SAMPLES_BEFORE", 0)
     rng = np.random.default_rng(3)
     rows = [{(int(j), f): 1.0 for f, j in enumerate(sorted(rng.choice(20, 3, replace=False)))} for _ in range(60)]
     data = dataset(rows, 20, rng.normal(size=60)).normalised().take(rng.permutation(60))

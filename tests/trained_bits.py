@@ -29,8 +29,8 @@ ROWS, FEATURES, CLASSES = 24, 11, 3
 RANKS = (1, 12, 21, 7)
 # Orders up to 8 are compiled separately.
 ORDERS = (3, 4, 5, 6, 7, 8, 9)
-# Enough for blocks of 8 rows.
-BLOCK_EPOCHS = 100
+# Enough for rounds of 8 rows.
+ROUND_EPOCHS = 100
 # Options that choose another kernel of the solver, or another branch of it.
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("sgd", {"l1": 0.01}),
@@ -40,8 +40,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("ftrl", {"l1": 0.01, "ftrl_power": 0.7, "group_l1": 0.01}),
     ("fobos", {"l1": 0.01}),
     ("fobos", {"l1": 0.01, "group_l1": 0.01, "adaptive": True, "batch_size": 4}),
-    ("adagrad", {"block_size": 8, "epochs": BLOCK_EPOCHS}),
-    ("ftrl", {"block_size": 8, "epochs": BLOCK_EPOCHS, "l1": 0.01, "group_l1": 0.01}),
+    ("adagrad", {"round_size": 8, "epochs": ROUND_EPOCHS}),
+    ("ftrl", {"round_size": 8, "epochs": ROUND_EPOCHS, "l1": 0.01, "group_l1": 0.01}),
     ("cd", {"l1": 0.01}),
     ("cd", {"group_l1": 0.01}),
 ]
@@ -76,7 +76,7 @@ def runs() -> Iterator[tuple[Spec, bool]]:
         for turn, (solver, chosen, shape) in enumerate(cases):
             if SOLVERS[solver].refuses.keys() & set(kind.positive):
                 continue
-            if "block_size" in chosen and not kind.blocks:
+            if "round_size" in chosen and not kind.rounds:
                 continue
             flags = {name: values[turn // 2 % len(values)] for name, values in FLAGS.items()}
             options = {"init_std": 0.2, "epochs": 2, "norm": False, **taken(model, {**USUAL, **flags, **shape})}

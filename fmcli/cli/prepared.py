@@ -83,7 +83,7 @@ def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
 
 @contextmanager
 def written_to(path: str | None) -> Iterator[Written]:
-    """Open an output, which is in place after the block."""
+    """Open an output, which is in place after the context."""
     from fmcli.prepare.written import Written
 
     with open_sink(path) as sink:

@@ -16,15 +16,15 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def relation_option(rows: str, *, more: str = "", section: str = "data") -> Callable[[F], F]:
-    """Return --relation for the inputs, as help calls them: an argument `relations` with texts BLOCK=MAP."""
+    """Return --relation for the inputs, as help calls them: an argument `relations` with texts ROWS=MAP."""
     return option(
         section,
         "--relation",
         "relations",
         multiple=True,
-        metavar="BLOCK=MAP",
-        help=f"Join each row of {rows} with a row of BLOCK, libsvm text without labels, such as the features of its "
-        "user. MAP has a line for each row, with the number of its row of BLOCK, from 0. May be repeated. The joined "
+        metavar="ROWS=MAP",
+        help=f"Join each row of {rows} with a row of ROWS, libsvm text without labels, such as the features of its "
+        "user. MAP has a line for each row, with the number of its row of ROWS, from 0. May be repeated. The joined "
         f"rows are never written.{more}",
     )
 
@@ -37,16 +37,16 @@ def parse_relations(texts: Sequence[str]) -> tuple[RelationFiles, ...]:
 
     found = []
     for text in texts:
-        block, _, numbers = text.rpartition("=")
-        if not block or not numbers:
-            raise UsageError(f"--relation {text}: it must be BLOCK=MAP with the names of two files")
-        found.append(RelationFiles(block, numbers))
+        rows, _, numbers = text.rpartition("=")
+        if not rows or not numbers:
+            raise UsageError(f"--relation {text}: it must be ROWS=MAP with the names of two files")
+        found.append(RelationFiles(rows, numbers))
     return tuple(found)
 
 
 def files_of(relations: Sequence[RelationFiles]) -> list[str]:
     """Return the files of relations, each once."""
-    return list(dict.fromkeys(path for relation in relations for path in (relation.block, relation.map)))
+    return list(dict.fromkeys(path for relation in relations for path in (relation.rows, relation.map)))
 
 
 def check_model(relations: Sequence[RelationFiles], scorer: Scorer) -> None:

@@ -61,7 +61,7 @@ def command(
     """Split the rows of a file or of standard input (-) at random into two or more files. Each row is written to one of
     them, unchanged and in the order of the input; blank lines and comments are left out.
 
-    Rows are split in blocks of 262,144, which bounds the memory; the shares are exact in each block. The log has the
+    Rows are split in chunks of 262,144, which bounds the memory; the shares are exact in each chunk. The log has the
     number of rows and the SHA-256 digest of each output: the same input and seed give the same files."""
     if len(outputs) < FEWEST:
         raise UsageError("split needs two or more outputs, such as train.libsvm test.libsvm")

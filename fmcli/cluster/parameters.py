@@ -23,8 +23,8 @@ def values_of(model: Model, columns: Columns) -> Values:
         read_rows(model, number, rows_of(layout, model.outputs, model.features, columns))
         for number, layout in enumerate(model.layout)
     ]
-    in_blocks = {name for layout in model.layout for name in layout.names}
-    others = {name: array.copy() for name, array in model.parameters.items() if name not in in_blocks}
+    in_shards = {name for layout in model.layout for name in layout.names}
+    others = {name: array.copy() for name, array in model.parameters.items() if name not in in_shards}
     return Values(columns, blocks, others)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.cluster.tasks import matching, require_build, told
-from fmcli.data.account import Block, Record, StoppedError
+from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
@@ -107,16 +107,16 @@ class Space:
 class Opened:
     """The facts about a partition.
 
-    blocks : what the blocks of each part say about their lines.
+    reports : what the text buffers of each part say about their lines.
     error : what ended reading.
     facts, numbering, counts : None if there are no rows or was an error; the facts of the cache, the features that
         occur, and the number of rows that have each of them.
-    rows : of the blocks of the cache.
+    rows : of the shards of the cache.
     checksum : of the rows.
     nbytes : of the rows in memory.
     """
 
-    blocks: list[list[Block]]
+    reports: list[list[LineReport]]
     error: FmcliError | None
     facts: Facts | None = None
     numbering: Numbering | Dictionary | None = None
@@ -132,14 +132,14 @@ class Partition:
     """
 
     def __init__(self, partition: Sequence[Part], reading: Reading, skip: bool, folder: str | None) -> None:
-        self.blocks: list[list[Block]] = []
+        self.reports: list[list[LineReport]] = []
         self.error: FmcliError | None = None
         self.cache: Cache | None = None
         self._known: tuple[Space, NDArray[np.int32]] | None = None
         try:
             self._parse(partition, reading, skip, os.path.join(folder or gettempdir(), "rows"))
         except (FmcliError, MemoryError) as error:
-            self.error = told(error, str(partition[len(self.blocks) - 1]) if self.blocks else str(partition[0]))
+            self.error = told(error, str(partition[len(self.reports) - 1]) if self.reports else str(partition[0]))
 
     def _parse(self, partition: Sequence[Part], reading: Reading, skip: bool, place: str) -> None:
         from fmcli.system.files import scratch_output
@@ -147,7 +147,7 @@ class Partition:
         about = {"keep_fields": reading.keep_fields, "label_weights": reading.label_weights}
         with scratch_output(place) as file, suppress(StoppedError):
             for by_ids in (False, True):
-                self.blocks = []
+                self.reports = []
                 file.seek(0)
                 file.truncate()
                 pieces = (piece for part in partition for piece in self._pieces(part, reading, skip))
@@ -161,7 +161,7 @@ class Partition:
 
     def _pieces(self, part: Part, reading: Reading, skip: bool) -> Any:
         record = Record(skip, blank_is_row=False)
-        self.blocks.append(record.blocks)
+        self.reports.append(record.reports)
         yield from text_rows([part], reading, 1, None, record)
 
     @property
@@ -169,24 +169,24 @@ class Partition:
         """The facts about the partition."""
         cache = self.cache
         if cache is None:
-            return Opened(self.blocks, self.error)
+            return Opened(self.reports, self.error)
         occurring = np.flatnonzero(cache.counts).astype(np.int32)
         numbering = Numbering(occurring, len(cache.counts)) if cache.dictionary is None else cache.dictionary
         counts = cache.counts[occurring] if cache.dictionary is None else cache.counts
-        nbytes = sum(cache.row_bytes(slice(*strips)) for block in cache.blocks for strips in block)
+        nbytes = sum(cache.row_bytes(slice(*strips)) for shard in cache.shards for strips in shard)
         checksum = crc32(cache.table.tobytes())
-        return Opened(self.blocks, None, cache.facts, numbering, counts, checksum, nbytes)
+        return Opened(self.reports, None, cache.facts, numbering, counts, checksum, nbytes)
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """The first row of each block, and the number of all rows."""
+        """The first row of each shard, and the number of all rows."""
         assert self.cache is not None
-        return np.cumsum([0, *map(self.cache.rows_of, range(len(self.cache.blocks)))])
+        return np.cumsum([0, *map(self.cache.rows_of, range(len(self.cache.shards)))])
 
-    def load(self, block: int, space: Space) -> Dataset:
-        """Return the rows of a block, in the columns of all partitions."""
+    def load(self, shard: int, space: Space) -> Dataset:
+        """Return the rows of a shard, in the columns of all partitions."""
         assert self.cache is not None
-        data = self.cache.load(block, checked=False)
+        data = self.cache.load(shard, checked=False)
         names = self.cache.facts.names
         if names is not None and space.names is not None:
             places = np.array([space.names.index(name) for name in names], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Row solvers on a cluster: synchronous block steps.
+"""Row solvers on a cluster: synchronous.
 
 A round takes the next rows of each partition, a fixed share. Workers compute, for each parameter row that these touch,
 the sums of the gradients and of their squares, from parameters that the client sends with the task. The client adds the
@@ -139,5 +139,5 @@ class Rounds:
 def rounds_of(task: Task) -> int:
     """Return how many rounds an epoch has."""
     rows = task.source.count
-    chosen = int(task.spec.values["block_size"])
+    chosen = int(task.spec.values["round_size"])
     return max(1, math.ceil(rows / (chosen if chosen > 1 else round_size(rows))))

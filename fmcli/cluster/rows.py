@@ -33,7 +33,7 @@ from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Task
-from fmcli.training.stored import Change, StoredBlocks
+from fmcli.training.stored import Change, StoredShards
 from fmcli.training.validation import in_proportion, rows_held_out
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class PartitionedCache:
-    """The facts about the rows of all partitions; as a Cache, of which each partition is a block.
+    """The facts about the rows of all partitions; as a Cache, of which each partition is a shard.
 
     cluster, inputs, homes : where the partitions are; `inputs` is of Inputs.
     rows : the number of rows of each.
@@ -58,7 +58,7 @@ class PartitionedCache:
         self.cluster, self.inputs, self.homes = cluster, inputs, homes
         self.parts, self.reading = inputs.value.recipe[:2]
         self.rows = tuple(0 if one.facts is None else one.facts.rows for one in found)
-        self.block_bytes = max(one.nbytes for one in found)
+        self.shard_bytes = max(one.nbytes for one in found)
         self.nbytes = sum(one.nbytes for one in found)
         self.table = np.array([one.checksum for one in found], dtype=np.int64)
         some = [one for one in found if one.facts is not None]
@@ -84,7 +84,7 @@ class PartitionedCache:
         self.space = Space(features, self.dictionary, names)
 
     @property
-    def blocks(self) -> range:
+    def shards(self) -> range:
         """The numbers of the partitions."""
         return range(len(self.rows))
 
@@ -93,13 +93,13 @@ class PartitionedCache:
         """Whether entries have fields."""
         return bool(self.reading.keep_fields)
 
-    def rows_of(self, block: int) -> int:
+    def rows_of(self, shard: int) -> int:
         """Return the number of rows of a partition."""
-        return self.rows[block]
+        return self.rows[shard]
 
-    def load(self, block: int) -> Dataset:
+    def load(self, shard: int) -> Dataset:
         """Return the rows of a partition, which its worker sends."""
-        return next(iter(self.fetch(self.shared(), "all", only=[block])))
+        return next(iter(self.fetch(self.shared(), "all", only=[shard])))
 
     def damaged(self, reason: str) -> BadInputError:
         """Return the error for partitions that contradict each other."""
@@ -167,9 +167,9 @@ def open_partitions(
 
     in_order = cluster.in_order(range(len(parts)), send, lambda number: f"reading {described(parts[number])}", True)
     for number, one in in_order:
-        last = len(one.blocks) - 1
-        for at, (name, blocks) in enumerate(zip(names_of(parts[number]), one.blocks, strict=False)):
-            error = account.error_in(name, blocks, one.error if at == last else None)
+        last = len(one.reports) - 1
+        for at, (name, reports) in enumerate(zip(names_of(parts[number]), one.reports, strict=False)):
+            error = account.error_in(name, reports, one.error if at == last else None)
             if error is not None:
                 raise error
         if one.error is not None:
@@ -263,8 +263,8 @@ class PartitionedRows(StoredRows):
         return self.left
 
     @property
-    def block_bytes(self) -> int:
-        return int(self.partitions.block_bytes)
+    def shard_bytes(self) -> int:
+        return int(self.partitions.shard_bytes)
 
     def _count(self) -> list[int]:
         return self.held.sizes
@@ -291,8 +291,8 @@ class PartitionedRows(StoredRows):
 
 
 @dataclass(frozen=True)
-class PartitionedBlocks(StoredBlocks):
-    """The rows of the partitions of a cluster, of which workers read the blocks; see Rows."""
+class PartitionedShards(StoredShards):
+    """The rows of the partitions of a cluster, of which workers read the shards; see Rows."""
 
     cache: PartitionedCache
 
@@ -301,7 +301,7 @@ class PartitionedBlocks(StoredBlocks):
 
     def each(self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
         shared = self.cache.shared(transform, self.left if isinstance(self.left, HeldOut) else None)
-        found = self.cache.each(work.each_block, shared, change, of, purpose="looking at")
+        found = self.cache.each(work.each_shard, shared, change, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
     def hold_out(self, spec: Spec, share: float | None) -> Self:

@@ -133,7 +133,7 @@ class Scoring:
         results = self._cluster.in_order(items, send, lambda item: f"scoring {part_of(item)}")
         for item, scored in results:
             self._counts.add(scored.counts)
-            error = self._account.error_in(name_of(part_of(item).path), scored.blocks, scored.error)
+            error = self._account.error_in(name_of(part_of(item).path), scored.reports, scored.error)
             self.progress.done += 1
             yield scored.result
             if error is not None:

@@ -102,7 +102,7 @@ class Shared:
         self.recipe = space, transform, held_out, goal
         self.space, self._transform, self._held_out, self._goal = self.recipe
         self._lock = Lock()
-        self._blocks: OrderedDict[tuple[int, int], Dataset] = OrderedDict()
+        self._shards: OrderedDict[tuple[int, int], Dataset] = OrderedDict()
         self._orders: dict[int, tuple[int, list[tuple[int, RowNumbers]]]] = {}
         self._shares: OrderedDict[tuple[int, ...], Share] = OrderedDict()
         self._columns: dict[int, tuple[Columns, int]] = {}
@@ -130,42 +130,42 @@ class Shared:
         return self._goal
 
     def rows_left(self, inputs: Inputs, number: int) -> list[tuple[int, RowNumbers]]:
-        """Return the rows of a partition that are trained on, by block; all rows unless some are held out."""
+        """Return the rows of a partition that are trained on, by shard; all rows unless some are held out."""
         starts = inputs.partition(number).starts
         left = np.arange(starts[-1], dtype=np.int32) if self._held_out is None else self._held_out[number]
-        return in_blocks(starts, left)
+        return in_shards(starts, left)
 
-    def block(self, inputs: Inputs, number: int, block: int) -> Dataset:
-        """Return the rows of a block of a partition, as the model sees them. They are kept while there is memory."""
-        key = number, block
+    def shard(self, inputs: Inputs, number: int, shard: int) -> Dataset:
+        """Return the rows of a shard of a partition, as the model sees them. They are kept while there is memory."""
+        key = number, shard
         with self._lock:
-            if key in self._blocks:
-                self._blocks.move_to_end(key)
-                return self._blocks[key]
-        data = self.transform.training(inputs.partition(number).load(block, self.space)).changed(numbering=None)
+            if key in self._shards:
+                self._shards.move_to_end(key)
+                return self._shards[key]
+        data = self.transform.training(inputs.partition(number).load(shard, self.space)).changed(numbering=None)
         with self._lock:
-            self._blocks[key] = data
-            while len(self._blocks) > 1 and sum(kept.nbytes for kept in self._blocks.values()) > self._room:
-                self._blocks.popitem(last=False)
+            self._shards[key] = data
+            while len(self._shards) > 1 and sum(kept.nbytes for kept in self._shards.values()) > self._room:
+                self._shards.popitem(last=False)
         return data
 
     def take(self, inputs: Inputs, number: int, rows: Sequence[tuple[int, RowNumbers]]) -> Dataset:
-        """Return rows of blocks of a partition, as the model sees them."""
-        return joined([self.block(inputs, number, block).take(some) for block, some in rows])
+        """Return rows of shards of a partition, as the model sees them."""
+        return joined([self.shard(inputs, number, shard).take(some) for shard, some in rows])
 
     def order(self, inputs: Inputs, number: int, epoch: int) -> list[tuple[int, RowNumbers]]:
-        """Return the rows of a partition in the order of an epoch: blocks, and the rows of each."""
+        """Return the rows of a partition in the order of an epoch: shards, and the rows of each."""
         known = self._orders.get(number)
         if known is not None and known[0] == epoch:
             return known[1]
-        spec, by_block = self.goal.spec, self.rows_left(inputs, number)
+        spec, by_shard = self.goal.spec, self.rows_left(inputs, number)
         if spec.values.get("shuffle", True):
             random = generator(spec, SHUFFLE_STREAM, epoch, number)
-            random.shuffle(by_block)
-            for _, rows in by_block:
+            random.shuffle(by_shard)
+            for _, rows in by_shard:
                 random.shuffle(rows)
-        self._orders[number] = epoch, by_block
-        return by_block
+        self._orders[number] = epoch, by_shard
+        return by_shard
 
     def share(self, inputs: Inputs, numbers: Sequence[int], epoch: int, round: int, rounds: int) -> Share:
         """Return the rows of some partitions in a round of an epoch."""
@@ -190,11 +190,11 @@ class Shared:
         count = sum(len(rows) for _, rows in order)
         first, last = count * round // rounds, count * (round + 1) // rounds
         rows, before = [], 0
-        for block, some in order:
+        for shard, some in order:
             part = some[max(0, first - before) : max(0, last - before)]
             before += len(some)
             if len(part):
-                rows.append((block, part))
+                rows.append((shard, part))
         return self.take(inputs, number, rows or [(0, np.zeros(0, dtype=np.int32))])
 
     def _with_columns(self, data: Dataset) -> tuple[Dataset, Columns]:
@@ -208,8 +208,8 @@ class Shared:
         if not MODELS[self.goal.spec.model].apart:
             return None
         found = np.zeros(0, dtype=np.int32)
-        for block, rows in self.rows_left(inputs, number):
-            seen = np.flatnonzero(self.block(inputs, number, block).seen(rows)).astype(np.int32)
+        for shard, rows in self.rows_left(inputs, number):
+            seen = np.flatnonzero(self.shard(inputs, number, shard).seen(rows)).astype(np.int32)
             found = np.union1d(found, seen).astype(np.int32)
         return found
 
@@ -254,12 +254,12 @@ class Shared:
         return rows_of(model.layout[block], model.outputs, self.transform.features, columns)[rows]
 
 
-def in_blocks(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:
-    """Return rows of a partition (increasing), as pairs of a block and rows of it. `starts` : as in Partition."""
+def in_shards(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:
+    """Return rows of a partition (increasing), as pairs of a shard and rows of it. `starts` : as in Partition."""
     ends = np.searchsorted(rows, starts)
-    blocks = range(len(starts) - 1)
+    shards = range(len(starts) - 1)
     return [
-        (block, (rows[ends[block] : ends[block + 1]] - starts[block]).astype(np.int32))
-        for block in blocks
-        if ends[block] < ends[block + 1]
+        (shard, (rows[ends[shard] : ends[shard + 1]] - starts[shard]).astype(np.int32))
+        for shard in shards
+        if ends[shard] < ends[shard + 1]
     ]

@@ -1,8 +1,7 @@
 """The tasks of workers: score the rows of a part of the inputs.
 
-The same code runs as on one machine. A task returns what the blocks of its part say about their lines, because only the
-client knows the lines before the part. An error is returned too: it may come after one in another part.
-"""
+The same code runs as on one machine. A task returns what the text buffers of its part say about their lines, because
+only the client knows the lines before the part. An error is returned too: it may come after one in another part. """
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import fmcli
-from fmcli.data.account import Block, Record, StoppedError
+from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.chunks import Piece
 from fmcli.data.formats import Stream, detected
 from fmcli.data.sources import Part, name_of, parts
@@ -87,12 +86,12 @@ class Request:
 class Scored(Generic[T]):
     """The result of a task.
 
-    blocks : what each block says about its lines.
+    reports : what each text buffer says about its lines.
     result : of the rows before an error.
     error : what ended the task.
     """
 
-    blocks: list[Block]
+    reports: list[LineReport]
     counts: Counts
     result: T
     error: FmcliError | None
@@ -149,7 +148,7 @@ def written(
             file.write(scored.result)
     except OutputError as failed:
         error = told(failed, str(part))
-    return Scored(scored.blocks, scored.counts, b"", error)
+    return Scored(scored.reports, scored.counts, b"", error)
 
 
 def evaluated(
@@ -194,10 +193,10 @@ def _scored(
         with suppress(StoppedError):
             for piece in chunks:
                 pieces.append(piece)
-        return Scored(record.blocks, counts, finish(pieces, counts), None)
+        return Scored(record.reports, counts, finish(pieces, counts), None)
     except (FmcliError, MemoryError) as failed:
         error = told(failed, str(part))
-    return Scored(record.blocks, counts, finish(pieces, counts), error)
+    return Scored(record.reports, counts, finish(pieces, counts), error)
 
 
 def require_build(build: str) -> None:

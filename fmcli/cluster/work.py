@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.cluster.partitions import Inputs, guarded
-from fmcli.cluster.shared import Columns, Shared, Values, in_blocks
+from fmcli.cluster.shared import Columns, Shared, Values, in_shards
 from fmcli.cluster.sums import PartSums, Sums
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import joined
@@ -39,24 +39,24 @@ def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int
         else:
             held = shared.held_out
             rows = held.split(number)[0] if chosen == "held out" else held.sample(number, count)
-        parts = in_blocks(partition.starts, rows) or [(0, rows[:0])]
-        return joined([partition.load(block, shared.space).changed(numbering=None).take(some) for block, some in parts])
+        parts = in_shards(partition.starts, rows) or [(0, rows[:0])]
+        return joined([partition.load(shard, shared.space).changed(numbering=None).take(some) for shard, some in parts])
 
     return guarded(work, inputs, number)
 
 
-def each_block(
+def each_shard(
     inputs: Inputs, shared: Shared, number: int, change: Change, of: Callable[[Dataset, RowNumbers], T]
 ) -> list[T]:
-    """Return the results of a function for each block of a partition, as a method of the transform changes it, and the
+    """Return the results of a function for each shard of a partition, as a method of the transform changes it, and the
     rows of it that are not held out."""
 
     def work() -> list[T]:
         partition = inputs.partition(number)
         left, none, found = dict(shared.rows_left(inputs, number)), np.zeros(0, dtype=np.int32), []
-        for block in range(len(partition.starts) - 1):
-            data = change(shared.transform, partition.load(block, shared.space))
-            found.append(of(data, left.get(block, none)))
+        for shard in range(len(partition.starts) - 1):
+            data = change(shared.transform, partition.load(shard, shared.space))
+            found.append(of(data, left.get(shard, none)))
         return found
 
     return guarded(work, inputs, number)
@@ -115,8 +115,8 @@ def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, v
     def work() -> Sums:
         given = shared.selected(values, columns)
         loss_sum, vector, model, objective = 0.0, np.zeros(0), None, None
-        for block, rows in shared.rows_left(inputs, number):
-            data = shared.block(inputs, number, block)
+        for shard, rows in shared.rows_left(inputs, number):
+            data = shared.shard(inputs, number, shard)
             data = data if len(rows) == data.rows else data.take(rows)
             if columns is not None:
                 found, places = distinct(data.index)
@@ -142,8 +142,8 @@ def rows_entered(inputs: Inputs, shared: Shared, number: int, values: Values) ->
 
     def work() -> list[NDArray[np.int32]]:
         found: list[list[NDArray[np.int32]]] = [[] for _ in values.blocks]
-        for block, rows in shared.rows_left(inputs, number):
-            data = shared.block(inputs, number, block).take(rows)
+        for shard, rows in shared.rows_left(inputs, number):
+            data = shared.shard(inputs, number, shard).take(rows)
             _, blocks = row_sums(*shared.model(data, values), data, 1.0, [data.rows])
             for all_rows, (sums, _) in zip(found, blocks, strict=True):
                 all_rows.append(sums.rows)

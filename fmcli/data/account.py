@@ -1,4 +1,4 @@
-"""The account of lines that the blocks of a text give, and the errors that follow from it."""
+"""The account of lines that the buffers of a text give, and the errors that follow from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Parsed(NamedTuple, Generic[T]):
-    """A block that was parsed, up to its first fault if lines with faults are not skipped.
+    """A buffer that was parsed, up to its first fault if lines with faults are not skipped.
 
     lines, faulty, faults : as Rows.parse returns them.
     wrong : a row for which `work` raised RowError.
@@ -28,8 +28,8 @@ class Parsed(NamedTuple, Generic[T]):
     wrong: Fault | None = None
 
 
-class Block(NamedTuple):
-    """The account of a block of its lines; `first` and `last` as in sources.Block."""
+class LineReport(NamedTuple):
+    """The account of the lines of a text buffer; `first` and `last` as in sources.TextBuffer."""
 
     first: bool
     last: bool
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 class Account:
-    """Takes the blocks of the inputs in order, and knows the numbers of their lines.
+    """Takes the buffers of the inputs in order, and knows the numbers of their lines.
 
     bad : what happens to lines with errors.
     blank_is_row : whether an input may have no rows, because its blank lines are rows.
@@ -48,7 +48,7 @@ class Account:
         self.lines = self.rows = self.faulty = 0  # of the input so far
 
     def add(self, name: str, first: bool, last: bool, parsed: Parsed[T]) -> None:
-        """Take a block of the input with this name. Raises BadInputError for the first error of its lines, and for an
+        """Take a buffer of the input with this name. Raises BadInputError for the first error of its lines, and for an
         input without rows."""
         if first:
             self.lines = self.rows = self.faulty = 0
@@ -63,10 +63,10 @@ class Account:
             but = f" but {self.faulty:,} lines with errors" if self.faulty else ""
             raise BadInputError(f"{name}: the file has no rows{but}")
 
-    def error_in(self, name: str, blocks: Iterable[Block], error: FmcliError | None) -> FmcliError | None:
-        """Take the blocks of a part, whose Record ended by an error, or None. Returns the first error."""
+    def error_in(self, name: str, reports: Iterable[LineReport], error: FmcliError | None) -> FmcliError | None:
+        """Take the reports of a part, whose Record ended by an error, or None. Returns the first error."""
         try:
-            for first, last, parsed in blocks:
+            for first, last, parsed in reports:
                 self.add(name, first, last, parsed)
         except BadInputError as earlier:
             return earlier
@@ -78,19 +78,19 @@ class Account:
 
 
 class StoppedError(Exception):
-    """A block of a Record has an error; what follows it is of no use."""
+    """A report of a Record has an error; what follows it is of no use."""
 
 
 class Record(Account):
-    """Keeps what the blocks of a part say for an Account, which knows the lines before the part."""
+    """Keeps what the buffers of a part say for an Account, which knows the lines before the part."""
 
     def __init__(self, skip: bool, blank_is_row: bool) -> None:
         super().__init__(BadLines(skip), blank_is_row)
-        self.blocks: list[Block] = []
+        self.reports: list[LineReport] = []
 
     def add(self, name: str, first: bool, last: bool, parsed: Parsed[T]) -> None:
-        """Keep a block. Raises StoppedError if it has an error."""
-        self.blocks.append(Block(first, last, parsed._replace(payload=None)))  # type: ignore[arg-type]
+        """Keep a buffer. Raises StoppedError if it has an error."""
+        self.reports.append(LineReport(first, last, parsed._replace(payload=None)))  # type: ignore[arg-type]
         if parsed.wrong or (parsed.faulty and not self.bad.skip):
             raise StoppedError
 

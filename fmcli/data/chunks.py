@@ -18,7 +18,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import LABEL, LARGEST_INDEX, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
 from fmcli.data.parser import PADDING, Fault, Rows
-from fmcli.data.sources import Block, Input
+from fmcli.data.sources import Input, TextBuffer
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def score_chunks(
     a label have NaN. A blank line is a row without entries. With `labelled`, each row needs a label, and blank lines
     are skipped as in training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
     `labels` are as in `read`; but if they are optional, any number may stand in place of a name, and with `labelled`
-    other names may follow them. `account` takes what the blocks say about their lines, in place of `bad`. All else is
+    other names may follow them. `account` takes what the buffers say about their lines, in place of `bad`. All else is
     as in `read`; an error is raised after the chunks before it.
     """
     dictionary = columns.dictionary
@@ -109,7 +109,7 @@ def score_chunks(
     named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
-    def parse(_: int, block: Block) -> Parsed[Chunk[T] | None]:
+    def parse(_: int, buffer: TextBuffer) -> Parsed[Chunk[T] | None]:
         rows = Rows(
             ffm=text.ffm,
             keep_fields=keep_fields,
@@ -127,7 +127,7 @@ def score_chunks(
             growing=columns.growing,
             **groups,
         )
-        lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
+        lines, faulty, faults = rows.parse(buffer.data, buffer.start, buffer.stop)
         if rows.refused:
             return Parsed(lines, faulty - 1, faults[:-1], rows.rows, None, faults[-1])
         if lines == 0 or (faulty and not skip):
@@ -143,13 +143,13 @@ def score_chunks(
         try:
             if check:
                 check(data)
-            result = work(Piece(data, skipped, stream.keys(block), names, grown))
-            about = labelled_rows, comments, unseen, repeated, span, features, block.size, text.format
+            result = work(Piece(data, skipped, stream.keys(buffer), names, grown))
+            about = labelled_rows, comments, unseen, repeated, span, features, buffer.size, text.format
             chunk = Chunk(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             hashed = partial(_hashed, text.ffm, columns.limit, columns.hash_bits) if columns.hash_bits else None
-            before, column, token, line = _find(block, error, labelled, text.ffm, hashed)
+            before, column, token, line = _find(buffer, error, labelled, text.ffm, hashed)
             # Only a name in place of a label can be the beginning of another format.
             shown = line if named and error.feature is None else b""
             fault = Fault(before, column, token, error.expected, "", b"", error.complaint, shown)
@@ -177,14 +177,14 @@ ENTRY = re.compile(rb"\S+:\S+")  # of a line: a feature and its value
 
 
 def _find(
-    block: Block, error: RowError, labelled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
+    buffer: TextBuffer, error: RowError, labelled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
 ) -> tuple[int, int, bytes, bytes]:
     """Return the number of lines before the row of an error, the column and the text of its label or feature, and its
     line.
 
     hashed : the column of an entry if ids are hashed.
     """
-    number, line = row_lines(block, labelled)[error.row]
+    number, line = row_lines(buffer, labelled)[error.row]
     if hashed and error.feature is not None:
         entry = next(entry for entry in ENTRY.finditer(line) if hashed(entry[0]) == error.feature)
         return number, entry.start() + 1, entry[0], line

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import quote
-from fmcli.data.formats import BLOCK_BYTES
+from fmcli.data.formats import BUFFER_BYTES
 from fmcli.data.numbering import Numbering
-from fmcli.data.sources import blocks, name_of
+from fmcli.data.sources import buffers, name_of
 from fmcli.errors import BadInputError
 
 Groups = NDArray[np.int32]
@@ -106,10 +106,10 @@ def read_groups(path: str) -> FeatureGroups:
 
 def _lines(path: str) -> Generator[tuple[str, list[bytes]], None, None]:
     before = 0
-    for block in blocks([path], [], BLOCK_BYTES):
-        lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+    for buffer in buffers([path], [], BUFFER_BYTES):
+        lines = bytes(buffer.data[buffer.start : buffer.stop]).split(b"\n")[:-1]
         for number, line in enumerate(lines, before + 1):
-            yield f"{block.name}:{number}", line.split()
+            yield f"{buffer.name}:{number}", line.split()
         before += len(lines)
 
 

@@ -1,7 +1,7 @@
-"""The format of text rows, which is found in their first lines, and the loop over the blocks of whole lines of some
+"""The format of text rows, which is found in their first lines, and the loop over the buffers of whole lines of some
 inputs.
 
-Blocks are read and parsed by several threads without the GIL, and put in order again: the rows, the counts and any
+Buffers are read and parsed by several threads without the GIL, and put in order again: the rows, the counts and any
 error are the same for any number of threads.
 """
 
@@ -18,13 +18,13 @@ from fmcli.data.account import Account, Parsed
 from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.parser import Fault
-from fmcli.data.sources import Block, Input, LongLineError, blocks, name_of
+from fmcli.data.sources import Input, LongLineError, TextBuffer, buffers, name_of
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError
 
-# Large enough that the Python calls of a block (about 20 us) are negligible compared with parsing it (1 ms), and small
+# Large enough that the Python calls of a buffer (about 20 us) are negligible compared with parsing it (1 ms), and small
 # enough that its text and rows stay in the cache of a core.
-BLOCK_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
 LARGEST_INDEX = 2**31 - 2
 # What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
 BEFORE_FEATURES = {
@@ -78,12 +78,12 @@ class Stream:
     label_weights: bool = False
     grouping: Grouping | None = None
 
-    def keys(self, block: Block) -> list[bytes] | None:
-        """Return the key of each row of a block: its id, or its line; None if there are no keys."""
+    def keys(self, buffer: TextBuffer) -> list[bytes] | None:
+        """Return the key of each row of a buffer: its id, or its line; None if there are no keys."""
         if self.passthrough:
-            return [line.rstrip(b"\r") for _, line in row_lines(block)]
+            return [line.rstrip(b"\r") for _, line in row_lines(buffer)]
         if self.id_column:
-            tokens = [line.split(None, self.id_column) for _, line in row_lines(block)]
+            tokens = [line.split(None, self.id_column) for _, line in row_lines(buffer)]
             return [words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens]
         return None
 
@@ -101,17 +101,17 @@ class Text:
         stream: Stream = Stream(),
     ):
         self._spare: list[bytearray] = []
-        self._blocks = blocks(paths, self._spare, BLOCK_BYTES, stream.unbuffered)
+        self._buffers = buffers(paths, self._spare, BUFFER_BYTES, stream.unbuffered)
         before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
         self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
         self._label_weights = stream.label_weights
-        self._ahead = [next(self._blocks)]
+        self._ahead = [next(self._buffers)]
         self._sure = True
         if format == "auto":
             token = self._first_token()
             # Without a feature token in this input, the next input is read ahead.
-            while not token and (self._ahead[-1].last or stream.unbuffered) and (block := next(self._blocks, None)):
-                self._ahead.append(block)
+            while not token and (self._ahead[-1].last or stream.unbuffered) and (buffer := next(self._buffers, None)):
+                self._ahead.append(buffer)
                 token = self._first_token()
             self._sure = token is not None
             colons = token[1].count(b":") if token else 0
@@ -122,7 +122,7 @@ class Text:
                     f"{quote(token[1])}, has {colons} colons, of which the last one precedes the value",
                     format={"libsvm": "if the others belong to its name", "ffm": "if the first one ends a field"},
                 )
-        self._whole = sum(block.last for block in self._ahead) == len(paths)  # whether all the text was read ahead
+        self._whole = sum(buffer.last for buffer in self._ahead) == len(paths)  # whether all the text was read ahead
         self.format = format
         self.ffm = format == "ffm"
         if needs_fields and self._sure and not self.ffm:
@@ -178,36 +178,36 @@ class Text:
 
     def _first_row(self) -> re.Match[bytes] | None:
         """Return the first line that is neither blank nor a comment, and its first token; None if there is none."""
-        block = self._ahead[-1]
-        while not (found := FIRST_ROW.search(memoryview(block.data)[block.start : block.stop])):
-            if (following := next(self._blocks, None)) is None:
+        buffer = self._ahead[-1]
+        while not (found := FIRST_ROW.search(memoryview(buffer.data)[buffer.start : buffer.stop])):
+            if (following := next(self._buffers, None)) is None:
                 return None
-            self._ahead.append(block := following)
+            self._ahead.append(buffer := following)
         return found
 
     def _first_token(self) -> re.Match[bytes] | None:
-        """Return the first feature token of the most recently read block."""
-        block = self._ahead[-1]
-        return self._form.search(block.data, block.start, block.stop)
+        """Return the first feature token of the most recently read buffer."""
+        buffer = self._ahead[-1]
+        return self._form.search(buffer.data, buffer.start, buffer.stop)
 
     def parsed(
-        self, parse: Callable[[int, Block], Parsed[T]], threads: int, account: Account
-    ) -> Generator[tuple[Block, Parsed[T]], None, None]:
-        """Yield all parsed blocks in order; raise the first error of the text after the blocks before it."""
+        self, parse: Callable[[int, TextBuffer], Parsed[T]], threads: int, account: Account
+    ) -> Generator[tuple[TextBuffer, Parsed[T]], None, None]:
+        """Yield all parsed buffers in order; raise the first error of the text after the buffers before it."""
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
-        parsed_blocks = in_order(chain(self._ahead, self._blocks), parse, threads)
-        with closing_unless_read(self._blocks), closing(parsed_blocks) as results:
+        parsed_buffers = in_order(chain(self._ahead, self._buffers), parse, threads)
+        with closing_unless_read(self._buffers), closing(parsed_buffers) as results:
             while True:
                 try:
-                    block, parsed = next(results)
+                    buffer, parsed = next(results)
                 except StopIteration:
                     return
                 except LongLineError as error:
                     raise account.located(error) from None
-                account.add(block.name, block.first, block.last, parsed)
-                self.require_format(account.blank_is_row, block.name)
-                yield block, parsed
-                self._spare.append(block.data)
+                account.add(buffer.name, buffer.first, buffer.last, parsed)
+                self.require_format(account.blank_is_row, buffer.name)
+                yield buffer, parsed
+                self._spare.append(buffer.data)
 
     def require_format(self, blank_is_row: bool, name: str) -> None:
         """Raise BadInputError if the format is not known, and matters: blank rows have none."""
@@ -219,7 +219,7 @@ class Text:
 
     def close(self) -> None:
         """Close the input that was begun."""
-        self._blocks.close()
+        self._buffers.close()
 
 
 def detected(
@@ -238,9 +238,9 @@ def detected(
     return text.format, replace(stream, grouping=grouping)
 
 
-def row_lines(block: Block, labelled: bool = False) -> list[tuple[int, bytes]]:
-    """Return the lines of a block that are rows, to predict or with a label, and the number of lines before each."""
-    lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+def row_lines(buffer: TextBuffer, labelled: bool = False) -> list[tuple[int, bytes]]:
+    """Return the lines of a buffer that are rows, to predict or with a label, and the number of lines before each."""
+    lines = bytes(buffer.data[buffer.start : buffer.stop]).split(b"\n")[:-1]
     if labelled:
         return [(number, line) for number, line in enumerate(lines) if LABEL.match(line)]
     return [(number, line) for number, line in enumerate(lines) if not COMMENT.match(line)]

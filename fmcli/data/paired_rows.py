@@ -72,7 +72,7 @@ class PairedRows(TrainingRows):
         return float(self.data.total_weight(self.first))
 
     @property
-    def block_bytes(self) -> int:
+    def shard_bytes(self) -> int:
         places = self._begin, self._same, self._after, self._others
         kept = self._sorted.nbytes + self.first.nbytes + sum(array.nbytes for array in places)
         drawn = np.dtype(np.int32).itemsize * self.data.rows + 3 * np.dtype(np.int64).itemsize * len(self.first)
@@ -81,7 +81,7 @@ class PairedRows(TrainingRows):
     def whole(self) -> PairedRows:
         return PairedRows(self.data, np.arange(self.data.rows, dtype=np.int32))
 
-    def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
+    def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         return ((self.data, self.first) for _ in order)
 
     def partners(self, random: np.random.Generator) -> NDArray[np.int32]:

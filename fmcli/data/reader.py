@@ -1,5 +1,5 @@
 """The reader: parses libsvm or ffm text from files or standard input into training rows, in one pass and with several
-threads. Apart from the rows, it needs memory for a few blocks of text."""
+threads. Apart from the rows, it needs memory for a few buffers of text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows, is_sparse
-from fmcli.data.sources import Block, name_of, size_on_disk
+from fmcli.data.sources import TextBuffer, name_of, size_on_disk
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
 
@@ -108,12 +108,12 @@ def read(
     total = new_rows(known)
     appender = Appender(total, first=1)
 
-    def parse(number: int, block: Block) -> Parsed[int]:
-        # A single thread appends to `total`; several threads fill separate rows, except for the first block.
+    def parse(number: int, buffer: TextBuffer) -> Parsed[int]:
+        # A single thread appends to `total`; several threads fill separate rows, except for the first buffer.
         alone = threads == 1 or number == 0
         rows = total if alone else appender.idle.pop() if appender.idle else new_rows()
         before, bytes_before = rows.rows, rows.nbytes
-        lines, faulty, faults = rows.parse(block.data, block.start, block.stop)
+        lines, faulty, faults = rows.parse(buffer.data, buffer.start, buffer.stop)
         parsed = Parsed(lines, faulty, faults, rows.rows - before, rows.nbytes - bytes_before)
         if not alone and (bad.skip or not faulty):
             appender.append(number, rows)
@@ -122,14 +122,14 @@ def read(
     size = taken = looked_at = 0
     on_disk = sum(map(size_on_disk, paths))
     with closing(text.parsed(parse, threads, Account(bad, blank_is_row=False))) as results:
-        for block, parsed in results:
+        for buffer, parsed in results:
             first = size == 0  # at this time, no other thread has started
-            size += block.size
+            size += buffer.size
             taken += parsed.payload
             if first or taken - looked_at >= GROWTH:
                 looked_at = taken
                 left = max(on_disk - size, 0)
-                _require_memory(paths, max(left * looked_at // size, 0 if first or block.last else GROWTH), looked_at)
+                _require_memory(paths, max(left * looked_at // size, 0 if first or buffer.last else GROWTH), looked_at)
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
     found = total.label_names

@@ -1,4 +1,4 @@
-"""Inputs as text: local and remote files and standard input, compressed or not, split into blocks of whole lines."""
+"""Inputs as text: local and remote files and standard input, compressed or not, split into buffers of whole lines."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Input = str | Part
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TextBuffer:
     """Whole lines of one input: data[start:stop] ends with a line break, or is empty."""
 
     name: str
@@ -79,22 +79,21 @@ class Block:
     start: int
     stop: int
     size: int  # bytes of text, without a line break that was added at the end
-    first: bool  # the first block of its input
-    last: bool  # the last block of its input
+    first: bool  # the first buffer of its input
+    last: bool  # the last buffer of its input
 
 
-def blocks(
+def buffers(
     paths: Sequence[Input], spare: list[bytearray], size: int, unbuffered: bool = False
-) -> Generator[Block, None, None]:
-    """Yield the text of the inputs in order, at least one block (possibly empty) per input or part; "-" is standard
+) -> Generator[TextBuffer, None, None]:
+    """Yield the text of the inputs in order, at least one buffer (possibly empty) per input or part; "-" is standard
     input.
 
-    Blocks have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
-    caller puts it there when it no longer needs a block. With `unbuffered`, a block has the whole lines that are there,
-    even if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or a
-    regular file ends too early, BadInputError for compressed data that is truncated or corrupt, a binary format that is
-    not text, and a line that is too long (LongLineError).
-    """
+    Buffers have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
+    caller puts it there when it no longer needs a buffer. With `unbuffered`, a buffer has the whole lines that are
+    there, even if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or
+    a regular file ends too early, BadInputError for compressed data that is truncated or corrupt, a binary format that
+    is not text, and a line that is too long (LongLineError). """
     for path in paths:
         part = Part(path) if isinstance(path, str) else path
         with ExitStack() as stack:
@@ -157,7 +156,7 @@ class _Source(Protocol):
 
 def _cut(
     source: _Source, part: Part, spare: list[bytearray], size: int, unbuffered: bool
-) -> Generator[Block, None, None]:
+) -> Generator[TextBuffer, None, None]:
     name = name_of(part.path)
     rest = b""  # the beginning of a line that has not been read completely
     first, ended = part.start == 0, False
@@ -181,7 +180,7 @@ def _cut(
             data[filled] = NEWLINE
             stop = filled + 1
         rest = bytes(memoryview(data)[stop:filled])
-        yield Block(name, data, start, stop, stop - start - missing, first, ended and part.stop is None)
+        yield TextBuffer(name, data, start, stop, stop - start - missing, first, ended and part.stop is None)
         first = False
 
 

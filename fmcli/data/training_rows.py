@@ -1,4 +1,4 @@
-"""The rows to train on, in blocks; here they are in memory, in one block."""
+"""The rows to train on, in shards; here they are in memory, in one shard."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class RowLabels:
 
 
 class TrainingRows:
-    """Rows in memory, in one block.
+    """Rows in memory, in one shard.
 
     Attributes
     ----------
-    data : Dataset; if there are several blocks, one of them.
+    data : Dataset; if there are several shards, one of them.
     rows : int32, the numbers of those of its rows that are trained on.
     fields : int32 (features), the field of each feature, for solvers that know them; None: not known.
     steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
@@ -47,7 +47,7 @@ class TrainingRows:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of rows of each block to train on."""
+        """The number of rows of each shard to train on."""
         return [len(self.rows)]
 
     @property
@@ -97,8 +97,8 @@ class TrainingRows:
         return RowLabels(self.data.label[self.rows], None if weight is None else weight[self.rows], len(self.rows))
 
     @property
-    def block_bytes(self) -> int:
-        """Bytes that blocks take in training, apart from `data`."""
+    def shard_bytes(self) -> int:
+        """Bytes that shards take in training, apart from `data`."""
         return 0
 
     @property
@@ -127,10 +127,10 @@ class TrainingRows:
         """Return all rows, with those that are held out."""
         return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32), self.fields)
 
-    def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """Return the blocks with these numbers, in this order: the data, and the rows to train on."""
+    def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
+        """Return the shards with these numbers, in this order: the data, and the rows to train on."""
         return ((self.data, self.rows) for _ in order)
 
     def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """Return all blocks that have rows to train on."""
-        return self.blocks([block for block, size in enumerate(self.sizes) if size])
+        """Return all shards that have rows to train on."""
+        return self.shards([shard for shard, size in enumerate(self.sizes) if size])

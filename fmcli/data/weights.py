@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.formats import BLOCK_BYTES
+from fmcli.data.formats import BUFFER_BYTES
 from fmcli.data.labels import Names, few_distinct, listed, listed_texts
 from fmcli.data.pieces import TextRows
-from fmcli.data.sources import blocks, name_of
+from fmcli.data.sources import buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.text import number
 
@@ -156,9 +156,9 @@ def with_row_weights(pieces: Iterable[TextRows], path: str) -> Iterator[TextRows
 
 def _numbers(path: str) -> Generator[Floats, None, None]:
     before = 0
-    for block in blocks([path], [], BLOCK_BYTES):
-        lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
-        yield np.array([_weight(line, f"{block.name}:{before + at}") for at, line in enumerate(lines, 1)])
+    for buffer in buffers([path], [], BUFFER_BYTES):
+        lines = bytes(buffer.data[buffer.start : buffer.stop]).split(b"\n")[:-1]
+        yield np.array([_weight(line, f"{buffer.name}:{before + at}") for at, line in enumerate(lines, 1)])
         before += len(lines)
 
 

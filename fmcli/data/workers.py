@@ -1,4 +1,4 @@
-"""Threads that read and parse blocks of text, and put the results in order again."""
+"""Threads that read and parse buffers of text, and put the results in order again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from threading import Condition, Lock, Semaphore, Thread
 from typing import TypeVar
 
 from fmcli.data.parser import Room, Rows
-from fmcli.data.sources import Block
+from fmcli.data.sources import TextBuffer
 from fmcli.errors import FmcliError
 
-# Blocks in flight in addition to one per thread, so that no thread waits for the one that takes the results.
-BLOCKS_AHEAD = 2
+# Buffers in flight in addition to one per thread, so that no thread waits for the one that takes the results.
+BUFFERS_AHEAD = 2
 # After an error, a thread that reads is waited for this many seconds; then it is left behind, because its pipe may stay
 # open and empty for ever.
 PATIENCE = 0.5
@@ -21,33 +21,33 @@ T = TypeVar("T")
 
 
 def in_order(
-    source: Iterator[Block], parse: Callable[[int, Block], T], threads: int
-) -> Generator[tuple[Block, T], None, None]:
-    """Yield the blocks and what `parse` makes of their numbers 0, 1, .. and them, in order.
+    source: Iterator[TextBuffer], parse: Callable[[int, TextBuffer], T], threads: int
+) -> Generator[tuple[TextBuffer, T], None, None]:
+    """Yield the buffers and what `parse` makes of their numbers 0, 1, .. and them, in order.
 
-    With several threads, each of them reads the next block and parses it, while it is in the cache of its core. An
-    error of the source comes after the blocks before it.
+    With several threads, each of them reads the next buffer and parses it, while it is in the cache of its core. An
+    error of the source comes after the buffers before it.
     """
     number = 0
-    for block in source:
-        yield block, parse(number, block)
+    for buffer in source:
+        yield buffer, parse(number, buffer)
         number += 1
         if threads > 1:
             break
     second = next(source, None)
-    if second is None:  # there is only one block, which needs no threads
+    if second is None:  # there is only one buffer, which needs no threads
         return
     from concurrent.futures import Future
     from itertools import chain, count
     from queue import SimpleQueue
 
     numbered = zip(count(number), chain([second], source), strict=False)
-    reading, free, closed = Lock(), Semaphore(threads + BLOCKS_AHEAD), False
-    results: SimpleQueue[Future[tuple[Block, T]] | None] = SimpleQueue()  # None: there are no more blocks
+    reading, free, closed = Lock(), Semaphore(threads + BUFFERS_AHEAD), False
+    results: SimpleQueue[Future[tuple[TextBuffer, T]] | None] = SimpleQueue()  # None: there are no more buffers
 
     def work() -> None:
         while True:
-            future: Future[tuple[Block, T]] = Future()
+            future: Future[tuple[TextBuffer, T]] = Future()
             with reading:
                 free.acquire()
                 try:
@@ -60,9 +60,9 @@ def in_order(
             if found is None:
                 free.release()
                 return
-            number, block = found
+            number, buffer = found
             try:
-                future.set_result((block, parse(number, block)))
+                future.set_result((buffer, parse(number, buffer)))
             except BaseException as error:
                 future.set_exception(error)
 
@@ -84,8 +84,8 @@ def in_order(
 
 
 @contextmanager
-def closing_unless_read(source: Generator[Block, None, None]) -> Iterator[None]:
-    """Close a source of blocks at the end, unless a thread that was left behind still waits for its text."""
+def closing_unless_read(source: Generator[TextBuffer, None, None]) -> Iterator[None]:
+    """Close a source of buffers at the end, unless a thread that was left behind still waits for its text."""
     try:
         yield
     finally:
@@ -94,7 +94,7 @@ def closing_unless_read(source: Generator[Block, None, None]) -> Iterator[None]:
 
 
 class Appender:
-    """Appends rows that threads have parsed, in the order of their blocks.
+    """Appends rows that threads have parsed, in the order of their buffers.
 
     A thread copies rows to their place itself, and only the places are assigned in turn.
     """
@@ -107,7 +107,7 @@ class Appender:
         self.changed = Condition()
 
     def append(self, number: int, rows: Rows) -> None:
-        """Append the rows of the block with this number once those of all blocks before it have been appended."""
+        """Append the rows of the buffer with this number once those of all buffers before it have been appended."""
         with self.changed:
             self.parsed[number] = rows
         while room := self._next_room():

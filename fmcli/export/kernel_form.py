@@ -11,7 +11,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
-from fmcli.model_file.check import FEATURES
+from fmcli.model_file.check import FEATURES, filed
 from fmcli.model_file.container import ModelFile, save
 from fmcli.model_file.transform import transform_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -117,7 +117,7 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     save(
         output,
         ModelFile(
-            form_meta,
+            filed(form_meta),
             {
                 **arrays,
                 **transform_arrays(scorer.transform),

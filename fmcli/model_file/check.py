@@ -27,7 +27,7 @@ from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option
+from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option, from_files, in_files
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
 
@@ -196,7 +196,7 @@ LATER: dict[str, Any] = {
     "members": 1,
 }
 # Options of all runs that earlier versions did not have.
-LATER_OPTIONS = (SCALE, "block_size")
+LATER_OPTIONS = (SCALE, "round_size")
 
 
 def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,14 +207,22 @@ def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
     """
     whole = {**LATER, **meta}
     options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
+    if are_names(given := whole["given"]):
+        whole["given"] = list(from_files(dict.fromkeys(given)))
     if isinstance(options, dict) and is_text(kind) and is_text(loss):
         tables: tuple[tuple[Mapping[str, Entry], str], ...] = ((MODELS, str(kind)), (LOSSES, str(loss)))
         entries = [table[name] for table, name in tables if name in table]
         usual = {name: entry.defaults.get(name, OPTIONS[name].default) for entry in entries for name in entry.options}
         later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
         before = MODELS[str(kind)].before if kind in MODELS else {}
-        whole["options"] = {**later, **usual, **before, **options}
+        whole["options"] = {**later, **usual, **before, **from_files(options)}
     return whole
+
+
+def filed(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with the options by their names in files."""
+    given = meta["given"] and sorted(in_files(dict.fromkeys(meta["given"])))
+    return {**meta, "options": in_files(meta["options"]), "given": given}
 
 
 def check_entries(meta: Mapping[str, Any]) -> None:

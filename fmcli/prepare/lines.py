@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fmcli.data.sources import blocks
+from fmcli.data.sources import buffers
 
-BLOCK_BYTES = 1 << 22
+BUFFER_BYTES = 1 << 22
 
 
 class Line(NamedTuple):
@@ -23,14 +23,14 @@ class Line(NamedTuple):
 
 
 def lines(paths: Sequence[str]) -> Iterator[Line]:
-    """Yield all lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.blocks."""
+    """Yield all lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.buffers."""
     spare: list[bytearray] = []
     number = end = 0
-    for block in blocks(paths, spare, BLOCK_BYTES):
-        if block.first:
-            number, end = 0, block.start
-        found = bytes(memoryview(block.data)[block.start : block.stop]).split(b"\n")
+    for buffer in buffers(paths, spare, BUFFER_BYTES):
+        if buffer.first:
+            number, end = 0, buffer.start
+        found = bytes(memoryview(buffer.data)[buffer.start : buffer.stop]).split(b"\n")
         for text in found[:-1]:
             number, end = number + 1, end + len(text) + 1
-            yield Line(block.name, number, text.removesuffix(b"\r"), end)
-        spare.append(block.data)
+            yield Line(buffer.name, number, text.removesuffix(b"\r"), end)
+        spare.append(buffer.data)

@@ -12,8 +12,8 @@ from fmcli.prepare.lines import lines
 from fmcli.prepare.tables import is_header
 from fmcli.prepare.written import Written
 
-# Rows of text are split in blocks, so that a pipe can be read and the memory is bounded.
-BLOCK_ROWS, BLOCK_BYTES = 1 << 18, 1 << 28
+# Rows of text are split in chunks, so that a pipe can be read and the memory is bounded.
+CHUNK_ROWS, CHUNK_BYTES = 1 << 18, 1 << 28
 COMMENT = b"#"
 LINES_TO_KNOW_HEADER = 2
 
@@ -42,13 +42,13 @@ def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], see
 
     header : the first line is that of a table, which every output begins with.
 
-    At most BLOCK_ROWS lines or BLOCK_BYTES bytes are split at a time. The shares are exact in each such block.
+    At most CHUNK_ROWS lines or CHUNK_BYTES bytes are split at a time. The shares are exact in each such chunk.
     """
     random = np.random.default_rng(seed)
     skipped = 0
     marked = False
     first: list[bytes] = []
-    block: list[bytes] = []
+    chunk: list[bytes] = []
     size = 0
     for line in lines([path]):
         text = line.text + b"\n"
@@ -62,22 +62,22 @@ def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], see
             continue
         if len(first) < LINES_TO_KNOW_HEADER:
             first.append(line.text)
-        block.append(text)
+        chunk.append(text)
         size += len(text)
-        if len(block) == BLOCK_ROWS or size >= BLOCK_BYTES:
-            _write(block, outputs, shares, random)
-            block, size = [], 0
-    _write(block, outputs, shares, random)
+        if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
+            _write(chunk, outputs, shares, random)
+            chunk, size = [], 0
+    _write(chunk, outputs, shares, random)
     unmarked = not header and len(first) == LINES_TO_KNOW_HEADER and is_header(*first)
     return Found(skipped, first[0].decode(errors="replace") if unmarked else "")
 
 
 def _write(
-    block: list[bytes], outputs: Sequence[Written], shares: Sequence[Fraction], random: np.random.Generator
+    chunk: list[bytes], outputs: Sequence[Written], shares: Sequence[Fraction], random: np.random.Generator
 ) -> None:
-    for output, part in zip(outputs, divided(len(block), shares, random), strict=True):
-        output.lines(b"".join(_chosen(block, part)), len(part))
+    for output, part in zip(outputs, divided(len(chunk), shares, random), strict=True):
+        output.lines(b"".join(_chosen(chunk, part)), len(part))
 
 
-def _chosen(block: list[bytes], part: NDArray[np.int64]) -> Iterator[bytes]:
-    return (block[number] for number in np.sort(part).tolist())
+def _chosen(chunk: list[bytes], part: NDArray[np.int64]) -> Iterator[bytes]:
+    return (chunk[number] for number in np.sort(part).tolist())

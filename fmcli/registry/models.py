@@ -39,7 +39,7 @@ class ModelEntry(Entry):
     compact : whether it has parameters only for the features that occur, which are many for each feature.
     apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
         and on those that are of no feature.
-    blocks : whether it has block steps: each of its parameter rows is that of one feature, or affects every score.
+    rounds : whether it has rounds: each of its parameter rows is that of one feature, or affects every score.
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
     drawn_like : if not, the model of the same kind whose parameters can be; "": none.
@@ -58,7 +58,7 @@ class ModelEntry(Entry):
     by_fields: bool = False
     compact: bool = False
     apart: bool = True
-    blocks: bool = True
+    rounds: bool = True
     drawn: bool = True
     drawn_like: str = ""
     closed_form: bool = False
@@ -120,7 +120,7 @@ _MODELS = (
         {"norm": True},
         with_solver={"adagrad": {"learning_rate": 0.2}},
         apart=False,
-        blocks=False,
+        rounds=False,
     ),
     ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM, joins=True),
     ModelEntry(
@@ -265,7 +265,7 @@ _MODELS = (
         "fmcli.models.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,
-        blocks=False,
+        rounds=False,
     ),
     ModelEntry(
         "ffm",
@@ -277,7 +277,7 @@ _MODELS = (
         context=("fields", "by_row"),
         by_fields=True,
         compact=True,
-        blocks=False,
+        rounds=False,
     ),
     ModelEntry(
         "llfm",
@@ -286,7 +286,7 @@ _MODELS = (
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         with_solver={"ftrl": {"anchor_rate": 0.01}},
         apart=False,
-        blocks=False,
+        rounds=False,
     ),
     ModelEntry(
         "kernel-basis",
@@ -300,7 +300,7 @@ _MODELS = (
         refuses={
             **dict.fromkeys(NOT_SMOOTH, "its closed form supports only --l2"),
             **dict.fromkeys(
-                ("epochs", "batch_size", "block_size", "shuffle", "init_std"),
+                ("epochs", "batch_size", "round_size", "shuffle", "init_std"),
                 "it is solved in closed form, not step by step",
             ),
         },

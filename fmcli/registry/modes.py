@@ -79,7 +79,7 @@ def on_cluster(spec: Spec) -> str:
     if spec.values.get("llfm_variant", "do") != "do":
         moves = f"{spec.solver} moves the anchors of {spec.model} after each row, which a cluster cannot"
         return f"{moves}; use {whole}, or --llfm-variant do"
-    return "on a cluster, use --block-size instead of --batch-size" if spec.values.get("batch_size", 1) > 1 else ""
+    return "on a cluster, use --round-size instead of --batch-size" if spec.values.get("batch_size", 1) > 1 else ""
 
 
 def in_one_pass(spec: Spec) -> str:
@@ -88,12 +88,12 @@ def in_one_pass(spec: Spec) -> str:
         return f"{spec.solver} needs all rows in every step; stochastic solvers do not; leave out --online"
     if spec.values["epochs"] != 1:
         return "--online makes a single pass; use --epochs 1"
-    if spec.values["block_size"] > 1:
-        return "--block-size needs rows in memory or --disk; leave out --online, or use --block-size 1"
+    if spec.values["round_size"] > 1:
+        return "--round-size needs rows in memory or --disk; leave out --online, or use --round-size 1"
     return ""
 
 
-def from_blocks(spec: Spec) -> str:
+def from_relations(spec: Spec) -> str:
     """Return why a run needs all its rows in memory."""
     return f"{spec.solver} needs all rows in memory; leave out --disk" if spec.solver_entry.in_memory else ""
 
@@ -105,7 +105,7 @@ def joined(spec: Spec) -> str:
         return f"--relation trains the models {kinds}, not {spec.model}; choose one of them, or join the files"
     if not spec.solver_entry.joins:
         able = of_solvers(lambda name: SOLVERS[name].joins)
-        step = f"{spec.solver} takes a step for each row, so that blocks would not save it any work"
+        step = f"{spec.solver} takes a step for each row, so that relations would not save it any work"
         return f"{step}; use {able}, or join the files"
     return ""
 
@@ -196,10 +196,10 @@ MODES = (
             "--cluster": "a part of a file does not know the numbers of its rows",
             SKIPPING: "a line of MAP belongs to each row",
             "--disk": "a cache has joined rows",
-            "--online": "the rows of blocks are kept",
+            "--online": "the rows of relations are kept",
             "-v": "validation data have no relations (use --holdout)",
-            "--hash-bits": "blocks have columns of their own",
-            "--rare share": "blocks have columns of their own",
+            "--hash-bits": "relations have columns of their own",
+            "--rare share": "relations have columns of their own",
             "--norm": "the length of a row is that of the joined one",
             "--scale": "a column is scaled over the joined rows",
         },
@@ -212,7 +212,7 @@ MODES = (
             RANKING: "a cache does not keep the groups of rows",
         },
         parts=("--cache", "--memory"),
-        needs=from_blocks,
+        needs=from_relations,
     ),
     Mode(
         "--online",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -339,10 +340,10 @@ _OPTIONS = (
         high=1 << 24,
     ),
     Option(
-        "block_size",
+        "round_size",
         int,
         1,
-        "Number of rows in a block step, which threads share without any effect on the result, for adagrad, ftrl and "
+        "Number of rows in a round, which threads share without any effect on the result, for adagrad, ftrl and "
         "fobos with --adaptive; 1 means a step for each row.",
         "solver",
         low=1,
@@ -372,12 +373,27 @@ _OPTIONS = (
 )
 OPTIONS = {option.name: option for option in _OPTIONS}
 
+# Options that files have under an earlier name, so that every version reads the files of every other one.
+IN_FILES = {"round_size": "block_size"}
+
+
+def in_files(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of options by their names in files."""
+    return {IN_FILES.get(name, name): value for name, value in options.items()}
+
+
+def from_files(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of options by their own names, for values by their names in files."""
+    own = {filed: name for name, filed in IN_FILES.items()}
+    return {own.get(name, name): value for name, value in options.items()}
+
+
 # The strengths of group penalties, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
 GROUP_PENALTIES = ("group_l1",)
 # Options that every model, solver and loss takes.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
-    *("epochs", "batch_size", "block_size", "clip", "scale", "norm", "shuffle", "seed"),
+    *("epochs", "batch_size", "round_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
 # Options that a solver does not support if it needs smooth penalties.
 NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

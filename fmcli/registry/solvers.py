@@ -32,20 +32,20 @@ class SolverEntry(Entry):
     sums_losses : whether penalties are relative to the sum of the losses rather than their mean.
     penalizes_at_once : whether penalties that begin in an epoch (--l1-from-epoch) are applied to all parameter rows at
         the end of the previous epoch.
-    blocks : whether it has block steps; for fobos, only with adaptive learning rates.
+    rounds : whether it has rounds; for fobos, only with adaptive learning rates.
     in_memory : whether it needs all rows in memory.
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
     samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
     joins : whether it trains on rows with relations.
     patience : by default, training stops after so many epochs without a better one.
-    cluster : how it trains on a cluster: by ROUNDS, which are block steps, or by GRADIENTS over all rows; "": not.
+    cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": not.
     alone : why it does not, if not because it takes a step after each row.
     """
 
     by_rows: bool = True
     sums_losses: bool = False
     penalizes_at_once: bool = False
-    blocks: bool = False
+    rounds: bool = False
     in_memory: bool = False
     losses: tuple[str, ...] = ()
     samples: bool = False
@@ -73,7 +73,7 @@ _PER_ROW = {
 # The patience of solvers that may stay on a plateau for some epochs.
 _PLATEAU = 10
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
-_NOT_BY_ROWS = dict.fromkeys(("batch_size", "block_size", "shuffle"), "it applies only to stochastic solvers")
+_NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
 HYPERPRIORS = ("noise_shape", "noise_rate", "prior_shape", "prior_rate", "mean_strength", "bias_precision")
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
@@ -89,7 +89,7 @@ _SOLVERS = (
         {"learning_rate": 0.05},
         looks={"learning_rate_w": 4},
         looks_from=10_000,
-        blocks=True,
+        rounds=True,
         cluster=ROUNDS,
     ),
     SolverEntry(
@@ -100,7 +100,7 @@ _SOLVERS = (
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
         sums_losses=True,
         penalizes_at_once=True,
-        blocks=True,
+        rounds=True,
         cluster=ROUNDS,
     ),
     SolverEntry(
@@ -108,7 +108,7 @@ _SOLVERS = (
         "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
-        blocks=True,
+        rounds=True,
     ),
     SolverEntry(
         "cd",

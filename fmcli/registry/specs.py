@@ -114,7 +114,7 @@ def make_spec(
     check_nuclear(kind, values)
     check_group_penalties(values)
     check_schedule(given, values)
-    check_block_size(kind, chosen_solver, chosen_loss, given, values)
+    check_round_size(kind, chosen_solver, chosen_loss, given, values)
     check_degrees(kind, values)
     check_burn_in(values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
@@ -274,25 +274,25 @@ def check_schedule(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         raise UsageError(f"{asked} needs --no-adaptive: adaptive learning rates have no schedule")
 
 
-def check_block_size(
+def check_round_size(
     kind: ModelEntry,
     solver: SolverEntry | None,
     loss: LossEntry | None,
     given: Mapping[str, Any],
     values: Mapping[str, Any],
 ) -> None:
-    """Raise UsageError if blocks are requested for components that do not support them, or in batches."""
-    if given.get("block_size", 1) == 1:
+    """Raise UsageError if rounds are requested for components that do not support them, or in batches."""
+    if given.get("round_size", 1) == 1:
         return
-    asked = f"{OPTIONS['block_size'].flag} {given['block_size']}"
-    without = [] if kind.blocks else [kind.name]
-    without += [solver.name] if solver and not solver.blocks else []
+    asked = f"{OPTIONS['round_size'].flag} {given['round_size']}"
+    without = [] if kind.rounds else [kind.name]
+    without += [solver.name] if solver and not solver.rounds else []
     without += [f"loss {loss.name}"] if loss and (loss.pairwise or not loss.bounded) else []
     if without:
-        raise UsageError(f"{' and '.join(without)} cannot train in blocks; leave out {asked}")
+        raise UsageError(f"{' and '.join(without)} cannot train in rounds; leave out {asked}")
     if not values.get("adaptive", True):
         name = solver.name if solver else kind.name
-        raise UsageError(f"{name} trains in blocks only with {OPTIONS['adaptive'].flag}; leave out {asked}")
+        raise UsageError(f"{name} trains in rounds only with {OPTIONS['adaptive'].flag}; leave out {asked}")
     if values.get("prox") == "exact":
         raise UsageError(f"{asked} cannot be combined with {OPTIONS['prox'].flag} exact; choose one")
     if given.get("batch_size", 1) > 1:

@@ -43,7 +43,7 @@ class Draws:
 
     def scores(self, data: Dataset, threads: int = 1, rows: NDArray[np.int32] | None = None) -> Iterator[Floats]:
         """Yield the scores (rows, outputs) of all rows, or of the rows with these indices, by each model."""
-        if not self.interleaved or data.relations:  # a block's rows are scored once for each model
+        if not self.interleaved or data.relations:  # a relation's rows are scored once for each model
             for model in self.models:
                 yield score_rows(model, data, threads, rows)
             return

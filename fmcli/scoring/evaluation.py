@@ -1,6 +1,6 @@
 """Evaluation on labelled rows: of a model, or of a file of predictions.
 
-The rows are read block by block; only labels and scores are kept, because most metrics need all of them at once.
+The rows are read buffer by buffer; only labels and scores are kept, because most metrics need all of them at once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines, quote
-from fmcli.data.formats import BLOCK_BYTES, Grouping, Stream
+from fmcli.data.formats import BUFFER_BYTES, Grouping, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
 from fmcli.data.related.files import RelationFiles
-from fmcli.data.sources import blocks, name_of
+from fmcli.data.sources import buffers, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.registry.build import build_loss
@@ -319,9 +319,9 @@ def read_predictions(path: str) -> Floats:
 
 def _numbers(path: str) -> Iterator[Floats]:
     line = columns = 0
-    for block in blocks([path], [], BLOCK_BYTES):
+    for buffer in buffers([path], [], BUFFER_BYTES):
         rows = []
-        for text in bytes(block.data[block.start : block.stop]).splitlines():
+        for text in bytes(buffer.data[buffer.start : buffer.stop]).splitlines():
             line += 1
             tokens = text.split()
             columns = columns or len(tokens)
@@ -331,7 +331,7 @@ def _numbers(path: str) -> Iterator[Floats]:
                 row = []
             if not row or len(row) != columns or not all(map(math.isfinite, row)):
                 what = "a number" if columns < 2 else f"{columns} numbers"
-                raise BadInputError(f"{block.name}:{line}: found {quote(text)}, expected {what}")
+                raise BadInputError(f"{buffer.name}:{line}: found {quote(text)}, expected {what}")
             rows.append(row)
         if rows:
             yield np.array(rows)

@@ -20,9 +20,9 @@ from fmcli.system.memory import available
 from fmcli.system.parallel import in_parallel
 from fmcli.text import number
 
-# The jackknife leaves out one of so many blocks of rows at a time: the relative error of its standard error is
+# The jackknife leaves out one of so many slices of rows at a time: the relative error of its standard error is
 # 1 / sqrt(2 * 49), or a tenth.
-BLOCKS = 50
+SLICES = 50
 # A difference of more standard errors than this is not due to chance: if the models are equally good, a model is this
 # much worse on one of 44 samples.
 MOST_ERRORS = 2.0
@@ -98,7 +98,7 @@ def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> D
     are too few rows, or the metric is undefined.
 
     The error is that of a mean of differences by row, for metrics that are means over rows; for the root of a mean with
-    the derivative of the root. For other metrics, it is that of the jackknife over blocks of consecutive rows, or of
+    the derivative of the root. For other metrics, it is that of the jackknife over slices of consecutive rows, or of
     whole groups for metrics of groups.
     """
     both, metric = (new, current), metric_of(name)
@@ -124,12 +124,12 @@ def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float
 
 
 def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
-    """Return the standard error of the difference of a metric by the jackknife over blocks."""
-    block = blocks_of(both[0], metric_of(name).of_groups)
-    count = int(block.max()) + 1
+    """Return the standard error of the difference of a metric by the jackknife over slices."""
+    number = slices_of(both[0], metric_of(name).of_groups)
+    count = int(number.max()) + 1
 
     def without(left_out: int) -> float:
-        values = [measure([name], outcome.take(block != left_out))[name] for outcome in both]
+        values = [measure([name], outcome.take(number != left_out))[name] for outcome in both]
         return values[0] - values[1]
 
     if count < 2:
@@ -139,11 +139,11 @@ def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
     return float(np.sqrt((count - 1) / count * ((differences - differences.mean()) ** 2).sum()))
 
 
-def blocks_of(outcome: Outcome, of_groups: bool) -> NDArray[np.intp]:
-    """Return (rows) the number of the block of each row, from 0: at most BLOCKS of consecutive rows, or of whole
+def slices_of(outcome: Outcome, of_groups: bool) -> NDArray[np.intp]:
+    """Return (rows) the number of the slice of each row, from 0: at most SLICES of consecutive rows, or of whole
     groups."""
     unit = np.arange(len(outcome.label))
     if of_groups and outcome.group is not None:
         unit = np.unique(outcome.group, return_inverse=True)[1]
     units = int(unit.max()) + 1
-    return unit * min(BLOCKS, units) // units
+    return unit * min(SLICES, units) // units

@@ -21,7 +21,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
-from fmcli.data.related.files import Joiner, RelationFiles, block_of, refuse_labels
+from fmcli.data.related.files import Joiner, RelationFiles, joined_pieces, refuse_labels
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.data.sources import Input
 from fmcli.data.transform import Transform
@@ -410,10 +410,10 @@ def each_chunk(
         pieces = partial(each_chunk, scorer, work=lambda piece: piece, threads=threads, refuse_unseen=refuse_unseen)
         read = []
         for files in relations:
-            of_block = Counts()
-            block = pieces(paths=[files.block], format="libsvm", counts=of_block, check=refuse_labels)
-            read.append((files, block_of([piece.data for piece in block])))
-            counts.add(replace(of_block, rows=0))
+            of_relation = Counts()
+            found = pieces(paths=[files.rows], format="libsvm", counts=of_relation, check=refuse_labels)
+            read.append((files, joined_pieces([piece.data for piece in found])))
+            counts.add(replace(of_relation, rows=0))
         with closing(Joiner(read)) as joiner:
             rows = pieces(
                 paths=paths, format=format, labelled=labelled, counts=counts, bad=bad, stream=stream, check=check

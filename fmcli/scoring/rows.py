@@ -43,8 +43,8 @@ def score_rows(
 
 
 def measured_parts(model: Model, data: Dataset, threads: int) -> list[PartSums]:
-    """Return the blocks of the relations of rows, for a model that joins them; empty without relations."""
-    parts = [PartSums(model, relation.block, relation.row) for relation in data.relations]
+    """Return the relations of rows, for a model that joins them; empty without relations."""
+    parts = [PartSums(model, relation.data, relation.row) for relation in data.relations]
 
     def some(task: tuple[PartSums, int]) -> None:
         part, start = task

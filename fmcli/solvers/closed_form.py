@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 
 # Eigenvalues of the landmarks' kernel matrix are dropped if they are less than this fraction of the largest one.
 SMALLEST_EIGENVALUE = 1e-12
-# The smallest number of rows per block. A block also has at least as many rows as there are unknowns, so that
-# processing the rows in blocks adds little work.
+# The smallest number of rows per slice. A slice also has at least as many rows as there are unknowns, so that
+# processing the rows in slices adds little work.
 LEAST_ROWS = 1024
 # The number of copies that LAPACK and numpy make of a matrix that they decompose, and the number of square matrices (of
 # the size of the unknowns) that exist at the same time.
@@ -178,7 +178,7 @@ def matrix(rows: Dataset, number: NDArray[np.int32], columns: int) -> csr_array:
 
 
 def kernel_values(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of rows, each as its slice of `rows` and the kernel of each of its rows with each landmark."""
+    """Yield slices of rows, each as its slice of `rows` and the kernel of each of its rows with each landmark."""
     k = model.landmarks.rows
     step = max(LEAST_ROWS, k + 2)
     for start in range(0, len(rows), step):
@@ -201,7 +201,7 @@ def in_range(array: Floats) -> Floats:
 def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
     """Return bytes that `fit` takes.
 
-    This is the larger of two phases (a block of rows with the triangular factor that it updates, or the square
+    This is the larger of two phases (a slice of rows with the triangular factor that it updates, or the square
     matrices), plus the memory of the linear part.
     """
     size, run = model.rank + 2, min(max(LEAST_ROWS, model.rank + 2), rows)

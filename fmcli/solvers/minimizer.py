@@ -72,7 +72,7 @@ class MinimizingTrainer(Trainer):
 
     def bytes_needed(self) -> int:
         task, epochs = self.task, self.task.spec.values["epochs"]
-        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads, epochs) + task.source.block_bytes
+        needed = self.minimizer.bytes_needed(task.model, task.data, task.threads, epochs) + task.source.shard_bytes
         return needed + task.model.freeze_needed(len(task.rows)) + task.copy_needed()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:

@@ -23,12 +23,12 @@ PERMISSIONS = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 def atomic_output(path: str) -> Iterator[BinaryIO]:
     """Open `path` for writing so that a reader finds the previous file or the complete new one, never a part.
 
-    The bytes go to a hidden file in the same folder. It replaces `path` if the block succeeds, with the permissions of
-    the file that it replaces, and is removed after any exception. If `path` is a symbolic link, the link stays and its
-    target is replaced. A device or a pipe cannot be replaced and is written directly.
+    The bytes go to a hidden file in the same folder. It replaces `path` if the context succeeds, with the permissions
+    of the file that it replaces, and is removed after any exception. If `path` is a symbolic link, the link stays and
+    its target is replaced. A device or a pipe cannot be replaced and is written directly.
 
     Raises OutputError, which names `path` and the reason, if writing fails. If the reader of a pipe has gone, this is a
-    BrokenPipeError. An OSError that the block itself raises, for example for an input that it reads, is not changed.
+    BrokenPipeError. An OSError that the context itself raises, for example for an input that it reads, is not changed.
     """
     target = _target(path)
     if target is None:
@@ -128,7 +128,7 @@ def _target(path: str) -> str | None:
 
 @contextmanager
 def _temporary(path: str, target: str) -> Iterator[str]:
-    """Make a new file in the folder of `target`. It is removed after the block, and if a signal ends the process. The
+    """Make a new file in the folder of `target`. It is removed after the context, and if a signal ends the process. The
     files of killed runs in this folder are removed first. Raises OutputError, which names `path`."""
     folder = os.path.dirname(target)
     remove_leftovers(folder)

@@ -28,7 +28,7 @@ def lock_of(path: str) -> str:
 def locked(path: str) -> Iterator[None]:
     """Hold the lock of a file, which need not exist. On a file system without locks, nothing is locked.
 
-    A lock file that this run has made is removed after the block, and by signals. That of a killed run is used, and
+    A lock file that this run has made is removed after the context, and by signals. That of a killed run is used, and
     stays.
 
     Raises BusyError if another process has the lock, UsageError if something else than a lock file has its name, and

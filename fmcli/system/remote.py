@@ -14,7 +14,7 @@ from fmcli.system.addresses import without_secrets
 OVER_HTTP = re.compile(r"(?:.*::)?(https?)://")
 INSTALL = "pip install 'fsspec[http]'"
 READ_BYTES = 1 << 22  # at a time
-READ_AHEAD = 2  # blocks of READ_BYTES that wait to be taken
+READ_AHEAD = 2  # chunks of READ_BYTES that wait to be taken
 # Seconds without any data after which an HTTP connection counts as broken. The time of the whole transfer has no limit.
 PATIENCE = 60.0
 
@@ -41,7 +41,7 @@ class RemoteFile:
         self.size: int | None = getattr(self._file, "size", None)
         self._received = 0
         self._rest = memoryview(b"")
-        self._blocks: Queue[bytes | Exception] = Queue(READ_AHEAD)
+        self._chunks: Queue[bytes | Exception] = Queue(READ_AHEAD)
         self._closed = False
         # It does not keep the process alive, because a server may be silent for long.
         Thread(target=self._read_ahead, daemon=True).start()
@@ -53,21 +53,21 @@ class RemoteFile:
         self._closed = True
         with suppress(Empty):  # so that the thread does not wait for room
             while True:
-                self._blocks.get_nowait()
+                self._chunks.get_nowait()
 
     def readinto(self, room: memoryview) -> int:
         """Read some bytes; returns their number, 0 at the end. Raises TransferError."""
         if not self._rest:
-            block = self._blocks.get()
-            if isinstance(block, Exception):
-                self._blocks.put(block)  # for the next call
-                raise self._broken(_reason(block)) from block
-            if not block:
-                self._blocks.put(block)
+            chunk = self._chunks.get()
+            if isinstance(chunk, Exception):
+                self._chunks.put(chunk)  # for the next call
+                raise self._broken(_reason(chunk)) from chunk
+            if not chunk:
+                self._chunks.put(chunk)
                 if self.size is not None and self._received < self.size:
                     raise self._broken(f"its size is {self.size:,}")
-            self._received += len(block)
-            self._rest = memoryview(block)
+            self._received += len(chunk)
+            self._rest = memoryview(chunk)
         count = min(len(self._rest), len(room))
         room[:count] = self._rest[:count]
         self._rest = self._rest[count:]
@@ -85,14 +85,14 @@ class RemoteFile:
         return bytes(data)
 
     def _read_ahead(self) -> None:
-        block: bytes | Exception = b"more"
+        chunk: bytes | Exception = b"more"
         with suppress(Exception), self._file:
-            while block and not (isinstance(block, Exception) or self._closed):
+            while chunk and not (isinstance(chunk, Exception) or self._closed):
                 try:
-                    block = self._file.read(READ_BYTES)
+                    chunk = self._file.read(READ_BYTES)
                 except Exception as error:
-                    block = error
-                self._blocks.put(block)
+                    chunk = error
+                self._chunks.put(chunk)
 
     def _broken(self, reason: str) -> TransferError:
         return TransferError(f"{self.name}: the transfer ended after {self._received:,} bytes: {reason}; try again")

@@ -26,7 +26,7 @@ from fmcli.errors import BadInputError, OutputError, UsageError
 from fmcli.model_file.check import are_figures, are_names
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import OPTIONS, from_files, in_files
 from fmcli.system.interrupt import Deferred
 from fmcli.training.planning import Plan
 
@@ -79,7 +79,7 @@ class Keeper:
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        """In this block, a signal that would end the process waits until the state has been written."""
+        """In this context, a signal that would end the process waits until the state has been written."""
         yield
 
     def belongs_to(self, plan: Plan, refits: bool) -> None:
@@ -87,7 +87,7 @@ class Keeper:
 
     @contextmanager
     def checking(self) -> Iterator[None]:
-        """In this block, a ValueError says that the kept state is not valid."""
+        """In this context, a ValueError says that the kept state is not valid."""
         yield
 
     def done(self) -> None:
@@ -204,8 +204,8 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "model": spec.model,
         "solver": spec.solver,
         "loss": spec.loss,
-        "options": dict(spec.values),
-        "given": sorted(spec.given),
+        "options": in_files(spec.values),
+        "given": sorted(in_files(dict.fromkeys(spec.given))),
         "metrics": list(settings.metrics),
         "patience": settings.waits,
         "holdout": settings.holdout,
@@ -213,7 +213,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),
         "tested": plan.tested and digest(plan.tested.data.arrays),
-        "init_model": start and digest(start.arrays.values(), dict(start.run.options)),
+        "init_model": start and digest(start.arrays.values(), in_files(start.run.options)),
     }
     same: dict[str, Any] = json.loads(json.dumps(found))
     return same
@@ -265,6 +265,10 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) 
 
     derived : whether the data differ, from which values follow that neither run was given.
     """
+    found, wanted = (
+        {**run, "options": from_files(run["options"]), "given": from_files(dict.fromkeys(run["given"]))}
+        for run in (found, wanted)
+    )
     either = {*found["given"], *wanted["given"]}
     for name in sorted(wanted["options"].keys() | found["options"].keys()):
         before, now = found["options"].get(name), wanted["options"].get(name)

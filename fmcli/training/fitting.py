@@ -55,7 +55,7 @@ def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform,
     if rows.related and not is_bounded(spec, labels):
         raise UsageError(
             f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
-            "refer to a row of a block; join the files"
+            "refer to a row of a relation; join the files"
         )
     spec, label_range = fit_clip(spec, labels.loss, rows.labels, warm_start)
     transform = Transform(

@@ -9,6 +9,7 @@ import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.errors import BadInputError, UsageError
+from fmcli.model_file.check import filed
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
@@ -75,7 +76,7 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
     }
-    save(path, ModelFile(meta, tensors))
+    save(path, ModelFile(filed(meta), tensors))
 
 
 def load_warm_start(path: str) -> WarmStart:

@@ -1,6 +1,6 @@
 """The plan of a run whose rows are in a cache.
 
-What a plan needs to know about all rows is kept in the cache. A block of it, which is a random sample of the rows,
+What a plan needs to know about all rows is kept in the cache. A shard of it, which is a random sample of the rows,
 takes their place where an estimate is enough: for warnings, for the metrics of training rows, and, if there are very
 many different labels, for the best constant.
 """
@@ -21,7 +21,7 @@ from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import joined
 from fmcli.data.scaling import ColumnStatistics
-from fmcli.data.stored.cache import Blocks, Cache, Facts
+from fmcli.data.stored.cache import Shards, Cache, Facts
 from fmcli.data.stored.order import Others, places
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
@@ -29,7 +29,7 @@ from fmcli.data.transform import Transform
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError
 from fmcli.registry.specs import Spec
-from fmcli.solvers.stochastic.blocks import block_bytes
+from fmcli.solvers.stochastic.round_epochs import round_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.planning import Plan
@@ -46,15 +46,15 @@ Change = Callable[[Transform, Dataset], Dataset]
 
 
 @dataclass(frozen=True)
-class StoredBlocks:
-    """The rows of a cache, which this process reads block by block; see Rows.
+class StoredShards:
+    """The rows of a cache, which this process reads shard by shard; see Rows.
 
     of_labels : weights by label.
     columns : the numbering of the columns, if it is not that of the cache.
-    left : block -> numbers of the rows of it that are trained on; all rows of other blocks are.
+    left : shard -> numbers of the rows of it that are trained on; all rows of other shards are.
     """
 
-    cache: Blocks
+    cache: Shards
     of_labels: Mapping[float, float] = field(default_factory=dict)
     columns: Numbering | Dictionary | None = None
     left: Mapping[int, RowNumbers] = field(default_factory=dict)
@@ -96,11 +96,11 @@ class StoredBlocks:
         return replace(self, columns=numbering)
 
     def each(self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
-        """Yield the results of a function for each block, as a method of the transform changes it, and for the rows of
+        """Yield the results of a function for each shard, as a method of the transform changes it, and for the rows of
         it to train on."""
-        for block in range(len(self.cache.blocks)):
-            data = change(transform, self.weighted(self.cache.load(block)))
-            yield of(data, self.left.get(block, every_row(data)))
+        for shard in range(len(self.cache.shards)):
+            data = change(transform, self.weighted(self.cache.load(shard)))
+            yield of(data, self.left.get(shard, every_row(data)))
 
     def weighted(self, data: Dataset) -> Dataset:
         """Return rows as they were read, with the weights of their labels."""
@@ -113,12 +113,12 @@ class StoredBlocks:
         if not len(numbers):
             return self
         assert isinstance(cache, Cache)
-        block_of, place_of = places(cache, numbers)
-        held = {block: place_of[block_of == block] for block in np.unique(block_of).tolist()}
-        pieces = [self.weighted(cache.load(block)).take(rows) for block, rows in held.items()]
-        in_blocks = np.argsort(block_of, kind="stable")
-        in_text = np.argsort(in_blocks).astype(np.int32)
-        left = Others({block: cache.rows_of(block) for block in held}, held)
+        shard_of, place_of = places(cache, numbers)
+        held = {shard: place_of[shard_of == shard] for shard in np.unique(shard_of).tolist()}
+        pieces = [self.weighted(cache.load(shard)).take(rows) for shard, rows in held.items()]
+        in_shards = np.argsort(shard_of, kind="stable")
+        in_text = np.argsort(in_shards).astype(np.int32)
+        left = Others({shard: cache.rows_of(shard) for shard in held}, held)
         return replace(self, left=left, held_out=joined(pieces).take(in_text))
 
     def fields(self, transform: Transform) -> int:
@@ -135,8 +135,8 @@ class StoredBlocks:
         return counts - held_out.counts(every_row(held_out), threads)
 
     def statistics(self, transform: Transform, method: str) -> tuple[ColumnStatistics, ColumnStatistics]:
-        training = held_out = none = BlockStatistics(method).none(transform.features)
-        for of_rows, of_others in self.each(transform, Transform.in_columns, BlockStatistics(method)):
+        training = held_out = none = ShardStatistics(method).none(transform.features)
+        for of_rows, of_others in self.each(transform, Transform.in_columns, ShardStatistics(method)):
             training = training.merged(of_rows)
             held_out = held_out.merged(none if of_others is None else of_others)
         return training, training.merged(held_out)
@@ -175,23 +175,23 @@ class StoredBlocks:
             square = 1.0 if transform.norm else facts.longest_square
             return Totals(labels, self._all_counts(transform), facts.nonzeros, weight, square)
         counts, nonzeros, longest_square = np.zeros(transform.features, dtype=np.int32), 0, 0.0
-        for of_block in replace(self, left={}).each(transform, Transform.training, BlockTotals(threads)):
-            counts += of_block[0]
-            nonzeros += of_block[1]
-            longest_square = max(longest_square, of_block[2])
+        for of_shard in replace(self, left={}).each(transform, Transform.training, ShardTotals(threads)):
+            counts += of_shard[0]
+            nonzeros += of_shard[1]
+            longest_square = max(longest_square, of_shard[2])
         return Totals(labels, counts, nonzeros, weight, longest_square)
 
 
 def rows_of_cache(cache: Cache, of_labels: Mapping[float, float] | None = None) -> Rows:
-    """Return the rows of a cache. If there is only one block, it is in memory in the order of the text, and trained on
+    """Return the rows of a cache. If there is only one shard, it is in memory in the order of the text, and trained on
     as rows from text are.
 
     of_labels : weights by label.
 
     Raises BadInputError if all weights are 0.
     """
-    if len(cache.blocks) > 1:
-        return StoredBlocks(cache, of_labels or {})
+    if len(cache.shards) > 1:
+        return StoredShards(cache, of_labels or {})
     data = cache.load(0).take(places(cache, np.arange(cache.facts.rows))[1])
     return RowsInMemory(weigh_labels(data, of_labels) if of_labels else data, cache.facts.names or NUMBERS)
 
@@ -207,8 +207,8 @@ def label_totals(facts: Facts, labels: Labels, of_labels: Mapping[float, float])
 
 
 @dataclass(frozen=True)
-class BlockTotals:
-    """The counts of features, the number of entries, and the largest squared norm of all rows of a block."""
+class ShardTotals:
+    """The counts of features, the number of entries, and the largest squared norm of all rows of a shard."""
 
     threads: int
 
@@ -222,8 +222,8 @@ def every_row(data: Dataset) -> RowNumbers:
 
 
 @dataclass(frozen=True)
-class BlockStatistics:
-    """The statistics of the columns of some rows of a block, and of the others, if there are some."""
+class ShardStatistics:
+    """The statistics of the columns of some rows of a shard, and of the others, if there are some."""
 
     method: str
 
@@ -246,14 +246,14 @@ def require_room(plan: Plan, memory: int) -> None:
     data = [plan.data, *([plan.validation.data] if plan.validation else [])]
     measures = [account.scoring_bytes(plan.model, plan.data, plan.evaluation)]
     measures += [account.scoring_bytes(plan.model, plan.validation.data, plan.validation)] if plan.validation else []
-    training = plan.source.block_bytes
-    if plan.spec.values.get("block_size", 1) > 1:
-        training += block_bytes(plan.task)
+    training = plan.source.shard_bytes
+    if plan.spec.values.get("round_size", 1) > 1:
+        training += round_bytes(plan.task)
     needed = account.held(data) + max(training, *measures)
     if needed > memory:
         held = " and those that are held out" if plan.validation else ""
         raise NotEnoughMemoryError(
-            f"the blocks of rows{held} need {human_bytes(needed)} of memory, more than the {human_bytes(memory)} for "
+            f"the shards of rows{held} need {human_bytes(needed)} of memory, more than the {human_bytes(memory)} for "
             "rows",
             memory=math.ceil(needed / MEGABYTE),
         )

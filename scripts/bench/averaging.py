@@ -3,7 +3,7 @@
     python scripts/bench/averaging.py train.libsvm --shards 2
 
 Each shard of the rows is trained on by itself with AdaGrad, and the parameters of all shards are replaced by their
-mean, once or ten times an epoch; each shard keeps its own state of the solver. Beside that are block steps on all rows,
+mean, once or ten times an epoch; each shard keeps its own state of the solver. Beside that are rounds on all rows,
 which are what rounds on a cluster compute, and single steps. All have the same held-out rows and start values.
 """
 
@@ -26,7 +26,7 @@ from fmcli.training import job
 from fmcli.training.settings import make_model
 
 HELD_OUT, SEED = 0.05, 42
-BLOCK = 1024
+ROUND = 1024
 
 
 class Shard:
@@ -90,8 +90,8 @@ def main() -> None:
     def show(name: str, losses: list[float]) -> None:
         print(f"{name:36}" + " ".join(f"{loss:.5f}" for loss in losses), flush=True)
 
-    blocks = job.train(plan(block_size=BLOCK))
-    show(f"steps by sums of {BLOCK} rows", [epoch.valid["logloss"] for epoch in blocks.epochs])
+    rounds = job.train(plan(round_size=ROUND))
+    show(f"steps by sums of {ROUND} rows", [epoch.valid["logloss"] for epoch in rounds.epochs])
     for count, parts in [(1, 1)] + [(count, parts) for count in arguments.shards for parts in arguments.mixings]:
         chosen, losses = plan(), []
         every = np.random.default_rng(SEED).permutation(train.rows)

@@ -20,8 +20,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.training import job
 
 FIELDS, RANK, FFM_RANK, EPOCHS = 20, 8, 4, 2
-# Rows of a block, and epochs until the blocks stay the same, so that one is without their arrangement.
-BLOCK, BLOCK_EPOCHS = 1024, 4
+# Rows of a round, and epochs until the rounds stay the same, so that one is without their arrangement.
+ROUND, ROUND_EPOCHS = 1024, 4
 THREADS = (1, 2)
 FLOATS_A_LINE = 16
 # Names of cases that do not measure fmcli contain one of these words.
@@ -99,7 +99,7 @@ class Bench:
 
     def epoch(self, name: str, data: Dataset, kind: str, solver: str, threads: int = 1, **options: object) -> float:
         """The fastest epoch of a run in this process."""
-        epochs = BLOCK_EPOCHS if options.get("block_size") == BLOCK else EPOCHS
+        epochs = ROUND_EPOCHS if options.get("round_size") == ROUND else EPOCHS
         spec = make_spec(kind, solver, None, {"epochs": epochs, **options})
         trained = job.train(job.plan(data, spec, holdout=0.0, threads=threads))
         return self.per(name, min(epoch.seconds for epoch in trained.epochs), data.nnz, "ns/non-zero")
@@ -189,10 +189,10 @@ def cases(bench: Bench) -> dict[str, Run]:
     if installed("sklearn"):
         add("parse: one-hot, scikit-learn", bench.sklearn)
     for solver in ("sgd", "adagrad", "ftrl", "fobos"):
-        epoch(f"epoch: fm {solver} k = {RANK}", "fm", solver, rank=RANK, block_size=1)
+        epoch(f"epoch: fm {solver} k = {RANK}", "fm", solver, rank=RANK, round_size=1)
     for rank in (16, 32, 64):
-        epoch(f"epoch: fm adagrad k = {rank}", "fm", "adagrad", rank=rank, block_size=1)
-        epoch(f"epoch: fm adagrad k = {rank}, blocks", "fm", "adagrad", rank=rank, block_size=BLOCK)
+        epoch(f"epoch: fm adagrad k = {rank}", "fm", "adagrad", rank=rank, round_size=1)
+        epoch(f"epoch: fm adagrad k = {rank}, rounds", "fm", "adagrad", rank=rank, round_size=ROUND)
     for rank in (RANK, 16, 32, 64):
         add(f"epoch: limit, touching the rows, k = {rank}", bench.limit, rank)
     if installed("vowpalwabbit"):
@@ -203,8 +203,8 @@ def cases(bench: Bench) -> dict[str, Run]:
         add(f"ffm: xLearn adagrad k = {FFM_RANK}", bench.xlearn, "ffm", "adagrad", FFM_RANK, "ffm")
     for solver in ("adagrad", "ftrl"):
         for threads in THREADS:
-            name = f"epoch: fm {solver} k = {RANK}, blocks, {in_words(threads)}"
-            epoch(name, "fm", solver, threads, rank=RANK, block_size=BLOCK)
+            name = f"epoch: fm {solver} k = {RANK}, rounds, {in_words(threads)}"
+            epoch(name, "fm", solver, threads, rank=RANK, round_size=ROUND)
     epoch(f"ffm: adagrad k = {FFM_RANK}", "ffm", "adagrad", rows=("ffm", 0.1), rank=FFM_RANK)
     for threads in THREADS:
         epoch(f"cd: fm k = {RANK}, {in_words(threads)}", "fm", "cd", threads, ("ratings",), rank=RANK)

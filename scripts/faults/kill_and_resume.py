@@ -54,7 +54,7 @@ CASES: dict[str, tuple[str | Path, ...]] = {
     "sgd": ("-s", "sgd", "--schedule", "invscaling", ADULT),
     "sgd-batches": ("-s", "sgd", "--batch-size", "7", "--log-every", "300", ADULT),
     "adagrad": (ADULT,),
-    "adagrad-blocks": ("--block-size", "4", ADULT),
+    "adagrad-rounds": ("--round-size", "4", ADULT),
     "adagrad-ffm": ("-m", "ffm", "-k", "2", FIELDS),
     "adagrad-llfm": ("-m", "llfm", "--anchors", "4", "--l1", "1e-4", "--l1-from-epoch", "3", ADULT),
     "adagrad-warm": ("-i", WARM, "--keep-state", ADULT),

@@ -128,7 +128,7 @@ def diabetes_model(tmp_path_factory, forks) -> Path:
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory) -> Path:
-    """The adult sample, repeated until it spans several of the reader's blocks; each row has its own label."""
+    """The adult sample, repeated until it spans several of the reader's buffers; each row has its own label."""
     path = tmp_path_factory.mktemp("large") / "large.libsvm"
     rows = [line.split(" ", 1)[1] for line in (SAMPLE / "adult.train.libsvm").read_text().splitlines()] * 16
     path.write_text("".join(f"{label % 7} {row}\n" for label, row in enumerate(rows)))

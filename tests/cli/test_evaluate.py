@@ -127,7 +127,7 @@ def test_the_help_names_all_metrics(run):
     assert set(smaller) == {name for name in listed if not Limit(name, 0).larger_is_better}
 
 
-def test_threads_blocks_inputs_and_streams_do_not_matter(run, large, sample, adult_model):
+def test_threads_buffers_inputs_and_streams_do_not_matter(run, large, sample, adult_model):
     test = sample / "adult.test.libsvm"
     twice = run("evaluate", "--json", adult_model, test, test)
     assert figures(twice)["rows"] == 3000
@@ -162,7 +162,7 @@ LONG = b"-1 3:1 4:1\n" * 300_000
 BAD_ROWS = [
     ("unknown", b"-1 3:1\n\n# a\n1 3:1\n 7 3:1\n", "<stdin>:5:2: found '7', expected a label that the model knows: "),
     ("missing", b"-1 3:1\n3:1\n", "<stdin>:2:1: found '3:1', expected a label"),
-    ("behind blocks", LONG + b"# a\n0.5 3:1\n", "<stdin>:300002:1: found '0.5', expected a label"),
+    ("behind buffers", LONG + b"# a\n0.5 3:1\n", "<stdin>:300002:1: found '0.5', expected a label"),
     ("comments only", b"# nothing\n" * 200_000, "<stdin>: the file has no rows"),
 ]
 
@@ -180,7 +180,7 @@ def test_labels_that_cannot_be_judged(run, adult_model, rows, message, threads):
         )
 
 
-def test_a_block_of_comments_is_passed_over(run, adult_model):
+def test_a_buffer_of_comments_is_passed_over(run, adult_model):
     rows = b"# nothing\n" * 300_000 + b"-1 3:1\n1 4:1\n"
     assert figures(run("evaluate", "-f", "libsvm", "--json", adult_model, "-", input=rows))["rows"] == 2
 

@@ -62,7 +62,7 @@ def test_strings_are_like_numbers_in_their_order(run, tmp_path, names, options):
 
 def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, tmp_path):
     _, strings, _ = rows(["spam", "ham"], 2)
-    many = strings * 250  # several blocks, which begin with different labels
+    many = strings * 250  # several buffers, which begin with different labels
     (tmp_path / "rows").write_text(many)
     for threads in ("1", "3"):
         run.ok("train", "-q", "-e", "1", "-j", threads, "-o", f"m{threads}", "rows")

@@ -14,7 +14,7 @@ from fmcli.errors import BadInputError
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("ffm", [False, True])
 def test_rows(path, monkeypatch, threads, ffm):
-    monkeypatch.setattr(formats, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(formats, "BUFFER_BYTES", 50)
     lines = [(i, i / 7, f"{i % 5 + 1}:{i}" if i % 4 else "") for i in range(1, 200)]
     text = "".join(
         f"{label}{f':{weight!r}' if label % 3 else ''} {'0:' if ffm and entry else ''}{entry}\n"

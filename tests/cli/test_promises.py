@@ -11,7 +11,7 @@ import pytest
 FEATURES, ROWS = 300_000, 1500
 MIB = 1 << 20
 COMMAND = (sys.executable, "-m", "fmcli")
-# What a run may take beyond its promise: a share of it, and blocks of text and other small things.
+# What a run may take beyond its promise: a share of it, and buffers of text and other small things.
 SHARE, OTHERS = 1.1, 12 * MIB
 
 RUNS = {
@@ -20,7 +20,7 @@ RUNS = {
     "an ensemble": "-e 2 --holdout 0 --ensemble 6 -j 1",
     "an ensemble with validation and refits": "-e 3 --ensemble 6 --holdout 0.2 --refit -j 1",
     "an ensemble of two at a time": "-e 2 --holdout 0 --ensemble 4 -j 2",
-    "an ensemble in blocks": "-e 2 --holdout 0 -s ftrl --block-size 64 --ensemble 3 -j 1",
+    "an ensemble in rounds": "-e 2 --holdout 0 -s ftrl --round-size 64 --ensemble 3 -j 1",
     "cd": "-s cd -e 2 --holdout 0",
     "lbfgs": "-s lbfgs -e 3 -k 4 --holdout 0",
     "lbfgs with a full history": "-s lbfgs -e 11 -k 2 --tol 0 --holdout 0",

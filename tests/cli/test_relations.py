@@ -38,7 +38,7 @@ def test_metrics_are_those_of_the_joined_rows(run, rows, model):
     assert other.stdout == one.stdout
 
 
-def test_an_id_of_a_row_and_of_its_block_counts_twice_as_in_joined_text(run, model, tmp_path):
+def test_an_id_of_a_row_and_of_its_relation_counts_twice_as_in_joined_text(run, model, tmp_path):
     found = tables()
     shared = replace(found, own=[[*entries[:-1], (12, 0.5)] for entries in found.own])
     plain, joined, options = shared.write(tmp_path, "shared")
@@ -61,7 +61,7 @@ def test_a_long_join_is_split_into_parts(run, model, tmp_path, monkeypatch):
     assert predicted(plain, relations=files, threads=2) == predicted(joined)
 
 
-def test_blocks_may_be_compressed_and_input_may_be_piped(run, rows, model, tmp_path):
+def test_relations_may_be_compressed_and_input_may_be_piped(run, rows, model, tmp_path):
     plain, joined, options = rows
     table, _, which = options[1].partition("=")
     (tmp_path / "users.gz").write_bytes(gzip.compress((tmp_path / table).read_bytes()))
@@ -78,12 +78,15 @@ def test_blocks_may_be_compressed_and_input_may_be_piped(run, rows, model, tmp_p
         ({"map0": "0\n1\n"}, "map0:3: the file ends, but there are more rows; each needs one line"),
         ({"map0": "0\n" * 301}, "map0:301: the file has more lines than the 300 rows"),
         ({"map1": "0\n7\n" + "0\n" * 298}, "map1:2: found '7', expected the number of a row of"),
-        ({"map1": "0\n-1\n" + "0\n" * 298}, "block1, which has rows 0 to 6"),
+        ({"map1": "0\n-1\n" + "0\n" * 298}, "relation1, which has rows 0 to 6"),
         ({"map1": "0\n\n" + "0\n" * 298}, "map1:2: found ''"),
         ({"map0": "0\nx\n" + "0\n" * 298}, "map0:2: found 'x'"),
-        ({"block0": ""}, "block0, which has no rows"),
-        ({"block0": "12:1\n13:x\n"}, "block0:2:1: found '13:x', expected index:value"),
-        ({"block0": "12:1\n1 13:1\n"}, "block0:2:1: found '1', expected index:value; the rows of a block have no"),
+        ({"relation0": ""}, "relation0, which has no rows"),
+        ({"relation0": "12:1\n13:x\n"}, "relation0:2:1: found '13:x', expected index:value"),
+        (
+            {"relation0": "12:1\n1 13:1\n"},
+            "relation0:2:1: found '1', expected index:value; the rows of a relation have no",
+        ),
     ],
 )
 def test_errors_name_file_and_line(run, rows, model, tmp_path, change, message):
@@ -97,7 +100,7 @@ def test_errors_name_file_and_line(run, rows, model, tmp_path, change, message):
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [
-        (["--relation", "users"], 2, "--relation users: it must be BLOCK=MAP"),
+        (["--relation", "users"], 2, "--relation users: it must be ROWS=MAP"),
         (["--relation", "nosuch=nosuch.map"], 66, "cannot read nosuch: No such file"),
         (["--relation", "MODEL=MODEL", "--on-bad-line", "skip"], 2, "a line of MAP belongs to each row"),
         (["--relation", "MODEL=MODEL", "--cluster", "local:1"], 2, "--relation and --cluster cannot be combined"),
@@ -136,7 +139,7 @@ def test_train_gives_the_model_of_the_joined_text(run, tmp_path, solver, options
     one, other = tmp_path / "one.fm", tmp_path / "other.fm"
     for path, text, more in ((one, joined, []), (other, plain, relations)):
         done = run.ok("train", "-k", "4", *solver, *options, "-o", path, text, *more)
-    assert "joined with 2 blocks" in done.stderr
+    assert "joined with 2 relations" in done.stderr
     expected = predicted(run, one, joined)
     assert predicted(run, other, joined) == pytest.approx(expected, abs=1e-3)
     again = tmp_path / "again.fm"
@@ -161,11 +164,14 @@ def test_ensembles(run, rows, tmp_path, solver):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_rows_of_blocks_that_nothing_refers_to_are_left_out(run, tmp_path, named):
+def test_rows_of_relations_that_nothing_refers_to_are_left_out(run, tmp_path, named):
     """Also features that only they have, and that are in the rows, too."""
     found = tables()
-    blocks = [[[(19, 1.0), (4, 1.0)], *found.blocks[0], [(20, 1.0)]], [*found.blocks[1], [(1000, 1.0), (19, 2.0)]]]
-    more = replace(found, blocks=blocks, maps=[[row + 1 for row in found.maps[0]], found.maps[1]])
+    relations = [
+        [[(19, 1.0), (4, 1.0)], *found.relations[0], [(20, 1.0)]],
+        [*found.relations[1], [(1000, 1.0), (19, 2.0)]],
+    ]
+    more = replace(found, relations=relations, maps=[[row + 1 for row in found.maps[0]], found.maps[1]])
     options, name = ("train", "-s", "cd", "-k", "2", "-e", "3"), (lambda j: f"n{j:04}") if named else str
     files = []
     for number, each in enumerate((found, more)):

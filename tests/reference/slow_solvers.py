@@ -45,8 +45,8 @@ class Options(Penalty):
     ftrl_power: float = 0.5
     l1_from_epoch: int | None = None  # None: 2 for ftrl, else 1
     batch_size: int = 1
-    block_ends: Sequence[int] = ()  # block steps: where the blocks of each epoch end
-    curvature: float = 0.0  # block steps: the largest second derivative of the loss
+    round_ends: Sequence[int] = ()  # rounds: where the rounds of each epoch end
+    curvature: float = 0.0  # rounds: the largest second derivative of the loss
     model: Choices = field(default_factory=dict)
 
 
@@ -149,15 +149,15 @@ def visit(r: State, o: Options) -> None:
     r.phi = r.prox(-r.kept["z"] / h, h)
 
 
-def adagrad_block(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
+def adagrad_round(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
     r.kept["G"] = r.kept["G"] + (gradients**2).sum(axis=0)
     h = np.maximum(np.sqrt(r.kept["G"]) / r.rate, least)
     n = len(gradients)
     r.phi = replace(r, l1=n * r.l1, l2=n * r.l2, group=n * r.group).prox(r.phi - gradients.sum(axis=0) / h, h)
 
 
-def fobos_block(r: State, gradients: np.ndarray, least: float, o: Options, samples: int) -> None:
-    """Called for every row in every block; ``gradients`` are those of the samples that touch it, if any."""
+def fobos_round(r: State, gradients: np.ndarray, least: float, o: Options, samples: int) -> None:
+    """Called for every row in every round; ``gradients`` are those of the samples that touch it, if any."""
     if not len(gradients):
         for _ in range(samples):
             r.phi = r.prox(r.phi, np.sqrt(r.kept["G"]) / r.rate)
@@ -168,7 +168,7 @@ def fobos_block(r: State, gradients: np.ndarray, least: float, o: Options, sampl
     r.phi = all_steps.prox(r.phi - gradients.sum(axis=0) / h, h)
 
 
-def ftrl_block(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
+def ftrl_round(r: State, gradients: np.ndarray, least: float, o: Options) -> None:
     n = r.kept["n"] + (gradients**2).sum(axis=0)
     before, h = ftrl_h(r, r.kept["n"], o), ftrl_h(r, n, o)
     z = r.kept["z"] + gradients.sum(axis=0) * h / np.maximum(h, least) - (h - before) * r.phi
@@ -176,10 +176,10 @@ def ftrl_block(r: State, gradients: np.ndarray, least: float, o: Options) -> Non
     visit(r, o)
 
 
-# Steps for the gradients (samples, parameters) of the samples of a block that touch a row.
-BLOCK_UPDATES: dict[str, Callable[[State, np.ndarray, float, Options], None]] = {
-    "adagrad": adagrad_block,
-    "ftrl": ftrl_block,
+# Steps for the gradients (samples, parameters) of the samples of a round that touch a row.
+ROUND_UPDATES: dict[str, Callable[[State, np.ndarray, float, Options], None]] = {
+    "adagrad": adagrad_round,
+    "ftrl": ftrl_round,
 }
 
 UPDATES: dict[str, Callable[[State, np.ndarray, int, Options], None]] = {
@@ -294,12 +294,12 @@ def run(
     for epoch, order in enumerate(order_per_epoch, start=1):
         kept = [i for i in order if s[i] > 0]
         total = 0.0
-        for block in np.split(kept, o.block_ends[:-1]) if o.block_ends else ():
+        for round in np.split(kept, o.round_ends[:-1]) if o.round_ends else ():
             t += 1
-            total += block_step(kind, value, solver, params, states, samples, labels, block, s, scale, o)
+            total += round_step(kind, value, solver, params, states, samples, labels, round, s, scale, o)
             if after_update is not None:
                 after_update(t, params)
-        for first in range(0, 0 if o.block_ends else len(kept), o.batch_size):
+        for first in range(0, 0 if o.round_ends else len(kept), o.batch_size):
             batch = kept[first : first + o.batch_size]
             t += 1
             # g is the mean of the batch's gradients, all at the parameters before the batch; mask marks the parameters
@@ -348,7 +348,7 @@ def run(
     return params, losses
 
 
-def block_step(
+def round_step(
     kind: str,
     value: Loss,
     solver: str,
@@ -356,20 +356,20 @@ def block_step(
     states: Sequence[State],
     samples: Sequence[Sample],
     labels: Sequence[float],
-    block: Sequence[int],
+    round: Sequence[int],
     s: np.ndarray,
     scale: np.ndarray,
     o: Options,
 ) -> float:
-    """Make one step of each row by the gradients of a block's samples, and return the sum of their weighted losses.
+    """Make one step of each row by the gradients of a round's samples, and return the sum of their weighted losses.
 
-    All gradients are those at the parameters before the block.
+    All gradients are those at the parameters before the round.
     """
     total = 0.0
     # The gradients of each row, and their effects on the slopes of all samples.
     found: list[list[np.ndarray]] = [[] for _ in states]
     effects: list[list[float]] = [[] for _ in states]
-    for i in block:
+    for i in round:
         scores = score(kind, params, samples[i], o.model)
         total += s[i] * np.real(value(labels[i], scores))
         slope = slopes(value, labels[i], scores)
@@ -385,9 +385,9 @@ def block_step(
         if gradients or solver == "fobos":
             least = o.curvature * sum(each) * (len(each) - 1) / max(len(each), 1)
             if solver == "fobos":
-                fobos_block(r, np.array(gradients), least, o, len(block))
+                fobos_round(r, np.array(gradients), least, o, len(round))
             else:
-                BLOCK_UPDATES[solver](r, np.array(gradients), least, o)
+                ROUND_UPDATES[solver](r, np.array(gradients), least, o)
             constrain(r)
             r.seen = True
             scatter(params, r)

@@ -83,7 +83,7 @@ typedef struct SparseGradient {
     GradientFormula formula; // if set, body is not, and `row` has the n feature ids of the entries
 } SparseGradient;
 
-// The parameter rows that a block of samples touches, and the entries of the samples that belong to each row. The rows
+// The parameter rows that a round of samples touches, and the entries of the samples that belong to each row. The rows
 // with one entry come first, then those with two, and so on.
 enum { MANY_ENTRIES = 3 };
 typedef struct RowEntries {
@@ -95,9 +95,9 @@ typedef struct RowEntries {
     real* curvature;              // of each row, as in Samples (update_rules.h), for a loss of curvature 1
 } RowEntries;
 
-// The gradients of a block of samples by the rows of a Block: numbers for each entry, a formula of second order, or sums
+// The gradients of a round of samples by the rows of a Block: numbers for each entry, a formula of second order, or sums
 // over the entries of each row.
-typedef struct BlockGradient {
+typedef struct RoundGradient {
     int block;
     RowEntries rows;
     ptrdiff_t first;     // added to every row id: the first row of the class
@@ -110,7 +110,7 @@ typedef struct BlockGradient {
     // With these, `body` and `weight` are sums over the entries of each row, and these the sums of squares; else NULL.
     const real* body_squares;    // rows x lanes
     const real* weight_squares;  // rows
-} BlockGradient;
+} RoundGradient;
 
 // What one of several threads does: the `part`-th of `parts` equal parts.
 typedef struct ThreadShare {

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 cdef enum:
     WORD = 64  # features with a common word of bits
-    BLOCK = 1 << 15  # features with a common mark, so that a few large features cost no search of all words
+    SPAN = 1 << 15  # features with a common mark, so that a few large features cost no search of all words
 
 
 cdef class Numbering:
@@ -102,24 +102,24 @@ def occurring(const int32_t[::1] index, Py_ssize_t dimension):
     """Return the numbering of the features in an array, all of which are below the dimension and none is negative."""
     bits_ = np.zeros((dimension + WORD - 1) // WORD, dtype=np.uint64)
     cdef uint64_t[::1] bits = bits_
-    cdef uint8_t[::1] blocks = np.zeros(dimension // BLOCK + 1, dtype=np.uint8)
-    cdef Py_ssize_t entry, block, word, bit, n = 0
+    cdef uint8_t[::1] spans = np.zeros(dimension // SPAN + 1, dtype=np.uint8)
+    cdef Py_ssize_t entry, span, word, bit, n = 0
     with nogil:
         for entry in range(index.shape[0]):
             bits[index[entry] // WORD] |= <uint64_t>1 << index[entry] % WORD
-            blocks[index[entry] // BLOCK] = 1
-        for block in range(blocks.shape[0]):
-            if blocks[block]:
-                for word in range(block * (BLOCK // WORD), min((block + 1) * (BLOCK // WORD), bits.shape[0])):
+            spans[index[entry] // SPAN] = 1
+        for span in range(spans.shape[0]):
+            if spans[span]:
+                for word in range(span * (SPAN // WORD), min((span + 1) * (SPAN // WORD), bits.shape[0])):
                     n += ones(bits[word])
     ids_ = np.empty(n, dtype=np.int32)
     cdef int32_t[::1] ids = ids_
     n = 0
     with nogil:
-        for block in range(blocks.shape[0]):
-            if not blocks[block]:
+        for span in range(spans.shape[0]):
+            if not spans[span]:
                 continue
-            for word in range(block * (BLOCK // WORD), min((block + 1) * (BLOCK // WORD), bits.shape[0])):
+            for word in range(span * (SPAN // WORD), min((span + 1) * (SPAN // WORD), bits.shape[0])):
                 if not bits[word]:
                     continue
                 for bit in range(WORD):

@@ -511,10 +511,10 @@ cdef class Model:
         """Return bytes that `freeze` needs for a Dataset of this many rows."""
         return 0
 
-    def step_apart(self, blocks, loss, objective):
+    def step_apart(self, shards, loss, objective):
         """Take a step in the frozen parameters, along the gradient of the mean loss.
 
-        blocks : the rows, as Datasets; they are gone through once.
+        shards : the rows, as Datasets; they are gone through once.
         objective : returns the objective of the current model. If no step, however short, decreases it, none is taken.
             The last call is for the parameters that remain.
 

@@ -48,7 +48,7 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     from fmcli.cli.train.log import log_read, log_weights
     from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
     from fmcli.cluster.partitions import Inputs, divide
-    from fmcli.cluster.rows import PartitionedBlocks, open_partitions
+    from fmcli.cluster.rows import PartitionedShards, open_partitions
     from fmcli.cluster.tasks import BUILD
     from fmcli.data.formats import Stream
     from fmcli.data.weights import weigh_labels
@@ -82,7 +82,7 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
     if of_labels:
         valid = valid and weigh_labels(valid, of_labels)
-    plan = prepare(settings, PartitionedBlocks(cache, of_labels), valid)
+    plan = prepare(settings, PartitionedShards(cache, of_labels), valid)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     count = len(division.partitions)

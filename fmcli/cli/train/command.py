@@ -23,7 +23,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.registered import registered
 from fmcli.cli.relations import parse_relations, relation_option
-from fmcli.cli.spellings.translate import SPELLINGS
+from fmcli.cli.spellings.translate import LISTED
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.cluster import check_output, cluster_dir_option
 from fmcli.cli.train.disk import DiskChoice, disk_options
@@ -68,7 +68,7 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
         title: list(helps(table).items())
         for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
     },
-    epilog=f"These options of other tools are accepted: {', '.join(SPELLINGS)}. For others, the error message names "
+    epilog=f"These options of other tools are accepted: {', '.join(LISTED)}. For others, the error message names "
     "the option of fmcli.",
 )
 @click.argument("inputs", metavar="TRAIN...", nargs=-1, required=True)

@@ -43,7 +43,7 @@ disk_options = gathered(
         "--disk",
         is_flag=True,
         help="Read the rows from a cache in every epoch (--cache FILE), for data larger than memory. The rows get a "
-        "random order once, and then their blocks and the rows of each block in every epoch.",
+        "random order once, and then their shards and the rows of each shard in every epoch.",
     ),
     option(
         "machine",

@@ -53,7 +53,7 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: floa
         f"read {inputs[0]}{others}: {table.rows:,} rows, {table.nonzeros:,} non-zeros, {table.features:,} features"
         + (dictionary_of(numbering) if isinstance(numbering, Dictionary) else "")
         + ", "
-        + (f"joined with {relations} block{'s' if relations > 1 else ''}, " if relations else "")
+        + (f"joined with {relations} relation{'s' if relations > 1 else ''}, " if relations else "")
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
@@ -103,9 +103,9 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         )
     if plan.settings.min_count > 1:
         log.line(rare_features(plan))
-    size = spec.values["block_size"]
-    blocks = f" in blocks of {size:,} rows" if size > 1 else ""
-    log.line(f"model {spec.model}, solver {spec.solver}{blocks}, {plan.model.parameter_count:,} parameters")
+    size = spec.values["round_size"]
+    rounds = f" in rounds of {size:,} rows" if size > 1 else ""
+    log.line(f"model {spec.model}, solver {spec.solver}{rounds}, {plan.model.parameter_count:,} parameters")
     log_usual_penalties(log, spec)
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)

@@ -95,8 +95,8 @@ def plan_stored(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     if not plan.source.in_memory:
-        blocks = len(cache.blocks)
-        log.line(f"{blocks} blocks; the metrics of training rows are those of {len(plan.rows):,} random ones")
+        shards = len(cache.shards)
+        log.line(f"{shards} shards; the metrics of training rows are those of {len(plan.rows):,} random ones")
     return plan, facts.format
 
 

@@ -16,9 +16,9 @@ from fmcli.data import pieces
 from fmcli.data.chunks import Piece, RowError
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.formats import BLOCK_BYTES
+from fmcli.data.formats import BUFFER_BYTES
 from fmcli.data.related.joining import joined
-from fmcli.data.sources import blocks, name_of
+from fmcli.data.sources import buffers, name_of
 from fmcli.errors import BadInputError
 
 RowNumbers = NDArray[np.int32]
@@ -33,28 +33,28 @@ T = TypeVar("T")
 class RelationFiles:
     """The files of a relation.
 
-    block : libsvm text without labels.
-    map : a line for each row of the data, with the number of its row of the block, from 0.
+    rows : libsvm text without labels.
+    map : a line for each row of the data, with the number of its row of the relation, from 0.
     """
 
-    block: str
+    rows: str
     map: str
 
 
 def refuse_labels(data: Dataset) -> None:
-    """Raise RowError for the first row of a block that has a label."""
+    """Raise RowError for the first row of a relation that has a label."""
     if data.label is not None:
         row = int((~np.isnan(data.label)).argmax())
-        raise RowError(row, "index:value", "the rows of a block have no labels")
+        raise RowError(row, "index:value", "the rows of a relation have no labels")
 
 
 class Map:
-    """The row of a block for each row of data, as a file says it. The file is read as far as it is needed.
+    """The row of a relation for each row of data, as a file says it. The file is read as far as it is needed.
 
     Parameters
     ----------
     files : the files of the relation.
-    rows : the number of rows of the block.
+    rows : the number of rows of the relation.
     """
 
     def __init__(self, files: RelationFiles, rows: int) -> None:
@@ -64,7 +64,7 @@ class Map:
         self._taken = 0
 
     def take(self, count: int) -> RowNumbers:
-        """Return (count) the rows of the block for the next rows of data. Raises BadInputError, which names file and
+        """Return (count) the rows of the relation for the next rows of data. Raises BadInputError, which names file and
         line."""
         pieces = [self._ahead]
         missing = count - len(self._ahead)
@@ -96,12 +96,12 @@ class Map:
 
     @property
     def _need(self) -> str:
-        return f"each needs one line with the number of its row of {name_of(self.files.block)}"
+        return f"each needs one line with the number of its row of {name_of(self.files.rows)}"
 
     def _read(self) -> Generator[RowNumbers, None, None]:
         before = 0
-        for block in blocks([self.files.map], [], BLOCK_BYTES):
-            lines = bytes(block.data[block.start : block.stop]).split(b"\n")[:-1]
+        for buffer in buffers([self.files.map], [], BUFFER_BYTES):
+            lines = bytes(buffer.data[buffer.start : buffer.stop]).split(b"\n")[:-1]
             try:
                 numbers = np.array(lines, dtype=np.bytes_).astype(np.int64)
             except (ValueError, OverflowError):
@@ -112,7 +112,7 @@ class Map:
             before += len(lines)
 
     def _complain(self, lines: Sequence[bytes], before: int) -> None:
-        """Raise BadInputError for the first line that is not a row of the block."""
+        """Raise BadInputError for the first line that is not a row of the relation."""
         known = f"which has rows 0 to {self.rows - 1:,}" if self.rows else "which has no rows"
         for place, line in enumerate(lines, before + 1):
             try:
@@ -122,28 +122,28 @@ class Map:
             if not valid:
                 raise BadInputError(
                     f"{self._name}:{place}: found {quote(line)}, expected the number of a row of "
-                    f"{name_of(self.files.block)}, {known}"
+                    f"{name_of(self.files.rows)}, {known}"
                 )
 
 
-def block_of(read: Sequence[Dataset]) -> Dataset:
-    """Return the rows of a block that was read in consecutive pieces, which have the same columns."""
+def joined_pieces(read: Sequence[Dataset]) -> Dataset:
+    """Return the rows of a relation that was read in consecutive pieces, which have the same columns."""
     if not read:
         return Dataset(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None, np.zeros(0), 0)
     return pieces.joined([piece.changed(label=np.zeros(piece.rows)) for piece in read])
 
 
 class Joiner:
-    """Joins pieces of rows with the rows of blocks that belong to them, and works on the joined rows.
+    """Joins pieces of rows with the rows of relations that belong to them, and works on the joined rows.
 
     Parameters
     ----------
-    relations : the files of each relation, and its block, all with the columns of the pieces.
+    relations : the files of each relation, and its rows, all with the columns of the pieces.
     """
 
     def __init__(self, relations: Sequence[tuple[RelationFiles, Dataset]]) -> None:
-        self.blocks = [block for _, block in relations]
-        self.maps = [Map(files, block.rows) for files, block in relations]
+        self.relations = [data for _, data in relations]
+        self.maps = [Map(files, data.rows) for files, data in relations]
 
     def each(self, rows: Iterator[Piece], work: Callable[[Piece], T], threads: int, ahead: int) -> Iterator[T]:
         """Yield the results of `work` on the joined rows, in order; several for a piece with many entries. Up to
@@ -169,12 +169,12 @@ class Joiner:
             which.close()
 
     def _parts(self, piece: Piece) -> Iterator[tuple[Piece, list[RowNumbers]]]:
-        """Yield a piece in parts of about ENTRIES joined entries, and the rows of the blocks that belong to each."""
+        """Yield a piece in parts of about ENTRIES joined entries, and the rows of the relations that belong to each."""
         data = piece.data
         numbers = [which.take(data.rows) for which in self.maps]
         lengths = np.diff(data.indptr)
-        for block, rows in zip(self.blocks, numbers, strict=True):
-            lengths = lengths + np.diff(block.indptr)[rows]
+        for related, rows in zip(self.relations, numbers, strict=True):
+            lengths = lengths + np.diff(related.indptr)[rows]
         ends = np.cumsum(lengths)
         count = int(ends[-1]) // ENTRIES if len(ends) else 0
         cuts = np.searchsorted(ends, ENTRIES * np.arange(1, count + 1))
@@ -184,4 +184,4 @@ class Joiner:
             yield replace(piece, data=part, keys=keys), [rows[start:stop] for rows in numbers]
 
     def _work(self, work: Callable[[Piece], T], piece: Piece, numbers: list[RowNumbers]) -> T:
-        return work(replace(piece, data=joined(piece.data, list(zip(self.blocks, numbers, strict=True)))))
+        return work(replace(piece, data=joined(piece.data, list(zip(self.relations, numbers, strict=True)))))

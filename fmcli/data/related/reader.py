@@ -1,4 +1,4 @@
-"""Training rows and the blocks of their relations, with columns for the features of all of them."""
+"""Training rows and the rows of their relations, with columns for the features of all of them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from fmcli.errors import BadInputError
 
 
 def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str, threads: int) -> RelatedRows:
-    """Training rows, of a text with this name, with the blocks and the maps in these files.
+    """Training rows, of a text with this name, with the relations in these files.
 
-    The columns are those of the joined rows: rows of blocks that nothing refers to are left out. Raises BadInputError,
-    which names file and line, for errors in the files, and for a feature that occurs in two of the text and the blocks.
-    """
+    The columns are those of the joined rows: rows of relations that nothing refers to are left out. Raises
+    BadInputError, which names file and line, for errors in the files, and for a feature that occurs in two of the text
+    and the relations. """
     pieces = [TextRows(_bare(rows.data), rows.ids, {})]
     counts, maps = [rows.data.rows], []
     for files in relations:
-        block = _read_block(files.block, threads)
-        with closing(Map(files, sum(piece.data.rows for piece in block))) as numbers:
+        pieces_of_relation = _read_relation(files.rows, threads)
+        with closing(Map(files, sum(piece.data.rows for piece in pieces_of_relation))) as numbers:
             used, row = np.unique(numbers.take(rows.data.rows), return_inverse=True)
             numbers.end()
         counts.append(len(used))
         maps.append(row.astype(np.int32))
-        pieces += _only(block, used)
+        pieces += _only(pieces_of_relation, used)
     everything = joined_by_ids(pieces, threads, only_seen=True)
     ends = np.cumsum([0, *counts]).tolist()
-    own, *blocks = (_slice(everything, start, stop) for start, stop in pairwise(ends))
-    _require_apart([own, *blocks], [name, *(name_of(files.block) for files in relations)])
-    found = [Relation(block.changed(label=None), row) for block, row in zip(blocks, maps, strict=True)]
+    own, *related = (_slice(everything, start, stop) for start, stop in pairwise(ends))
+    _require_apart([own, *related], [name, *(name_of(files.rows) for files in relations)])
+    found = [Relation(data.changed(label=None), row) for data, row in zip(related, maps, strict=True)]
     return RelatedRows(own.changed(label=rows.data.label, weight=rows.data.weight, group=rows.data.group), found)
 
 
-def _read_block(path: str, threads: int) -> list[TextRows]:
+def _read_relation(path: str, threads: int) -> list[TextRows]:
     chunks = score_chunks(
         [path],
         lambda piece: TextRows(_bare(piece.data), piece.ids, {}),
@@ -60,10 +60,10 @@ def _read_block(path: str, threads: int) -> list[TextRows]:
     return found
 
 
-def _only(block: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextRows]:
-    """Yield the rows of a block with these increasing numbers, in the same pieces."""
+def _only(pieces: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextRows]:
+    """Yield the rows of a relation with these increasing numbers, in the same pieces."""
     start = 0
-    for piece in block:
+    for piece in pieces:
         stop = start + piece.data.rows
         data = piece.data.take(used[(used >= start) & (used < stop)] - np.int32(start))
         if piece.ids is None:
@@ -102,6 +102,6 @@ def _require_apart(parts: Sequence[Dataset], names: Sequence[str]) -> None:
             feature = int(column[0]) if part.numbering is None else part.numbering.written(column)[0]
             raise BadInputError(
                 f"feature {feature} is in {names[owner[shared[0]]]} and in {names[number]}; training needs other ids "
-                "for the features of each block, so that each parameter belongs to one of them"
+                "for the features of each relation, so that each parameter belongs to one of them"
             )
         owner[seen] = number

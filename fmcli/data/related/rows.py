@@ -1,4 +1,4 @@
-"""Rows that refer to the rows of blocks, whose entries count as theirs, without being joined with them."""
+"""Rows that refer to the rows of relations, whose entries count as theirs, without being joined with them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ RowNumbers = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Relation:
-    """A block, and which of its rows belongs to each row of other data.
+    """A relation, and which of its rows belongs to each row of other data.
 
-    block : the rows of the block, with the columns of the other data.
+    data : the rows of the relation, with the columns of the other data.
     row : int32 (rows of the other data).
     """
 
-    block: Dataset
+    data: Dataset
     row: RowNumbers
 
     def used(self, rows: RowNumbers | None = None) -> NDArray[np.int64]:
-        """Return (rows of the block) how many of the rows with these indices refer to each; None: of all rows."""
+        """Return (rows of the relation) how many of the rows with these indices refer to each; None: of all rows."""
         chosen = self.row if rows is None else self.row[rows]
-        return np.bincount(chosen, minlength=self.block.rows)
+        return np.bincount(chosen, minlength=self.data.rows)
 
 
 class RelatedRows(Dataset):
-    """Rows with relations: the arrays have their own entries, `nnz` and the methods count those of the blocks, too.
+    """Rows with relations: the arrays have their own entries, `nnz` and the methods count those of the relations, too.
 
     Compiled loops see the own entries only; those of coordinate descent and of scoring know the relations. No column
-    occurs in two of the own rows and the blocks.
+    occurs in two of the own rows and the relations.
     """
 
     def __init__(self, own: Dataset, relations: Sequence[Relation]) -> None:
@@ -67,12 +67,12 @@ class RelatedRows(Dataset):
     @property
     def arrays(self) -> list[NDArray[Any]]:
         """All arrays that take memory."""
-        parts = [[*relation.block.arrays, relation.row] for relation in self.relations]
+        parts = [[*relation.data.arrays, relation.row] for relation in self.relations]
         return [*super().arrays, *(array for part in parts for array in part)]
 
     def changed(self, **arrays: Any) -> RelatedRows:
         columns = {name: arrays[name] for name in ("features", "numbering") if name in arrays}
-        return self._with(super().changed(**arrays), lambda block: block.changed(**columns) if columns else block)
+        return self._with(super().changed(**arrays), lambda data: data.changed(**columns) if columns else data)
 
     def take(self, rows: RowNumbers) -> RelatedRows:
         chosen = np.asarray(rows, dtype=np.int32)
@@ -82,52 +82,52 @@ class RelatedRows(Dataset):
     def compacted(self, in_place: bool = False) -> RelatedRows:
         if self.numbering is not None:
             return self
-        index = [self.index, *(relation.block.index for relation in self.relations)]
+        index = [self.index, *(relation.data.index for relation in self.relations)]
         return self.renumbered(occurring(np.concatenate(index), self.features))
 
     def within(self, features: int) -> RelatedRows:
-        return self._with(super().within(features), lambda block: block.within(features))
+        return self._with(super().within(features), lambda data: data.within(features))
 
     def renumbered(self, numbering: Numbering | Dictionary, *arguments: Any, **keywords: Any) -> RelatedRows:
         own = super().renumbered(numbering, *arguments, **keywords)
-        return self._with(own, lambda block: block.renumbered(numbering))
+        return self._with(own, lambda data: data.renumbered(numbering))
 
     def only(self, features: NDArray[np.bool_]) -> RelatedRows:
-        return self._with(super().only(features), lambda block: block.only(features))
+        return self._with(super().only(features), lambda data: data.only(features))
 
     def seen(self, rows: RowNumbers | None = None) -> NDArray[np.bool_]:
         seen = super().seen(rows)
         for relation in self.relations:
-            seen |= relation.block.seen(np.flatnonzero(relation.used(rows)).astype(np.int32))
+            seen |= relation.data.seen(np.flatnonzero(relation.used(rows)).astype(np.int32))
         return seen
 
     def counts(self, rows: RowNumbers, threads: int = 1) -> NDArray[np.int32]:
         counts = super().counts(rows, threads)
         for relation in self.relations:
-            block = relation.block
-            times = np.repeat(relation.used(rows), np.diff(block.indptr))
-            counts += np.bincount(block.index, weights=times, minlength=self.features).astype(np.int32)
+            data = relation.data
+            times = np.repeat(relation.used(rows), np.diff(data.indptr))
+            counts += np.bincount(data.index, weights=times, minlength=self.features).astype(np.int32)
         return counts
 
     def entries_of_rows(self, rows: RowNumbers) -> int:
-        blocks = (relation.used(rows) @ np.diff(relation.block.indptr) for relation in self.relations)
-        return int(super().entries_of_rows(rows)) + sum(map(int, blocks))
+        joined_entries = (relation.used(rows) @ np.diff(relation.data.indptr) for relation in self.relations)
+        return int(super().entries_of_rows(rows)) + sum(map(int, joined_entries))
 
     def magnitudes(self, rows: RowNumbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         largest, smallest = super().magnitudes(rows)
         for relation in self.relations:
-            others = relation.block.magnitudes(np.flatnonzero(relation.used(rows)).astype(np.int32))
+            others = relation.data.magnitudes(np.flatnonzero(relation.used(rows)).astype(np.int32))
             largest, smallest = largest + others[0], smallest + others[1]  # one of them is 0
         return largest, smallest
 
     def longest_square(self) -> float:
         """Return an upper bound of the largest squared norm of a row."""
-        return float(super().longest_square()) + sum(relation.block.longest_square() for relation in self.relations)
+        return float(super().longest_square()) + sum(relation.data.longest_square() for relation in self.relations)
 
     def joined(self, rows: RowNumbers) -> Dataset:
         """Return the rows with these indices, with the entries of the rows that they refer to."""
         own = super().take(rows)
-        return joined(own, [(relation.block, relation.row[rows]) for relation in self.relations])
+        return joined(own, [(relation.data, relation.row[rows]) for relation in self.relations])
 
     def _with(self, own: Dataset, change: Callable[[Dataset], Dataset]) -> RelatedRows:
-        return RelatedRows(own, [replace(relation, block=change(relation.block)) for relation in self.relations])
+        return RelatedRows(own, [replace(relation, data=change(relation.data)) for relation in self.relations])

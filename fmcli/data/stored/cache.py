@@ -1,4 +1,4 @@
-"""The cache: training rows in a binary file, in a random order, so that training can read them block by block.
+"""The cache: training rows in a binary file, in a random order, so that training can read them shard by shard.
 
     8 bytes     MAGIC, which includes the version of the format
     strips      the rows of a chunk of text, permuted and cut into STRIPS parts. Each part has the arrays label, weight,
@@ -10,8 +10,8 @@
     header      JSON: what the rows are, what they were made from, and the sizes of the dictionary's arrays
     48 bytes    the positions of counts, table, dictionary and header, the checksum of these four, and MAGIC
 
-A block has some strips of every chunk, so that its rows are a random sample of all rows; the order of the rows of the
-text can be kept instead, and then a block is a chunk. Nothing has to be sorted; only rows with a dictionary are written
+A shard has some strips of every chunk, so that its rows are a random sample of all rows; the order of the rows of the
+text can be kept instead, and then a shard is a chunk. Nothing has to be sorted; only rows with a dictionary are written
 twice.
 """
 
@@ -42,8 +42,8 @@ from fmcli.system.memory import require_if_large
 
 MAGIC = b"fmrows01"
 FOOTER = struct.Struct("<5q8s")
-# Bytes of rows that are permuted at a time, and of a block: with blocks of this size, reading takes few large requests.
-CHUNK_BYTES = BLOCK_BYTES = 32 << 20
+# Bytes of rows that are permuted at a time, and of a shard: with shards of this size, reading takes few large requests.
+CHUNK_BYTES = SHARD_BYTES = 32 << 20
 STRIPS = 256  # of a chunk
 # Labels are counted if they have at most this many values.
 MOST_LABELS = 4096
@@ -54,8 +54,8 @@ POSITION, ROWS, ENTRIES, VALUED, CHECKSUM = range(len(COLUMNS))
 Numbers = NDArray[np.int64]
 
 
-class Blocks(Protocol):
-    """Rows in blocks, of which a few fit into memory at a time: a Cache, or the partitions of a cluster.
+class Shards(Protocol):
+    """Rows in shards, of which a few fit into memory at a time: a Cache, or the partitions of a cluster.
 
     facts : about all rows.
     counts : int32 (features), the number of rows that have each feature.
@@ -69,13 +69,13 @@ class Blocks(Protocol):
     table: Numbers
 
     @property
-    def blocks(self) -> Sequence[object]: ...
+    def shards(self) -> Sequence[object]: ...
     @property
     def fielded(self) -> bool: ...
     @property
-    def block_bytes(self) -> int: ...
-    def rows_of(self, block: int) -> int: ...
-    def load(self, block: int) -> Dataset: ...
+    def shard_bytes(self) -> int: ...
+    def rows_of(self, shard: int) -> int: ...
+    def load(self, shard: int) -> Dataset: ...
     def damaged(self, reason: str) -> BadInputError: ...
 
 
@@ -270,8 +270,8 @@ def write(
             spool.file.flush()
             writer.dictionary, columns = ids.sorted(np.ones(len(ids), dtype=np.bool_))
             with closing(Cache(path, spool.file.fileno())) as rows:
-                for block in range(len(rows.blocks)):
-                    writer.add(rows.load(block, checked=False).ordered(writer.dictionary, columns, threads))
+                for shard in range(len(rows.shards)):
+                    writer.add(rows.load(shard, checked=False).ordered(writer.dictionary, columns, threads))
         if not np.isfinite(writer.facts.total_weight):
             raise BadInputError("the sum of the weights is not finite; check the weights of rows")
         writer.close(about)
@@ -326,7 +326,7 @@ class Cache:
     about : what they were made from.
     counts : int32 (features), the number of rows that have each feature.
     dictionary : of the columns; None: column j is feature j.
-    blocks : the strips of each block, as pairs of a first and a last place in the table for each chunk.
+    shards : the strips of each shard, as pairs of a first and a last place in the table for each chunk.
     """
 
     def __init__(self, path: str, descriptor: int | None = None) -> None:
@@ -372,7 +372,7 @@ class Cache:
             raise ValueError("its dictionary is not that of its features")
         self._check(counts)
         self._verified = np.zeros(len(self.table), dtype=np.bool_)
-        self.blocks = list(self._blocks())
+        self.shards = list(self._shards())
 
     def close(self) -> None:
         """Close the file."""
@@ -399,11 +399,11 @@ class Cache:
         if sums != [facts.rows, facts.nonzeros] or not facts.rows or not counted or not possible:
             raise ValueError("its table does not match its header")
 
-    def _blocks(self) -> Iterator[list[tuple[int, int]]]:
+    def _shards(self) -> Iterator[list[tuple[int, int]]]:
         if not self.shuffled:
             yield from ([(chunk * STRIPS, (chunk + 1) * STRIPS)] for chunk in range(self.chunks))
             return
-        step = max(1, STRIPS * BLOCK_BYTES // max(1, self.row_bytes(slice(None))))
+        step = max(1, STRIPS * SHARD_BYTES // max(1, self.row_bytes(slice(None))))
         for first in range(0, STRIPS, step):
             last = min(first + step, STRIPS)
             yield [(chunk * STRIPS + first, chunk * STRIPS + last) for chunk in range(self.chunks)]
@@ -413,9 +413,9 @@ class Cache:
         """The number of rows of each strip."""
         return self.table[:, ROWS]
 
-    def rows_of(self, block: int) -> int:
-        """Return the number of rows of a block."""
-        return sum(int(self.rows_of_strips[first:last].sum()) for first, last in self.blocks[block])
+    def rows_of(self, shard: int) -> int:
+        """Return the number of rows of a shard."""
+        return sum(int(self.rows_of_strips[first:last].sum()) for first, last in self.shards[shard])
 
     def row_bytes(self, strips: slice) -> int:
         """Return the bytes that the rows of some strips take in memory."""
@@ -424,9 +424,9 @@ class Cache:
         return (16 + 8 * self.weighted) * rows + width * entries
 
     @property
-    def block_bytes(self) -> int:
-        """The bytes of the largest block in memory."""
-        sizes = (sum(self.row_bytes(slice(*strips)) for strips in block) for block in self.blocks)
+    def shard_bytes(self) -> int:
+        """The bytes of the largest shard in memory."""
+        sizes = (sum(self.row_bytes(slice(*strips)) for strips in shard) for shard in self.shards)
         return max(sizes, default=0)
 
     @property
@@ -439,12 +439,12 @@ class Cache:
         """Whether rows have weights."""
         return bool(self.about["label_weights"] or self.about.get("sample_weights"))
 
-    def load(self, block: int, checked: bool = True) -> Dataset:
-        """Return the rows of a block. Raises BadInputError if they are damaged.
+    def load(self, shard: int, checked: bool = True) -> Dataset:
+        """Return the rows of a shard. Raises BadInputError if they are damaged.
 
         checked : whether the columns of a row must be increasing.
         """
-        strips = np.concatenate([np.arange(first, last) for first, last in self.blocks[block]])
+        strips = np.concatenate([np.arange(first, last) for first, last in self.shards[shard]])
         rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
         label, length = np.empty(rows), np.empty(rows, dtype=np.int32)
         weight = np.empty(rows) if self.weighted else None
@@ -453,7 +453,7 @@ class Cache:
         value = np.ones(entries, dtype=np.float32) if self.table[strips, VALUED].any() else None
         by_row, by_entry = [label, weight, length], [index, field]
         row = entry = 0
-        for first, last in self.blocks[block]:
+        for first, last in self.shards[shard]:
             begin, end = int(self.table[first, POSITION]), int(self._ends[last - 1])
             text = memoryview(self._read(begin, end - begin))
             for strip in range(first, last):

@@ -1,4 +1,4 @@
-"""The order of the rows in a cache: from the number of a row in the text to its place in a block."""
+"""The order of the rows in a cache: from the number of a row in the text to its place in a shard."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def places(cache: Cache, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], RowNumbers]:
-    """Return the block of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
-    block_of, start_of = starts(cache)
-    blocks, found = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers), dtype=np.int32)
+    """Return the shard of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
+    shard_of, start_of = starts(cache)
+    shards, found = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers), dtype=np.int32)
     first = 0
     for chunk, strips in enumerate(np.split(np.arange(len(cache.table)), cache.chunks)):
         bounds = np.concatenate([[0], np.cumsum(cache.rows_of_strips[strips])])
@@ -42,35 +42,35 @@ def places(cache: Cache, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32],
         if cache.shuffled:
             place = inverse(permuted(chunk, int(bounds[-1])))[place].astype(np.int64)
         strip = np.searchsorted(bounds, place, side="right") - 1
-        blocks[here] = block_of[strips[strip]]
+        shards[here] = shard_of[strips[strip]]
         found[here] = start_of[strips[strip]] + place - bounds[strip]
         first += int(bounds[-1])
-    return blocks, found
+    return shards, found
 
 
 def starts(cache: Cache) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (strips) the block of each strip, and the place of its first row there."""
-    block_of, start_of = np.empty((2, len(cache.table)), dtype=np.int64)
-    for block, parts in enumerate(cache.blocks):
+    """Return (strips) the shard of each strip, and the place of its first row there."""
+    shard_of, start_of = np.empty((2, len(cache.table)), dtype=np.int64)
+    for shard, parts in enumerate(cache.shards):
         strips = np.concatenate([np.arange(first, last) for first, last in parts])
         rows = cache.rows_of_strips[strips]
-        block_of[strips], start_of[strips] = block, np.cumsum(rows) - rows
-    return block_of, start_of
+        shard_of[strips], start_of[strips] = shard, np.cumsum(rows) - rows
+    return shard_of, start_of
 
 
 @dataclass(frozen=True)
 class Others(Mapping[int, "RowNumbers"]):
-    """Block -> int32, its rows without some.
+    """Shard -> int32, its rows without some.
 
-    rows : the number of rows of each block.
-    some : block -> int32, the numbers of these rows.
+    rows : the number of rows of each shard.
+    some : shard -> int32, the numbers of these rows.
     """
 
     rows: Mapping[int, int]
     some: Mapping[int, RowNumbers]
 
-    def __getitem__(self, block: int) -> RowNumbers:
-        return np.delete(np.arange(self.rows[block], dtype=np.int32), self.some[block])
+    def __getitem__(self, shard: int) -> RowNumbers:
+        return np.delete(np.arange(self.rows[shard], dtype=np.int32), self.some[shard])
 
     def __len__(self) -> int:
         return len(self.some)

@@ -1,4 +1,4 @@
-"""Rows to train on that are in a cache, from which each epoch reads them block by block."""
+"""Rows to train on that are in a cache, from which each epoch reads them shard by shard."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.stored.cache import Blocks
+from fmcli.data.stored.cache import Shards
 from fmcli.data.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 
-# Blocks that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
-BLOCKS_IN_MEMORY = 3
+# Shards that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
+SHARDS_IN_MEMORY = 3
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,20 @@ class Totals:
 
 
 class StoredRows(TrainingRows):
-    """Rows in the blocks of a cache.
+    """Rows in the shards of a cache.
 
     Parameters
     ----------
-    cache : has several blocks.
-    change : makes of a block what the model sees. It is called by a thread that reads ahead.
+    cache : has several shards.
+    change : makes of a shard what the model sees. It is called by a thread that reads ahead.
     totals : of all rows.
-    left : block -> int32, the rows of it to train on; all rows of other blocks are trained on.
+    left : shard -> int32, the rows of it to train on; all rows of other shards are trained on.
     held_out : the rows that are not trained on, changed; None: there are none.
     """
 
     def __init__(
         self,
-        cache: Blocks,
+        cache: Shards,
         change: Callable[[Dataset], Dataset],
         totals: Totals,
         left: Mapping[int, RowNumbers],
@@ -120,7 +120,7 @@ class StoredRows(TrainingRows):
 
     @property
     def labels(self) -> RowLabels:
-        """The labels of the rows to train on, or of a block if there are too many different ones. Raises BadInputError
+        """The labels of the rows to train on, or of a shard if there are too many different ones. Raises BadInputError
         if the cache contradicts itself."""
         if self.totals.labels is None:
             return super().labels
@@ -130,8 +130,8 @@ class StoredRows(TrainingRows):
             raise self.cache.damaged(str(error)) from error
 
     @property
-    def block_bytes(self) -> int:
-        return BLOCKS_IN_MEMORY * self.cache.block_bytes
+    def shard_bytes(self) -> int:
+        return SHARDS_IN_MEMORY * self.cache.shard_bytes
 
     @property
     def distinguishing(self) -> list[NDArray[Any]]:
@@ -151,29 +151,29 @@ class StoredRows(TrainingRows):
     def whole(self) -> TrainingRows:
         return StoredRows(self.cache, self.change, self.totals, {}, None)
 
-    def blocks(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
+    def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         with ThreadPoolExecutor(1) as ahead:
-            following = ahead.submit(self._block, order[0])
-            for block in order[1:]:
-                here, following = following.result(), ahead.submit(self._block, block)
+            following = ahead.submit(self._shard, order[0])
+            for shard in order[1:]:
+                here, following = following.result(), ahead.submit(self._shard, shard)
                 yield here
             yield following.result()
 
     def _count(self) -> list[int]:
-        """Return the number of rows of each block to train on."""
+        """Return the number of rows of each shard to train on."""
         cache, left = self.cache, self.left
-        return [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.blocks))]
+        return [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.shards))]
 
     def _some_rows(self) -> tuple[Dataset, RowNumbers]:
-        """Return the first block whose rows do not all have weight 0. Raises BadInputError if there is none."""
-        for block, size in enumerate(self._sizes):
+        """Return the first shard whose rows do not all have weight 0. Raises BadInputError if there is none."""
+        for shard, size in enumerate(self._sizes):
             if size:
-                data, rows = self._block(block)
+                data, rows = self._shard(shard)
                 if data.weight is None or data.weight[rows].any():
                     return data, rows
         raise BadInputError("all rows have weight 0; check the weights of rows and labels")
 
-    def _block(self, block: int) -> tuple[Dataset, RowNumbers]:
-        data = self.change(self.cache.load(block))
-        left = self.left.get(block)
+    def _shard(self, shard: int) -> tuple[Dataset, RowNumbers]:
+        data = self.change(self.cache.load(shard))
+        left = self.left.get(shard)
         return data, np.arange(data.rows, dtype=np.int32) if left is None else left

@@ -5,8 +5,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
-from fmcli.solvers.coordinate.block_rows import BlockRows
 from fmcli.solvers.coordinate.columns import Columns
+from fmcli.solvers.coordinate.relation_rows import RelationRows
 
 AFFINE: dict[str, int]
 
@@ -18,7 +18,7 @@ class Descent:
     @property
     def columns(self) -> list[Columns]: ...
     @property
-    def related(self) -> list[BlockRows]: ...
+    def related(self) -> list[RelationRows]: ...
     @property
     def fast(self) -> bool: ...
     def __init__(

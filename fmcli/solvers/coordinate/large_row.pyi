@@ -1,6 +1,6 @@
 from collections.abc import Callable, Sequence
 
-from fmcli.solvers.coordinate.block_rows import BlockRows
+from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 
 class LargeRowUpdater:
@@ -11,7 +11,7 @@ class LargeRowUpdater:
         output: int,
         row: int,
         each: Callable[[Callable[[int], None]], object],
-        related: BlockRows | None = None,
+        related: RelationRows | None = None,
     ) -> None: ...
     def sum_parts(self, number: int) -> None: ...
     def apply_parts(self, number: int) -> None: ...

@@ -14,10 +14,10 @@ from fmcli.base.kept import require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
-from fmcli.solvers.coordinate.block_rows import BlockRows
 from fmcli.solvers.coordinate.columns import Columns, most_entries
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.large_row import LargeRowUpdater
+from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.trainer import Position
@@ -52,17 +52,17 @@ class Chunk(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """A block's rows that enter samples, or rows of a relation's block, in the order of updates.
+    """A block's rows that enter samples, or rows of a relation, in the order of updates.
 
     order : int64, the rows.
     ends : int64 (rows + 1), how many entries the rows before each one have.
-    related : the rows of the relation's block; None: the rows enter samples themselves.
+    related : the rows of the relation; None: the rows enter samples themselves.
     """
 
     order: NDArray[np.int64]
     ends: NDArray[np.int64]
     chunks: list[Chunk]
-    related: BlockRows | None = None
+    related: RelationRows | None = None
 
 
 class CoordinateDescent(Minimizer):
@@ -105,14 +105,14 @@ class CoordinateDescent(Minimizer):
     def _sweeps(self, number: int) -> list[Sweep]:
         """Return the sweep of a block of parameters; if its rows belong to features, and there are relations, several
         sweeps, which together are in the order of the features where that is cheap."""
-        parts: list[tuple[Columns, int, BlockRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
+        parts: list[tuple[Columns, int, RelationRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
         if self.model.layout[number].by_feature:
             parts += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
         orders = [self.descent.order(number, columns) for columns, _, _ in parts]
         runs = in_runs(orders, self.data.rows)
         return [self._sweep(order, *parts[part]) for part, order in runs] or [self._sweep(orders[0], *parts[0])]
 
-    def _sweep(self, order: NDArray[np.int64], columns: Columns, samples: int, related: BlockRows | None) -> Sweep:
+    def _sweep(self, order: NDArray[np.int64], columns: Columns, samples: int, related: RelationRows | None) -> Sweep:
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
         groups = [] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, samples)

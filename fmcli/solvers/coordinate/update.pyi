@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.solvers.coordinate.block_rows import BlockRows
+from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.row_slice import RowSlice
 
 class CoordinateUpdater(RowSlice):
@@ -13,7 +13,7 @@ class CoordinateUpdater(RowSlice):
         order: NDArray[np.int64],
         start: int,
         stop: int,
-        related: BlockRows | None = None,
+        related: RelationRows | None = None,
     ) -> None: ...
-    def enter(self, block: int, output: int, related: BlockRows, start: int, stop: int) -> None: ...
-    def leave(self, block: int, output: int, related: BlockRows, start: int, stop: int) -> None: ...
+    def enter(self, block: int, output: int, related: RelationRows, start: int, stop: int) -> None: ...
+    def leave(self, block: int, output: int, related: RelationRows, start: int, stop: int) -> None: ...

@@ -106,7 +106,7 @@ class LBFGS(Minimizer):
             self.mean_loss, of_loss = self.elsewhere(self.objective)
             gradient += of_loss
         else:
-            self.mean_loss = sum(loss for data in self._blocks() for loss in self._accumulate(data))
+            self.mean_loss = sum(loss for data in self._shards() for loss in self._accumulate(data))
         for part in self.gradients:
             gradient += part
         for where in self.simplexes:
@@ -116,12 +116,12 @@ class LBFGS(Minimizer):
         self.on_rows(min(self.iteration + 1, self.epochs), self.source.count)
         return self.mean_loss + self.penalty_value
 
-    def _blocks(self) -> Iterator[Dataset]:
-        """Return the rows to train on, block by block."""
+    def _shards(self) -> Iterator[Dataset]:
+        """Return the rows to train on, shard by shard."""
         return (data if len(rows) == data.rows else data.take(rows) for data, rows in self.source.every())
 
     def _accumulate(self, data: Dataset) -> list[float]:
-        """Add what a block contributes to the gradients; returns its parts of the mean loss."""
+        """Add what a shard contributes to the gradients; returns its parts of the mean loss."""
         bounds = np.linspace(0, data.rows, len(self.gradients) + 1).astype(int)
         self.objective.take(data)
 
@@ -160,7 +160,7 @@ class LBFGS(Minimizer):
                 continue
             if not self.model.steps_apart:
                 break
-            moved = self.model.step_apart(self._blocks(), self.loss, self._value_here)
+            moved = self.model.step_apart(self._shards(), self.loss, self._value_here)
             if not moved and self.iteration == self.round_began:
                 break
             self._begin_round()
@@ -265,7 +265,7 @@ def pair_names(pairs: int) -> list[str]:
 
 
 class LBFGSTrainer(MinimizingTrainer):
-    """Trains by L-BFGS. Rows that are not in memory are read block by block for each gradient."""
+    """Trains by L-BFGS. Rows that are not in memory are read shard by shard for each gradient."""
 
     minimizer = LBFGS
 

@@ -29,10 +29,10 @@ class RowEpochs:
 
     Attributes
     ----------
-    unit : the rows of a batch; an epoch can be divided after any number of batches. The last batch of a block of rows
+    unit : the rows of a batch; an epoch can be divided after any number of batches. The last batch of a shard of rows
         may be smaller.
-    data, order : the block that is trained on, and int32, the numbers of its rows in the order of the epoch.
-    start, stop : the number of rows of the epoch before this block, and up to its end.
+    data, order : the shard that is trained on, and int32, the numbers of its rows in the order of the epoch.
+    start, stop : the number of rows of the epoch before this shard, and up to its end.
     done : how many rows of the epoch are done.
     pairs : whether a step is by pairs of rows.
     """
@@ -53,39 +53,39 @@ class RowEpochs:
         return Workspace.bytes_needed(model, longest) + model.update_needed(batch) + merged
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
-        """Draw the order of an epoch, of which so many rows are done already: that of the blocks, if there are several,
+        """Draw the order of an epoch, of which so many rows are done already: that of the shards, if there are several,
         and that of the rows of each.
 
         pool : if it has several threads and the rows are in memory, one draws the order of the next epoch meanwhile.
         last : whether no epoch follows by rows.
         """
         ahead, self._ahead = self._ahead, None
-        self._blocks = iter(ahead.result()) if ahead else self._in_order(number)
+        self._shards = iter(ahead.result()) if ahead else self._in_order(number)
         if self.task.threads > 1 and self.task.source.in_memory and not last:
             self._ahead = pool.submit(list, self._in_order(number + 1))
         self.stop = 0
-        self.next_block()
+        self.next_shard()
         while self.stop < done:
-            self.next_block()
+            self.next_shard()
         self.done = done
 
     def _in_order(self, number: int) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """Yield the blocks of an epoch, and the numbers of the rows of each, both in the order of the epoch."""
-        order = [block for block, size in enumerate(self.task.source.sizes) if size]
+        """Yield the shards of an epoch, and the numbers of the rows of each, both in the order of the epoch."""
+        order = [shard for shard, size in enumerate(self.task.source.sizes) if size]
         random = None
         if self.task.spec.values["shuffle"]:
             random = generator(self.task.spec, SHUFFLE_STREAM, self.task.epochs_before + number)
         if random and len(order) > 1:
             random.shuffle(order)
-        for data, rows in self.task.source.blocks(order):
+        for data, rows in self.task.source.shards(order):
             mixed = rows.copy()
             if random:
                 random.shuffle(mixed)
             yield data, mixed
 
-    def next_block(self) -> None:
-        """Go on to the next block of the epoch."""
-        self.data, self.order = next(self._blocks)
+    def next_shard(self) -> None:
+        """Go on to the next shard of the epoch."""
+        self.data, self.order = next(self._shards)
         self.loop.take(self.data)
         self.start, self.stop = self.stop, self.stop + len(self.order)
 
@@ -98,7 +98,7 @@ class RowEpochs:
         weight = 0.0
         while self.done < stop:
             if self.done == self.stop:
-                self.next_block()
+                self.next_shard()
             first, last = self.done - self.start, min(stop, self.stop) - self.start
             last = min(math.ceil(last / self.unit) * self.unit, len(self.order))
             total = self._run(first, last, total)
@@ -107,10 +107,10 @@ class RowEpochs:
         return self.done, weight, total
 
     def _run(self, first: int, last: int, total: float) -> float:
-        """Train on some rows of the order of this block; returns `total` plus their weighted losses."""
+        """Train on some rows of the order of this shard; returns `total` plus their weighted losses."""
         return self.loop.run(self.order, first, last, total)
 
     def end(self) -> None:
         """End an epoch, which the deadline may have cut short. Without the generator of its order, which refers to this
         object, the model's memory is free as soon as the run is."""
-        self._blocks = iter(())
+        self._shards = iter(())

@@ -1,4 +1,4 @@
-"""Stochastic training: epochs row by row or in blocks of rows, each in a new random order."""
+"""Stochastic training: epochs row by row or in rounds of rows, each in a new random order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fmcli.data.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
-from fmcli.solvers.stochastic.blocks import BlockEpochs
 from fmcli.solvers.stochastic.pairs import PairEpochs
+from fmcli.solvers.stochastic.round_epochs import RoundEpochs
 from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.solver import Solver
 from fmcli.solvers.trainer import Observer, Position, Task, Trainer
@@ -25,7 +25,7 @@ CHUNK_NONZEROS = 1 << 21
 
 
 class StochasticTrainer(Trainer):
-    """Trains by any stochastic solver, with a step for each row, batch or block."""
+    """Trains by any stochastic solver, with a step for each row, batch or round."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -34,8 +34,8 @@ class StochasticTrainer(Trainer):
         self.kind_of_epochs: Any = RowEpochs
         if task.source.steps is not None:
             self.kind_of_epochs = task.source.steps
-        elif task.spec.values["block_size"] > 1:
-            self.kind_of_epochs = BlockEpochs
+        elif task.spec.values["round_size"] > 1:
+            self.kind_of_epochs = RoundEpochs
         elif isinstance(task.source, PairedRows):
             self.kind_of_epochs = PairEpochs
 
@@ -45,10 +45,10 @@ class StochasticTrainer(Trainer):
 
     @property
     def updates(self) -> int:
-        return int(self.epochs.seen) if isinstance(self.epochs, BlockEpochs) else self.solver.updates
+        return int(self.epochs.seen) if isinstance(self.epochs, RoundEpochs) else self.solver.updates
 
     def resume(self, updates: int) -> None:
-        if isinstance(self.epochs, BlockEpochs):
+        if isinstance(self.epochs, RoundEpochs):
             self.epochs.seen = updates
         else:
             self.solver.resume(updates)
@@ -78,7 +78,7 @@ class StochasticTrainer(Trainer):
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
         steps: int = self.kind_of_epochs.bytes_needed(self.task)
         orders = 3 * np.dtype(np.int32).itemsize * max(source.sizes)
-        return int(self.solver.bytes_needed(model, updates)) + steps + orders + source.block_bytes
+        return int(self.solver.bytes_needed(model, updates)) + steps + orders + source.shard_bytes
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task, self.penalty, self.observer = self.task, penalty, observer

@@ -21,23 +21,23 @@ def joined(Dataset data, relations):
     """Return the rows of `data`, each with the entries of one row of other data sets with columns of the same
     numbering. The values of a column that occurs in several of them are added up.
 
-    relations : (block, rows) pairs; the row rows[i] (int32) of the Dataset `block` belongs to row i.
+    relations : (related, rows) pairs; the row rows[i] (int32) of the Dataset `related` belongs to row i.
 
-    Raises IndexError for a row that a block does not have, and BadInputError if a sum is too large.
+    Raises IndexError for a row that a relation does not have, and BadInputError if a sum is too large.
     """
     cdef vector[JoinedPart] parts
     cdef const int32_t[::1] rows
-    cdef Dataset block
+    cdef Dataset related
     cdef int64_t count
     everything = [(data, np.arange(data.rows, dtype=np.int32)), *relations]
     lengths = np.zeros(data.rows, dtype=np.int64)
-    for block, numbers in everything:
-        rows = block.checked(numbers)
+    for related, numbers in everything:
+        rows = related.checked(numbers)
         if rows.shape[0] != data.rows:
             raise ValueError(f"there are {rows.shape[0]} numbers for {data.rows} rows")
-        lengths += np.diff(block.indptr)[numbers]
+        lengths += np.diff(related.indptr)[numbers]
         if rows.shape[0]:
-            parts.push_back(JoinedPart(&block.csr, &rows[0]))
+            parts.push_back(JoinedPart(&related.csr, &rows[0]))
     most = int(lengths.sum())
     indptr_ = np.zeros(data.rows + 1, dtype=np.int64)
     index_, value_ = np.empty(most + 1, dtype=np.int32), np.empty(most + 1, dtype=np.float32)

@@ -415,10 +415,10 @@ cdef class LLFM(Model):
     def freeze_needed(self, rows):
         return rows * (1 + self.coding.most) * (np.dtype(np.int32).itemsize + np.dtype(np.float64).itemsize)
 
-    def step_apart(self, blocks, loss, objective):
+    def step_apart(self, shards, loss, objective):
         numbers = self.parameters["anchors"]
         before, old = objective(), numbers.copy()
-        slopes = self.anchor_gradient(blocks, loss)
+        slopes = self.anchor_gradient(shards, loss)
         rate = self.anchor_rate
         for _ in range(HALVINGS):
             numbers[...] = old - rate * slopes
@@ -433,12 +433,12 @@ cdef class LLFM(Model):
         objective()
         return False
 
-    def anchor_gradient(self, blocks, Loss loss):
+    def anchor_gradient(self, shards, Loss loss):
         """Return the derivatives of the mean loss by the anchors' coordinates (anchors, features), in double."""
         # The derivative by an anchor z is 2 (z - x) times the derivative by |z - x|^2.
         towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
         total = 0.0
-        for data in blocks:
+        for data in shards:
             self.add_anchor_slopes(data, loss, towards, by_distance)
             total += data.total_weight()
         return 2 / total * (by_distance[:, None] * self.parameters["anchors"] - towards.T)

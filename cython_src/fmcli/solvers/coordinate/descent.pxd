@@ -40,7 +40,7 @@ cdef class Descent:
     cdef readonly Model model
     cdef readonly Dataset data
     cdef readonly list columns
-    cdef readonly list related   # BlockRows of each relation
+    cdef readonly list related   # RelationRows of each relation
     cdef vector[PartTable] parts  # their tables
     cdef readonly bint fast
     cdef Loss loss

@@ -11,7 +11,7 @@ from fmcli.penalties.arguments cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.penalties.penalty cimport Penalty
-from fmcli.solvers.coordinate.block_rows cimport BlockRows
+from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from libc.math cimport isfinite
 
 cdef enum:
@@ -55,14 +55,14 @@ cdef class Descent:
     Attributes
     ----------
     columns : of each block, which samples its rows enter.
-    related : of each relation, its block's rows.
+    related : of each relation, its rows.
     fast : whether derivatives come from the model's functions for columns.
     """
 
     def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
         cdef Py_ssize_t i, b, size
         cdef real[::1] flat
-        cdef BlockRows rows
+        cdef RelationRows rows
         model.require(training=True)
         if data.label is None or data.features != model.features:
             raise ValueError("the data must have labels, and as many columns as the model")
@@ -77,7 +77,7 @@ cdef class Descent:
         for relation in data.relations:
             if by_gradient or not self.bounded:
                 raise ValueError("relations need the model's functions for columns, and a loss of bounded curvature")
-            rows = BlockRows(model, relation.block, relation.row)
+            rows = RelationRows(model, relation.data, relation.row)
             self.related.append(rows)
             self.parts.push_back(rows.table)
         self.nuclear, self.beta = penalty.nuclear, 0
@@ -114,8 +114,8 @@ cdef class Descent:
 
     @staticmethod
     def bytes_needed(Model model, Dataset data):
-        """Return bytes that the states of samples and of the rows of relations' blocks, and the columns take."""
-        related = sum([BlockRows.bytes_needed(model, relation.block) for relation in data.relations])
+        """Return bytes that the states of samples and of the rows of relations, and the columns take."""
+        related = sum([RelationRows.bytes_needed(model, relation.data) for relation in data.relations])
         samples = len(data.relations) * np.dtype(np.int32).itemsize * data.rows
         states = data.rows * sample_state_size(model, max(model.cache_size(data), 0))
         return states + columns_needed(model, data) + related + samples

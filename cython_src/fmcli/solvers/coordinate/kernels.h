@@ -15,11 +15,11 @@ typedef struct CoordinateKernels {
     // out[i] <- <q_i, step>
     void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step,
                                  double* out);
-    // Coordinate descent over the rows of a relation's block that a feature enters, with the factors `row` and the states
-    // of block_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
-    void (*block_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
-    double (*block_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
-    void (*block_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
+    // Coordinate descent over the rows of a relation that a feature enters, with the factors `row` and the states
+    // of relation_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
+    void (*relation_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
+    double (*relation_row_squares)(const ColumnView* v, const real* row, ptrdiff_t width, double* r);
+    void (*relation_row_step)(const ColumnView* v, const real* row, ptrdiff_t width, const real* step);
 } CoordinateKernels;
 
 #endif

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli.base.types cimport ColumnView
-from fmcli.solvers.coordinate.block_rows cimport BlockRows
+from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
@@ -33,7 +33,7 @@ cdef class LargeRowUpdater:
             raise ValueError("the updaters must be of one Descent")
         self.team, self.first, self.sums = list(team), team[0], np.zeros((0, 1))
 
-    def run(self, int block, int output, Py_ssize_t row, each, BlockRows related=None):
+    def run(self, int block, int output, Py_ssize_t row, each, RelationRows related=None):
         """Update one row of a block and class, as CoordinateUpdater.run does. `each` calls a function with the numbers
         0 .. len(team) - 1, each in a thread of its own.
 

@@ -1,7 +1,7 @@
 from fmcli.base.types cimport ColumnView, real
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace
-from fmcli.solvers.coordinate.block_rows cimport BlockRows
+from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
 
@@ -25,7 +25,7 @@ cdef class RowSlice:
     cdef QuadraticBound quadratic
     cdef object memory
     cdef CurrentRow current
-    cdef BlockRows related  # whose rows the row of parameters enters; None: the samples
+    cdef RelationRows related  # whose rows the row of parameters enters; None: the samples
     cdef real* q         # the derivatives of a chunk's scores
     cdef real* kept_q    # those of the row's first chunk
     cdef Py_ssize_t kept  # the most samples of a row whose derivatives are kept until the step is applied

@@ -1,5 +1,5 @@
 from fmcli.base.types cimport ColumnView, real
-from fmcli.solvers.coordinate.block_rows cimport BlockRows
+from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.row_slice cimport RowSlice
 
 
@@ -15,10 +15,10 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void load(self, const ColumnView* v) noexcept nogil
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil
     cdef void solve(self, const ColumnView* v) noexcept nogil
-    cdef visit(self, int block, int output, BlockRows related)
-    cdef require_related(self, BlockRows related)
+    cdef visit(self, int block, int output, RelationRows related)
+    cdef require_related(self, RelationRows related)
     cdef begin_rows(
-        self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v)
+        self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v)
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil

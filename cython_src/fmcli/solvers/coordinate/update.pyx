@@ -6,7 +6,7 @@ from fmcli.base.types cimport LANES, ColumnView, cache_in, real
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.related.parts cimport join
-from fmcli.solvers.coordinate.block_rows cimport BlockRows
+from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, Descent
 from fmcli.solvers.coordinate.row_slice cimport CHUNK, RowSlice
@@ -29,10 +29,10 @@ cdef class CoordinateUpdater(RowSlice):
 
     def run(
         self, int block, int output, const int64_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
-        BlockRows related=None
+        RelationRows related=None
     ):
         """Update the rows order[start:stop] of a block and class, one after the other: by the samples that they enter,
-        or by the rows of a relation's block, which have been entered."""
+        or by the rows of a relation, which have been entered."""
         cdef ColumnView v, following
         cdef Py_ssize_t i
         cdef Columns columns
@@ -59,18 +59,18 @@ cdef class CoordinateUpdater(RowSlice):
                 if v.n:
                     self.update_row(&v)
 
-    # Begin a pass over rows start:stop of a relation's block, for a block of parameters and a class.
+    # Begin a pass over rows start:stop of a relation, for a block of parameters and a class.
     cdef begin_rows(
-            self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v):
+            self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v):
         self.visit(block, output, None)
         self.require_related(related)
         self.begin_view(block, output, v)
         if not 0 <= start <= stop <= related.table.rows:
             raise IndexError("no such rows")
 
-    def enter(self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop):
-        """Sum the derivatives of the loss by rows start:stop of a relation's block over their samples, for updates of
-        the block's features in the rows of a block of parameters and a class."""
+    def enter(self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop):
+        """Sum the derivatives of the loss by rows start:stop of a relation over their samples, for updates of
+        the relation's features in the rows of a block of parameters and a class."""
         cdef ColumnView v, part
         cdef Py_ssize_t i, at
         cdef double* slope
@@ -92,7 +92,7 @@ cdef class CoordinateUpdater(RowSlice):
                     at += part.n
                 related.complete(i)
 
-    def leave(self, int block, int output, BlockRows related, Py_ssize_t start, Py_ssize_t stop):
+    def leave(self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop):
         """Apply what these updates have changed in rows start:stop to the scores and caches of their samples."""
         cdef ColumnView v, part
         cdef Py_ssize_t i, n, at
@@ -116,13 +116,13 @@ cdef class CoordinateUpdater(RowSlice):
                     at += part.n
                 related.leave(i, output)
 
-    # All factors and the weight of a row of a relation's block, as a feature of its samples.
+    # All factors and the weight of a row of a relation, as a feature of its samples.
     cdef void part_view(self, ColumnView* v, Py_ssize_t lanes) noexcept nogil:
         v.row = v.at = 0
         v.lanes, v.weight, v.apart = lanes, 1, lanes + LANES
 
-    # Check that rows of a block and class can be visited, by the samples or by the rows of a relation's block.
-    cdef visit(self, int block, int output, BlockRows related):
+    # Check that rows of a block and class can be visited, by the samples or by the rows of a relation.
+    cdef visit(self, int block, int output, RelationRows related):
         self.require()
         if not (0 <= block < self.model.n_blocks and 0 <= output < self.model.outputs):
             raise IndexError("no such rows")
@@ -131,7 +131,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.related = related
 
     # ValueError unless the relation is one of the descent.
-    cdef require_related(self, BlockRows related):
+    cdef require_related(self, RelationRows related):
         if not any([related is known for known in self.descent.related]):
             raise ValueError("the descent does not have such a relation")
 
@@ -170,7 +170,7 @@ cdef class CoordinateUpdater(RowSlice):
             raise ValueError("there is nothing to update")
         self.descent.require()
 
-    # Add what the rows of relations' blocks contribute to the scores and caches of a sample.
+    # Add what the rows of relations contribute to the scores and caches of a sample.
     cdef void join_parts(self, Py_ssize_t i) noexcept nogil:
         cdef int c
         cdef size_t part
@@ -264,14 +264,14 @@ cdef class CoordinateUpdater(RowSlice):
             self.add_to_bound(&part)
             at += part.n
 
-    # The same for rows of a relation's block.
+    # The same for rows of a relation.
     cdef void bound_related(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef ColumnView part = some_of(v, begin, end)
         cdef const real* row = self.current.body
         if self.quadratic.together:
-            self.quadratic.curvature += kernels.block_row_squares(&part, row, self.related.width, self.quadratic.r)
+            self.quadratic.curvature += kernels.relation_row_squares(&part, row, self.related.width, self.quadratic.r)
         else:
-            kernels.block_row_bound(&part, row, self.related.width, self.quadratic.r, self.quadratic.G)
+            kernels.relation_row_bound(&part, row, self.related.width, self.quadratic.r, self.quadratic.G)
 
     # s_i l'(y_i, f_i), and s_i times l'' at most or, if that has no bound, as it is.
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil:
@@ -345,7 +345,7 @@ cdef class CoordinateUpdater(RowSlice):
         cdef ColumnView part
         if self.related is not None:
             part = some_of(v, begin, end)
-            kernels.block_row_step(&part, self.current.body, self.related.width, self.step)
+            kernels.relation_row_step(&part, self.current.body, self.related.width, self.step)
             return
         while at < end:
             part = self.chunk(v, at)

@@ -8,7 +8,7 @@ from fmcli.models.workspace cimport Workspace, workspace_for
 
 
 cdef class Objective:
-    """The mean loss of a model on rows, which are in memory block by block.
+    """The mean loss of a model on rows, which are in memory shard by shard.
 
     The vector holds the blocks one after the other. A row's numbers in it are its body, with padding, and its weight.
 
@@ -16,8 +16,8 @@ cdef class Objective:
     ----------
     model : Model, allocated.
     loss : Loss.
-    data : Dataset with labels, a block of the rows; `take` replaces it by another one.
-    total_weight : the sum of the weights of all rows; by default, of this block.
+    data : Dataset with labels, a shard of the rows; `take` replaces it by another one.
+    total_weight : the sum of the weights of all rows; by default, of this shard.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ cdef class Objective:
             self.size += model.outputs * model.block[b].rows * self.width[b]
 
     def take(self, Dataset data not None):
-        """Go on to another block of the rows."""
+        """Go on to another shard of the rows."""
         if data.label is None:
             raise ValueError("the data have no labels")
         self.loss.check(data.label, self.model.outputs)
@@ -91,7 +91,7 @@ cdef class Objective:
                     block.weight[r * block.weight_stride] = values[at + block.lanes]
 
     def accumulate(self, Py_ssize_t start, Py_ssize_t stop, double[::1] gradient):
-        """Add what rows start:stop of the block contribute to the gradient of the mean loss; returns their part of the
+        """Add what rows start:stop of the shard contribute to the gradient of the mean loss; returns their part of the
         mean loss."""
         self.require()
         if not 0 <= start <= stop <= self.data.rows or gradient.shape[0] != self.size:

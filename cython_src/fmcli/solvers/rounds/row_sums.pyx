@@ -1,7 +1,7 @@
-"""Block steps in two halves: the sums of the gradients of some samples by parameter row, and a step by such sums.
+"""Rounds in two halves: the sums of the gradients of some samples by parameter row, and a step by such sums.
 
-Sums of several parts of the samples can be added before the step, which is then that of a block of all of them, up to
-rounding (block_loop.pyx).
+Sums of several parts of the samples can be added before the step, which is then that of a round of all of them, up to
+rounding (round_loop.pyx).
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.solvers.rounds.distinct import distinct
 
 from fmcli.base.types cimport (
-    MANY_ENTRIES, Block, BlockGradient, Sample, Scratch, SparseGradient, ThreadShare, real)
+    MANY_ENTRIES, Block, RoundGradient, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model
@@ -216,12 +216,12 @@ cdef _add(total, part, const int32_t[::1] places):
 def step_by_sums(Model model not None, Solver solver not None, Loss loss not None, int block, sums):
     """Make one step in the rows of a block that have sums.
 
-    solver : bound to the model, with steps for blocks.
-    sums : BlockSums of a block of samples.
+    solver : bound to the model, with steps for rounds.
+    sums : BlockSums of a round of samples.
 
     Raises ValueError for sums of another shape, or a solver without such steps.
     """
-    cdef BlockGradient gradient
+    cdef RoundGradient gradient
     cdef const int32_t[::1] row = sums.rows
     cdef const real[:, ::1] body = sums.body, body_squares = sums.body_squares
     cdef const real[::1] weight = sums.weight, weight_squares = sums.weight_squares
@@ -231,7 +231,7 @@ def step_by_sums(Model model not None, Solver solver not None, Loss loss not Non
     cdef Block* target
     model.require(training=True)
     solver.require(model)
-    if not solver.takes_blocks or solver.defers_steps or not 0 <= block < model.n_blocks:
+    if not solver.takes_rounds or solver.defers_steps or not 0 <= block < model.n_blocks:
         raise ValueError("the solver has no step by sums, or the model no such block")
     target = &model.block[block]
     if any([array.shape[0] != n for array in sums]) or body.shape[1] != target.lanes:
@@ -260,4 +260,4 @@ def step_by_sums(Model model not None, Solver solver not None, Loss loss not Non
     if target.weight != NULL:
         gradient.weight, gradient.weight_squares = &weight[0], &weight_squares[0]
     with nogil:
-        solver.block_step(&gradient, &share)
+        solver.round_step(&gradient, &share)

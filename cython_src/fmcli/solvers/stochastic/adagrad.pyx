@@ -1,6 +1,6 @@
 """AdaGrad: one adaptive learning rate per parameter."""
 
-from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
+from fmcli.base.types cimport RoundGradient, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
 from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport Adagrad as Rule, kernels
@@ -11,7 +11,7 @@ cdef class AdaGrad(Solver):
     """G <- G + g^2, h = sqrt(G)/rate, phi <- prox(phi - g/h, h) on the touched rows; the state holds G - 1."""
 
     def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
-        self.slots, self.takes_runs, self.takes_blocks, self.averages_weights = 1, True, True, True
+        self.slots, self.takes_runs, self.takes_rounds, self.averages_weights = 1, True, True, True
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
     cdef set_rule(self, int block, object layout, bint body):
@@ -26,6 +26,6 @@ cdef class AdaGrad(Solver):
     cdef double run(self, const SampleRun* run, double total) noexcept nogil:
         return kernels.adagrad_samples(run, self.body, self.weight, total)
 
-    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+    cdef void round_step(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block
-        kernels.adagrad_block(&self.model.block[b], gradient, &self.body[b], &self.weight[b], share)
+        kernels.adagrad_round(&self.model.block[b], gradient, &self.body[b], &self.weight[b], share)

@@ -8,7 +8,7 @@ from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain
 
 from fmcli.base.types cimport (
-    MANY_ENTRIES, Block, BlockGradient, GradientFormula, Sample, Scratch, SparseGradient, ThreadShare, prefetch_line,
+    MANY_ENTRIES, Block, RoundGradient, GradientFormula, Sample, Scratch, SparseGradient, ThreadShare, prefetch_line,
     real, sample_of)
 from fmcli.models.arguments cimport SampleRun
 from fmcli.models.kernels cimport kernels as of_models
@@ -22,7 +22,7 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_pa
 from libc.stdint cimport int32_t
 
 cdef enum:
-    ROWS_AT_ONCE = 32  # that are caught up before a block, while the next ones are prefetched
+    ROWS_AT_ONCE = 32  # that are caught up before a round, while the next ones are prefetched
     AHEAD = 4  # how many samples of a run ahead the numbers of rows' last steps are prefetched
     # The number of steps that the tables of running sums hold. After this many steps, all rows are brought up to date.
     LONGEST = 1 << 20
@@ -44,7 +44,7 @@ cdef class FOBOS(Solver):
     applied step by step instead, which is slow and tests the closed form. They are also applied step by step if the
     prox steps of the group penalty have no closed form.
 
-    A block of n samples is n steps. Rows that it touches make them at once, with the h of their step.
+    A round of n samples is n steps. Rows that it touches make them at once, with the h of their step.
     """
 
     cdef Solver inner
@@ -60,9 +60,9 @@ cdef class FOBOS(Solver):
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
-    cdef Adagrad block_body[MAX_BLOCKS]  # for blocks
-    cdef Adagrad block_weight[MAX_BLOCKS]
-    cdef int32_t block_samples  # of the current block
+    cdef Adagrad round_body[MAX_BLOCKS]  # in rounds
+    cdef Adagrad round_weight[MAX_BLOCKS]
+    cdef int32_t round_samples  # of the current round
     cdef int32_t* visited[MAX_BLOCKS]
     cdef bint penalised[MAX_BLOCKS]
     cdef real[::1] zeros
@@ -84,7 +84,7 @@ cdef class FOBOS(Solver):
         self.slots, self.averages_weights, self.takes_formulas = self.inner.slots, True, False
         self.one_by_one = prox == "exact"
         self.takes_runs = self.inner.takes_runs and not self.one_by_one
-        self.takes_blocks = self.defers_steps = adaptive and not self.one_by_one
+        self.takes_rounds = self.defers_steps = adaptive and not self.one_by_one
         self.scheduled = not adaptive and schedule != "constant"
         if self.scheduled:
             # Not np.zeros: it may reuse freed memory, and would then write the whole array.
@@ -107,7 +107,7 @@ cdef class FOBOS(Solver):
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
         self.exact = self.one_by_one or not penalty.steps_add_up
         self.takes_runs &= not self.exact
-        self.takes_blocks &= not self.exact
+        self.takes_rounds &= not self.exact
         self.inner.bind(model, penalty if self.exact else Penalty())
         Solver.bind(self, model, penalty)
         self.memory = []
@@ -125,9 +125,9 @@ cdef class FOBOS(Solver):
         cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
         cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
-        cdef Adagrad* of_block = &self.block_body[block] if body else &self.block_weight[block]
+        cdef Adagrad* of_round = &self.round_body[block] if body else &self.round_weight[block]
         rule[0] = self.rule(part, rounded(self.penalty.strength(layout, body)))
-        of_block.inverse_rate, of_block.strength = 1 / step_of(self.rates, layout, body), rule.strength
+        of_round.inverse_rate, of_round.strength = 1 / step_of(self.rates, layout, body), rule.strength
         self.penalised[block] = acts(self.body[block].strength) or acts(self.weight[block].strength)
 
     def resume(self, updates):
@@ -296,19 +296,19 @@ cdef class FOBOS(Solver):
             else:
                 self.bring_up(b, NULL, self.model.block[b].rows, 0)
 
-    cdef void begin_block(self, Py_ssize_t n) noexcept nogil:
+    cdef void begin_round(self, Py_ssize_t n) noexcept nogil:
         cdef int b
         if self.now + n > LONGEST:
             self.all_up_to_date()
-        self.block_samples = <int32_t>n
+        self.round_samples = <int32_t>n
         for b in range(self.model.n_blocks):
             self.body[b].now = self.weight[b].now = self.now
-            self.block_body[b].penalty_steps = self.block_weight[b].penalty_steps = <real>n
+            self.round_body[b].penalty_steps = self.round_weight[b].penalty_steps = <real>n
 
-    cdef void end_block(self, Py_ssize_t n) noexcept nogil:
+    cdef void end_round(self, Py_ssize_t n) noexcept nogil:
         self.now += <int32_t>n
 
-    cdef void block_catch_up(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+    cdef void round_catch_up(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block
         cdef const int32_t* row = gradient.rows.row
         cdef Py_ssize_t i, some, n = gradient.rows.end[MANY_ENTRIES - 1]
@@ -323,21 +323,21 @@ cdef class FOBOS(Solver):
             self.prefetch_rows(gradient, at + some, min(at + some + ROWS_AT_ONCE, end))
             kernels.fobos_catch_up(
                 &block, row + at, some, gradient.first, self.visited[b], &self.body[b], &self.weight[b])
-            for i in range(at, at + some):  # `block_step` makes the steps of this block
-                self.visited[b][gradient.first + row[i]] += self.block_samples
+            for i in range(at, at + some):  # `round_step` makes the steps of this round
+                self.visited[b][gradient.first + row[i]] += self.round_samples
             at += some
 
-    cdef void prefetch_rows(self, const BlockGradient* gradient, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef void prefetch_rows(self, const RoundGradient* gradient, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t i
         cdef const int32_t* last = self.visited[gradient.block] + gradient.first
         of_models.prefetch(&self.model.block[gradient.block], gradient.rows.row + begin, end - begin, gradient.first)
         for i in range(begin, end):
             prefetch_line(last + gradient.rows.row[i])
 
-    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+    cdef void round_step(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block
-        kernels.adagrad_block(
-            &self.model.block[b], gradient, &self.block_body[b], &self.block_weight[b], share)
+        kernels.adagrad_round(
+            &self.model.block[b], gradient, &self.round_body[b], &self.round_weight[b], share)
 
     cdef void all_up_to_date(self) noexcept nogil:
         cdef int b

@@ -1,6 +1,6 @@
 """FTRL-Proximal with per-coordinate learning rates."""
 
-from fmcli.base.types cimport BlockGradient, SparseGradient, ThreadShare
+from fmcli.base.types cimport RoundGradient, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
 from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport Ftrl as Rule, kernels
@@ -21,7 +21,7 @@ cdef class FTRL(Solver):
     cdef Rule weight[MAX_BLOCKS]
 
     def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power):
-        self.slots, self.takes_runs, self.takes_blocks, self.averages_weights = 2, True, True, False
+        self.slots, self.takes_runs, self.takes_rounds, self.averages_weights = 2, True, True, False
         self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
         self.beta, self.power = beta, ftrl_power
 
@@ -56,6 +56,6 @@ cdef class FTRL(Solver):
     cdef double run(self, const SampleRun* run, double total) noexcept nogil:
         return kernels.ftrl_samples(run, self.body, self.weight, total)
 
-    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+    cdef void round_step(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         cdef int b = gradient.block
-        kernels.ftrl_block(&self.model.block[b], gradient, &self.body[b], &self.weight[b], share)
+        kernels.ftrl_round(&self.model.block[b], gradient, &self.body[b], &self.weight[b], share)

@@ -14,7 +14,7 @@ typedef struct Sgd {
 
 typedef struct Adagrad {
     real inverse_rate;
-    real penalty_steps;  // how often a block step applies the penalties; 0: once for each sample of the row
+    real penalty_steps;  // how often a round applies the penalties; 0: once for each sample of the row
     PenaltyStrength strength;
 } Adagrad;
 
@@ -37,15 +37,15 @@ typedef struct Fobos {
     PenaltyStrength strength;
 } Fobos;
 
-// Some samples of a block, for block steps of a model of second order. The arrays have a number, or `lanes` numbers, for
-// each sample of the block.
-typedef struct BlockSamples {
+// Some samples of a round of a model of second order. The arrays have a number, or `lanes` numbers, for
+// each sample of the round.
+typedef struct RoundSamples {
     SampleRun run;
-    ptrdiff_t begin;                        // the first sample of the block
+    ptrdiff_t begin;                        // the first sample of the round
     real *sums, *slope;                     // of the features' gradients, which are formulas
     real *of_bias, *of_constant, *of_beta;  // the gradients by rows of all samples; not used without such a block
     double* loss;
-} BlockSamples;
+} RoundSamples;
 
 typedef struct StochasticKernels {
     void (*sgd)(const Block* block, const SparseGradient* gradient, const Sgd* body, const Sgd* weight);
@@ -56,12 +56,12 @@ typedef struct StochasticKernels {
     double (*sgd_samples)(const SampleRun* run, const Sgd* body, const Sgd* weight, double total);
     double (*adagrad_samples)(const SampleRun* run, const Adagrad* body, const Adagrad* weight, double total);
     double (*ftrl_samples)(const SampleRun* run, const Ftrl* body, const Ftrl* weight, double total);
-    // The losses of samples of a block, and what their gradients depend on.
-    void (*block_gradients)(const BlockSamples* samples);
-    // The step for a block of samples: one thread's share of the rows.
-    void (*adagrad_block)(const Block* block, const BlockGradient* gradient, const Adagrad* body, const Adagrad* weight,
+    // The losses of samples of a round, and what their gradients depend on.
+    void (*round_gradients)(const RoundSamples* samples);
+    // The step for a round: one thread's share of the rows.
+    void (*adagrad_round)(const Block* block, const RoundGradient* gradient, const Adagrad* body, const Adagrad* weight,
                           const ThreadShare* share);
-    void (*ftrl_block)(const Block* block, const BlockGradient* gradient, const Ftrl* body, const Ftrl* weight,
+    void (*ftrl_round)(const Block* block, const RoundGradient* gradient, const Ftrl* body, const Ftrl* weight,
                        const ThreadShare* share);
     void (*ftrl_recompute)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);
     void (*ftrl_start)(const Block* block, ptrdiff_t rows, const Ftrl* body, const Ftrl* weight);

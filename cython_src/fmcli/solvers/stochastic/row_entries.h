@@ -1,4 +1,4 @@
-// Groups the entries of a block of samples by parameter row.
+// Groups the entries of a round of samples by parameter row.
 #ifndef FMCLI_ROW_ENTRIES_H
 #define FMCLI_ROW_ENTRIES_H
 
@@ -7,9 +7,9 @@
 
 #include "fmcli/base/types.h"
 
-// Work space to group up to n entries of rows with ids below some bound. It can be used for one block after the other.
+// Work space to group up to n entries of rows with ids below some bound. It can be used for one round after the other.
 typedef struct GroupingSpace {
-    uint32_t* place;  // by row id: less than `unused` before the first block, later the place of a row plus a number
+    uint32_t* place;  // by row id: less than `unused` before the first round, later the place of a row plus a number
     uint32_t unused;  // all later numbers have not been written to `place`
     int32_t* local;   // n: the place of each entry's row
     int32_t* id;      // n: the row at each place
@@ -17,23 +17,23 @@ typedef struct GroupingSpace {
     real* weight;     // n: the weights of the entries, grouped
 } GroupingSpace;
 
-// The entries of a block of samples.
-typedef struct BlockEntries {
+// The entries of a round of samples.
+typedef struct RoundEntries {
     ptrdiff_t n;
     const int32_t* row;     // row ids
     const int32_t* sample;  // numbers of their samples; NULL: the result has the numbers of the entries
     const float* value;     // NULL: the result has no values
     const real* weight;     // their weights in the curvature of the loss
-} BlockEntries;
+} RoundEntries;
 
 // The sum of n samples' weights in the curvature, less their mean: the first sample of a row needs no bound, and which one
 // is first must not matter.
 static inline double without_first(double sum, ptrdiff_t n) { return sum * ((double)(n - 1) / (double)n); }
 
-// Groups the entries of a block of samples by row. Returns false if there is not enough memory. The result's memory is
+// Groups the entries of a round of samples by row. Returns false if there is not enough memory. The result's memory is
 // result->row, to be freed with `free`. Before, space->unused + n must be at most UINT32_MAX.
-static inline bool group_by_row(const BlockEntries* entries, GroupingSpace* space, RowEntries* result) {
-    const BlockEntries b = *entries;
+static inline bool group_by_row(const RoundEntries* entries, GroupingSpace* space, RowEntries* result) {
+    const RoundEntries b = *entries;
     const GroupingSpace s = *space;
     const ptrdiff_t n = b.n;
     enum { AHEAD = 128 };  // the places of rows are spread over more memory than caches have

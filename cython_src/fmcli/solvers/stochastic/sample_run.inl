@@ -116,10 +116,10 @@ constexpr auto sgd_samples = samples<Sgd>;
 constexpr auto adagrad_samples = samples<Adagrad>;
 constexpr auto ftrl_samples = samples<Ftrl>;
 
-// The first phase of block steps: the scores of samples, and what their gradients depend on.
+// The first phase of a round: the scores of samples, and what their gradients depend on.
 // `order` of the run is not used: the samples are consecutive rows.
 template <ptrdiff_t LANES_EACH>
-void each_gradient(const BlockSamples samples) {
+void each_gradient(const RoundSamples samples) {
     const SampleRun& run = samples.run;
     const Csr data = *run.data;
     const RunModel<LANES_EACH> model(run);
@@ -145,7 +145,7 @@ void each_gradient(const BlockSamples samples) {
     }
 }
 
-void block_gradients(const BlockSamples* samples) {
+void round_gradients(const RoundSamples* samples) {
     if (samples->run.block[samples->run.features].lanes == 8)
         each_gradient<8>(*samples);
     else

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
+from fmcli.base.types cimport RoundGradient, Sample, Scratch, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
@@ -25,7 +25,7 @@ cdef class Solver:
     cdef readonly int slots
     cdef readonly bint averages_weights
     cdef public bint takes_formulas, takes_runs
-    cdef readonly bint takes_blocks, defers_steps
+    cdef readonly bint takes_rounds, defers_steps
     cdef Model model
     cdef Penalty penalty
     cdef int generation  # of the model's rows when this was bound to it
@@ -38,8 +38,8 @@ cdef class Solver:
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil
     cdef double run(self, const SampleRun* run, double total) noexcept nogil
-    cdef void begin_block(self, Py_ssize_t n) noexcept nogil
-    cdef void end_block(self, Py_ssize_t n) noexcept nogil
-    cdef void block_catch_up(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil
-    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil
+    cdef void begin_round(self, Py_ssize_t n) noexcept nogil
+    cdef void end_round(self, Py_ssize_t n) noexcept nogil
+    cdef void round_catch_up(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil
+    cdef void round_step(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil
     cdef double rate_share(self) noexcept nogil

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.base.types cimport BlockGradient, Sample, Scratch, SparseGradient, ThreadShare
+from fmcli.base.types cimport RoundGradient, Sample, Scratch, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
@@ -18,12 +18,12 @@ cdef class Solver:
         sample of weight 2 counts like two samples.
     takes_formulas : whether a step can take a GradientFormula instead of numbers.
     takes_runs : whether the solver has steps for a run of samples, `run`.
-    takes_blocks : whether the solver has a step for a block of samples, `block_step`.
-    defers_steps : whether rows must catch up before a block, by `block_catch_up`.
+    takes_rounds : whether the solver has a step for a round of samples, `round_step`.
+    defers_steps : whether rows must catch up before a round, by `round_catch_up`.
     """
 
     def __cinit__(self, *args, **keywords):
-        self.takes_formulas, self.takes_runs, self.takes_blocks, self.defers_steps = True, False, False, False
+        self.takes_formulas, self.takes_runs, self.takes_rounds, self.defers_steps = True, False, False, False
 
     def bytes_needed(self, Model model, updates):
         """Return bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's
@@ -109,19 +109,19 @@ cdef class Solver:
     cdef double run(self, const SampleRun* run, double total) noexcept nogil:
         return total
 
-    # Called by one thread before each block of n samples, and after it, while the others wait.
-    cdef void begin_block(self, Py_ssize_t n) noexcept nogil:
+    # Called by one thread before each round of n samples, and after it, while the others wait.
+    cdef void begin_round(self, Py_ssize_t n) noexcept nogil:
         pass
 
-    cdef void end_block(self, Py_ssize_t n) noexcept nogil:
+    cdef void end_round(self, Py_ssize_t n) noexcept nogil:
         pass
 
     # The same as `catch_up`, for one thread's share of the rows of a gradient.
-    cdef void block_catch_up(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+    cdef void round_catch_up(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         pass
 
-    # Make one thread's share of the step for a block of samples.
-    cdef void block_step(self, const BlockGradient* gradient, const ThreadShare* share) noexcept nogil:
+    # Make one thread's share of the step for a round of samples.
+    cdef void round_step(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         pass
 
     # The last update's learning rate relative to the initial one; 1 without a schedule.

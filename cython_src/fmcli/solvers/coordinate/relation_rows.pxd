@@ -3,7 +3,7 @@ from fmcli.models.related.parts cimport PartSums
 from fmcli.solvers.coordinate.columns cimport Columns
 
 
-cdef class BlockRows(PartSums):
+cdef class RelationRows(PartSums):
     cdef readonly Columns columns, samples
     cdef Py_ssize_t width  # the factors of a row, and its weight
     cdef Py_ssize_t state_size  # in bytes

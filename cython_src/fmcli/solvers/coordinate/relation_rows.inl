@@ -1,4 +1,4 @@
-// Kernels of coordinate descent over the rows of a relation's block that a feature enters. The state of a row has
+// Kernels of coordinate descent over the rows of a relation that a feature enters. The state of a row has
 // (B, t), its factors and its weight as they are now, and the slope and the curvature of the loss by them, `width`
 // numbers or rows of numbers each. A feature of value x and factors v changes B by x dv, and t by x (B - x v) dv + x dw.
 
@@ -8,24 +8,24 @@ namespace {
 
 constexpr ptrdiff_t MOST_LANES = 16;  // of a slice of parameters that have curvatures
 
-struct BlockRow {
+struct RelationRow {
     double* now;
     double* slope;
     double* curvature;
 
-    BlockRow(const ColumnView& v, ptrdiff_t i, ptrdiff_t width)
+    RelationRow(const ColumnView& v, ptrdiff_t i, ptrdiff_t width)
         : now(reinterpret_cast<double*>(v.sample_states + v.sample[i] * v.sample_state_size)),
           slope(now + width),
           curvature(now + 2 * width) {}
 };
 
 // r and, on and above the diagonal, G of a slice (QuadraticBound), of at most MOST_LANES factors.
-void block_row_bound(const ColumnView* view, const real* row, ptrdiff_t width, double* r, double* G) {
+void relation_row_bound(const ColumnView* view, const real* row, ptrdiff_t width, double* r, double* G) {
     const ColumnView& v = *view;
     const ptrdiff_t last = width - 1, size = v.lanes + v.weight;
     double h[MOST_LANES], mixed[MOST_LANES];
     for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const BlockRow b(v, i, width);
+        const RelationRow b(v, i, width);
         const double x = v.value[i], square = x * x, slope = b.slope[last];
         const double curvature = b.curvature[last * width + last];
         const double* const of_weight = b.curvature + last * width + v.at;
@@ -48,12 +48,12 @@ void block_row_bound(const ColumnView* view, const real* row, ptrdiff_t width, d
 }
 
 // r, and returns the trace of G, for any number of factors.
-double block_row_squares(const ColumnView* view, const real* row, ptrdiff_t width, double* r) {
+double relation_row_squares(const ColumnView* view, const real* row, ptrdiff_t width, double* r) {
     const ColumnView& v = *view;
     const ptrdiff_t last = width - 1;
     double total = 0;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const BlockRow b(v, i, width);
+        const RelationRow b(v, i, width);
         const double x = v.value[i], slope = b.slope[last], curvature = b.curvature[last * width + last];
         double trace = v.weight ? curvature : 0;
         for (ptrdiff_t f = v.at; f < v.at + v.lanes; ++f) {
@@ -68,11 +68,11 @@ double block_row_squares(const ColumnView* view, const real* row, ptrdiff_t widt
 }
 
 // The states take a step of the parameters, which are those before it.
-void block_row_step(const ColumnView* view, const real* row, ptrdiff_t width, const real* step) {
+void relation_row_step(const ColumnView* view, const real* row, ptrdiff_t width, const real* step) {
     const ColumnView& v = *view;
     const ptrdiff_t last = width - 1;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
-        const BlockRow b(v, i, width);
+        const RelationRow b(v, i, width);
         const double x = v.value[i];
         double weight = v.weight ? x * step[v.lanes] : 0;
         for (ptrdiff_t f = 0; f < v.lanes; ++f) {

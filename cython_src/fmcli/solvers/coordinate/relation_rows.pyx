@@ -1,4 +1,4 @@
-"""The rows of a relation's block in coordinate descent."""
+"""The rows of a relation in coordinate descent."""
 
 import numpy as np
 
@@ -12,19 +12,19 @@ from fmcli.solvers.coordinate.columns cimport Columns
 from libc.string cimport memset
 
 
-cdef class BlockRows(PartSums):
-    """The rows of a block, while the parameters of its features are updated.
+cdef class RelationRows(PartSums):
+    """The rows of a relation, while the parameters of its features are updated.
 
-    For the samples that refer to it, a row of a block is like a feature of value 1: its factors B are the sums of the
+    For the samples that refer to it, a row of a relation is like a feature of value 1: its factors B are the sums of the
     row, its weight t is the row's own score. So the quadratic bound on the mean loss as a function of (B, t), with
 
         slope <- sum_i s_i l'(y_i, f_i) q_i        q_i = (S_i - B, 1), the derivative of f_i by (B, t)
         curvature <- sum_i s_i max l'' q_i q_i^T
 
     needs one pass over its samples. Updates of the row's features then need the row only, whatever the number of its
-    samples (block_rows.inl). In the end, a second pass over the samples applies the change of (B, t) to their scores
+    samples (relation_rows.inl). In the end, a second pass over the samples applies the change of (B, t) to their scores
     and caches. If the loss is squared, the steps are those that single samples would give; for other losses of bounded
-    curvature the bound holds for the whole block, so that the objective cannot rise either. (Rendle, Scaling
+    curvature the bound holds for the whole relation, so that the objective cannot rise either. (Rendle, Scaling
     Factorization Machines to Relational Data, 2013, for single coordinates.)
 
     Parameters
@@ -33,8 +33,8 @@ cdef class BlockRows(PartSums):
 
     Attributes
     ----------
-    columns : of each feature, which rows of the block it enters, out of those that samples refer to.
-    samples : of each row of the block, which samples refer to it.
+    columns : of each feature, which rows of the relation it enters, out of those that samples refer to.
+    samples : of each row of the relation, which samples refer to it.
 
     The state of a row has (B, t) as they are now, the slope, and the curvature: 2 w + w^2 doubles, where w - 1 is the
     number of factors. It holds for one class at a time.
@@ -44,7 +44,7 @@ cdef class BlockRows(PartSums):
         cdef double[::1] states
         PartSums.__init__(self, model, data, row)
         if data.features != model.features:
-            raise ValueError("the block must have as many columns as the model")
+            raise ValueError("the relation must have as many columns as the model")
         # Features of rows that no sample refers to do not occur.
         used = np.unique(row)
         found = by_feature(data.take(used))

@@ -1,7 +1,7 @@
 from fmcli.models.related.parts import PartSums
 from fmcli.solvers.coordinate.columns import Columns
 
-class BlockRows(PartSums):
+class RelationRows(PartSums):
     @property
     def columns(self) -> Columns: ...
     @property

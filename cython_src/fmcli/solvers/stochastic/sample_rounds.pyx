@@ -1,4 +1,4 @@
-"""Samples in blocks, whose entries are grouped by feature."""
+"""Samples in rounds, whose entries are grouped by feature."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free
 
 
 cdef class GroupingRoom:
-    """Memory to group entries of data with this many features, for one thread. It grows with the blocks."""
+    """Memory to group entries of data with this many features, for one thread. It grows with the rounds."""
 
     def __init__(self, Py_ssize_t features):
         self.place = allocate(features, np.uint32)
@@ -21,10 +21,10 @@ cdef class GroupingRoom:
 
     @staticmethod
     def bytes_needed(Py_ssize_t features, Py_ssize_t entries):
-        """Return bytes to group blocks of this many entries."""
+        """Return bytes to group rounds of this many entries."""
         return features * sizeof(uint32_t) + entries * (4 * sizeof(int32_t) + 2 * sizeof(real))
 
-    # Have room for blocks of this many entries.
+    # Have room for rounds of this many entries.
     cdef reserve(self, Py_ssize_t entries):
         cdef int32_t[:, ::1] numbers
         cdef real[:, ::1] weights
@@ -34,21 +34,21 @@ cdef class GroupingRoom:
             self.space.local, self.space.id, self.space.count = &numbers[0, 0], &numbers[1, 0], &numbers[2, 0]
             self.sample, self.weight, self.space.weight = &numbers[3, 0], &weights[0, 0], &weights[1, 0]
 
-    # Group the entries of a block. Returns false if there is not enough memory.
-    cdef bint group(self, const BlockEntries* entries, RowEntries* rows) noexcept nogil:
+    # Group the entries of a round. Returns false if there is not enough memory.
+    cdef bint group(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil:
         if entries.n > UINT32_MAX - self.space.unused:
             self.place[:] = 0
             self.space.unused = 1
         return group_by_row(entries, &self.space, rows)
 
 
-cdef class SampleBlocks:
-    """Samples in the order of training, in blocks, whose entries are grouped by feature.
+cdef class SampleRounds:
+    """Samples in the order of training, in rounds, whose entries are grouped by feature.
 
     Parameters
     ----------
     data : Dataset, the samples in this order.
-    ends : int64 (blocks + 1), increasing from 0 to the number of samples; block i begins with sample ends[i].
+    ends : int64 (rounds + 1), increasing from 0 to the number of samples; round i begins with sample ends[i].
     mean_weight : what the solver divides weights by: their mean, or 1.
     by_sample : whether entries are grouped with the numbers of their samples, and their values, for models whose
         gradients are formulas; else with their own numbers.
@@ -62,13 +62,13 @@ cdef class SampleBlocks:
         self, Dataset data, ends, *, double mean_weight=1, bint by_sample=False, GroupingRoom room=None
     ):
         if data.value is not None and data.csr.constant:
-            data = data.changed(value=data.value.copy())  # an entry of a block has its own value, if that is not 1
+            data = data.changed(value=data.value.copy())  # an entry of a round has its own value, if that is not 1
         self.data, self.ends, self.end, self.mean_weight, self.by_sample = data, ends, ends, mean_weight, by_sample
         sizes, entries = np.diff(ends), np.diff(data.indptr[ends])
         if len(ends) < 2 or ends[0] != 0 or ends[len(ends) - 1] != data.rows or sizes.min() < 1:
-            raise ValueError("the blocks are not those of all samples")
+            raise ValueError("the rounds are not those of all samples")
         if entries.max() > INT32_MAX:
-            raise ValueError("a block has too many entries")
+            raise ValueError("a round has too many entries")
         self.longest, self.most_entries = sizes.max(), entries.max()
         room = GroupingRoom(data.features) if room is None else room
         if room.place.shape[0] < data.features:
@@ -82,7 +82,7 @@ cdef class SampleBlocks:
 
     @staticmethod
     def bytes_needed(Dataset data):
-        """Return bytes of the grouped entries of these data, if no block has a row twice."""
+        """Return bytes of the grouped entries of these data, if no round has a row twice."""
         value = sizeof(float) if data.value is not None else 0
         return data.nnz * (3 * sizeof(int32_t) + value + sizeof(real))
 
@@ -97,7 +97,7 @@ cdef class SampleBlocks:
             free(self.rows)
 
     cdef group(self, GroupingRoom room):
-        cdef BlockEntries entries = BlockEntries(0, NULL, NULL, NULL, room.weight)
+        cdef RoundEntries entries = RoundEntries(0, NULL, NULL, NULL, room.weight)
         cdef Py_ssize_t i, s, j, begin, at
         cdef bint enough = True
         cdef double effect, total

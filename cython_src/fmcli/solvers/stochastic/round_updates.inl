@@ -1,4 +1,4 @@
-// One step of row solvers for a block of samples: each row that they touch is updated once, by the sums of its gradients
+// One step of row solvers for a round of samples: each row that they touch is updated once, by the sums of its gradients
 // and of their squares. A row is updated by one thread, which sums over the samples in their order, so that results do
 // not depend on the number of threads.
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-// The gradients of entries as numbers. `at` is the position of an entry among those of the block's rows.
+// The gradients of entries as numbers. `at` is the position of an entry among those of the round's rows.
 struct StoredGradients {
     const int32_t* entry;
     const real *body, *weight;
@@ -181,7 +181,7 @@ void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff
 
 // One thread's share of the step.
 template <class Rule, class Gradients>
-void step_of_rows(const Block& b, const BlockGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
+void step_of_rows(const Block& b, const RoundGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
                   const ThreadShare& share) {
     auto part = [&](ptrdiff_t begin, ptrdiff_t end, auto step) {
         const ptrdiff_t n = end - begin;
@@ -202,9 +202,9 @@ void step_of_rows(const Block& b, const BlockGradient& g, const Gradients& gradi
 }
 
 template <class Rule>
-void block_step(const Block* block, const BlockGradient* gradient, const Rule* body, const Rule* weight,
+void round_step(const Block* block, const RoundGradient* gradient, const Rule* body, const Rule* weight,
                 const ThreadShare* share) {
-    const BlockGradient& g = *gradient;
+    const RoundGradient& g = *gradient;
     Block b = *block;
     b.room = share->room;
     auto step = [&](const auto& gradients) { step_of_rows(b, g, gradients, *body, *weight, *share); };
@@ -219,7 +219,7 @@ void block_step(const Block* block, const BlockGradient* gradient, const Rule* b
 }
 
 // The names in the list of kernels.
-constexpr auto adagrad_block = block_step<Adagrad>;
-constexpr auto ftrl_block = block_step<Ftrl>;
+constexpr auto adagrad_round = round_step<Adagrad>;
+constexpr auto ftrl_round = round_step<Ftrl>;
 
 }  // namespace

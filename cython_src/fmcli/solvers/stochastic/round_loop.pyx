@@ -1,4 +1,4 @@
-"""The loop of block steps: each block of samples makes one step, whose bits do not depend on the number of threads."""
+"""The loop of rounds: each round of samples makes one step, whose bits do not depend on the number of threads."""
 
 import threading
 
@@ -7,14 +7,14 @@ import numpy as np
 from fmcli.models.layout import allocate
 
 from fmcli.base.types cimport (
-    MANY_ENTRIES, BlockGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
+    MANY_ENTRIES, RoundGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport NO_BLOCK, SampleRun
-from fmcli.solvers.stochastic.kernels cimport BlockSamples, kernels
+from fmcli.solvers.stochastic.kernels cimport RoundSamples, kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport NONE, Model
 from fmcli.models.workspace cimport Workspace, workspace_for
-from fmcli.solvers.stochastic.sample_blocks cimport SampleBlocks
+from fmcli.solvers.stochastic.sample_rounds cimport SampleRounds
 from fmcli.solvers.stochastic.solver cimport Solver
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
@@ -31,18 +31,18 @@ cdef extern from "fmcli/base/barrier.h" nogil:
 cdef Py_ssize_t AHEAD = 4
 
 
-cdef class BlockLoop:
-    """Trains a model on blocks of samples, block by block.
+cdef class RoundLoop:
+    """Trains a model on rounds of samples, round by round.
 
-    Each block has two phases. First, the scores and slopes of all its samples are computed from the parameters before
-    the block, and all gradients by rows that are no formulas. Then, every row that the block touches is updated by
+    Each round has two phases. First, the scores and slopes of all its samples are computed from the parameters before
+    the round, and all gradients by rows that are no formulas. Then, every row that the round touches is updated by
     one step (update_rules.h). Threads share the samples, and then the rows. If the solver defers steps, the rows that
-    the block touches catch up before it.
+    the round touches catch up before it.
 
     Parameters
     ----------
-    model : Model, with rows allocated and started, for which `takes_blocks` is true.
-    solver : Solver, bound to the model, with steps for blocks.
+    model : Model, with rows allocated and started, for which `takes_rounds` is true.
+    solver : Solver, bound to the model, with steps for rounds.
     loss : Loss, of bounded curvature.
     threads : how many threads `run` uses.
     """
@@ -50,10 +50,10 @@ cdef class BlockLoop:
     cdef Model model
     cdef Solver solver
     cdef Loss loss
-    cdef SampleBlocks blocks
+    cdef SampleRounds rounds
     cdef Dataset data
     cdef list workspaces, memory
-    cdef BlockGradient* gradients
+    cdef RoundGradient* gradients
     cdef real** body
     cdef real** weight
     cdef real** sums
@@ -69,7 +69,7 @@ cdef class BlockLoop:
 
     def __cinit__(self, Model model, *args, **keywords):
         self.n_gradients = model.outputs * model.n_blocks
-        self.gradients = <BlockGradient*>calloc(self.n_gradients, sizeof(BlockGradient))
+        self.gradients = <RoundGradient*>calloc(self.n_gradients, sizeof(RoundGradient))
         self.body = <real**>calloc(5 * self.n_gradients, sizeof(real*))
         if self.gradients == NULL or self.body == NULL:
             raise MemoryError
@@ -83,8 +83,8 @@ cdef class BlockLoop:
         cdef SampleRun run
         model.require(training=True)
         solver.require(model)
-        if not solver.takes_blocks or not takes_blocks(model) or threads < 1:
-            raise ValueError("the model or the solver has no block steps, or there are no threads")
+        if not solver.takes_rounds or not takes_rounds(model) or threads < 1:
+            raise ValueError("the model or the solver has no rounds, or there are no threads")
         self.model, self.solver, self.loss, self.threads = model, solver, loss, threads
         self.room = np.zeros((threads, model.room_size()))
         self.by_formula = model.pair_block != NONE and model.outputs == 1 and model.describe(&run)
@@ -93,19 +93,19 @@ cdef class BlockLoop:
             self.gradients[g].block, self.gradients[g].curvature = g % model.n_blocks, loss.smoothness
             self.gradients[g].first = (g // model.n_blocks) * model.block[g % model.n_blocks].rows
 
-    # Train on these blocks next.
-    cdef attach(self, SampleBlocks blocks):
-        if blocks.by_sample != (self.model.pair_block != NONE):
-            raise ValueError("the blocks were made for another kind of model")
-        self.loss.check(blocks.data.label, self.model.outputs)
-        self.blocks, self.data, self.weight_scale = blocks, blocks.data, 1 / blocks.mean_weight
-        if blocks.data.longest > self.longest:
-            self.longest = blocks.data.longest
+    # Train on these rounds next.
+    cdef attach(self, SampleRounds rounds):
+        if rounds.by_sample != (self.model.pair_block != NONE):
+            raise ValueError("the rounds were made for another kind of model")
+        self.loss.check(rounds.data.label, self.model.outputs)
+        self.rounds, self.data, self.weight_scale = rounds, rounds.data, 1 / rounds.mean_weight
+        if rounds.data.longest > self.longest:
+            self.longest = rounds.data.longest
             self.workspaces = [workspace_for(self.model, self.data) for _ in range(self.threads)]
-        if blocks.longest > self.samples or blocks.most_entries > self.entries:
-            self.reserve(max(blocks.longest, self.samples), max(blocks.most_entries, self.entries, 1))
+        if rounds.longest > self.samples or rounds.most_entries > self.entries:
+            self.reserve(max(rounds.longest, self.samples), max(rounds.most_entries, self.entries, 1))
 
-    # Have room for the gradients of blocks of this many samples and entries.
+    # Have room for the gradients of rounds of this many samples and entries.
     cdef reserve(self, Py_ssize_t samples, Py_ssize_t entries):
         cdef int g, b
         cdef Py_ssize_t n, rows, lanes
@@ -138,7 +138,7 @@ cdef class BlockLoop:
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t samples, Py_ssize_t entries):
-        """Return bytes of the gradients of a block of this many samples and entries."""
+        """Return bytes of the gradients of a round of this many samples and entries."""
         cdef int b
         numbers = 0
         for b in range(model.n_blocks):
@@ -154,22 +154,22 @@ cdef class BlockLoop:
         free(self.body)
 
     def run(
-        self, pool, SampleBlocks blocks not None, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
+        self, pool, SampleRounds rounds not None, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
         double total=0
     ):
-        """Train on some blocks, those with the numbers order[start:stop]; return `total` plus the weighted losses of
-        their samples, each before the step of its block.
+        """Train on some rounds, those with the numbers order[start:stop]; return `total` plus the weighted losses of
+        their samples, each before the step of its round.
 
         pool : concurrent.futures.Executor, with threads for all but one of the threads.
         """
         cdef Py_ssize_t i
         if not 0 <= start <= stop <= order.shape[0]:
-            raise IndexError("there are no such blocks")
+            raise IndexError("there are no such rounds")
         for i in range(start, stop):
-            if not 0 <= order[i] < len(blocks):
-                raise IndexError("there is no such block")
-        if blocks is not self.blocks:
-            self.attach(blocks)
+            if not 0 <= order[i] < len(rounds):
+                raise IndexError("there is no such round")
+        if rounds is not self.rounds:
+            self.attach(rounds)
         for workspace in self.workspaces:
             (<Workspace>workspace).fit(self.model, self.data)
         self.solver.require(self.model)
@@ -195,17 +195,17 @@ cdef class BlockLoop:
                 self.step(order[i], thread, &workspace.scratch)
 
     cdef void step(self, Py_ssize_t number, int thread, Scratch* s) noexcept nogil:
-        cdef Py_ssize_t begin = self.blocks.end[number], n = self.blocks.end[number + 1] - begin, i
+        cdef Py_ssize_t begin = self.rounds.end[number], n = self.rounds.end[number + 1] - begin, i
         cdef int g
         cdef ThreadShare share = ThreadShare(thread, self.threads, &self.room[thread, 0])
         if thread == 0:
-            self.set_block(number, n)
-            self.solver.begin_block(n)
+            self.set_round(number, n)
+            self.solver.begin_round(n)
         if self.solver.defers_steps:
             wait_for_all(&self.barrier)
             for g in range(self.n_gradients):
                 if self.gradients[g].rows.row != NULL:
-                    self.solver.block_catch_up(&self.gradients[g], &share)
+                    self.solver.round_catch_up(&self.gradients[g], &share)
             wait_for_all(&self.barrier)
         if self.by_formula:
             self.formulas_of(begin, begin + n * thread // self.threads, begin + n * (thread + 1) // self.threads, s)
@@ -214,34 +214,34 @@ cdef class BlockLoop:
         wait_for_all(&self.barrier)
         for g in range(self.n_gradients):
             if self.gradients[g].rows.row != NULL:
-                self.solver.block_step(&self.gradients[g], &share)
+                self.solver.round_step(&self.gradients[g], &share)
         if thread == 0:
             for i in range(n):
                 self.total += self.losses[i]
         wait_for_all(&self.barrier)
         if self.model.constrained or self.solver.defers_steps:
             if thread == 0:
-                self.solver.end_block(n)
+                self.solver.end_round(n)
                 s.rate_share = self.solver.rate_share()
                 self.model.finish_update(s)
             wait_for_all(&self.barrier)
 
-    # Set what the steps of a block read, besides gradients.
-    cdef void set_block(self, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
+    # Set what the steps of a round read, besides gradients.
+    cdef void set_round(self, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
         cdef int g
-        cdef BlockGradient* gradient
+        cdef RoundGradient* gradient
         for g in range(self.n_gradients):
             gradient = &self.gradients[g]
             if not self.model.trained[gradient.block]:
                 gradient.rows.row = NULL
             elif self.model.by_feature[gradient.block]:
-                gradient.rows = self.blocks.rows[number]
+                gradient.rows = self.rounds.rows[number]
             else:
-                set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, self.blocks.shared[number])
+                set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, self.rounds.shared[number])
 
     # The same as `gradients_of`, in one call.
     cdef void formulas_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
-        cdef BlockSamples samples
+        cdef RoundSamples samples
         cdef SampleRun* run = &samples.run
         cdef int g = self.model.pair_block
         self.model.describe(run)
@@ -254,14 +254,14 @@ cdef class BlockLoop:
         samples.of_beta = self.body[run.beta] if run.beta != NO_BLOCK else NULL
         if start == begin and run.beta != NO_BLOCK:
             self.keep_beta(g, self.model.block[run.beta].body)
-        kernels.block_gradients(&samples)
+        kernels.round_gradients(&samples)
 
     # Copy the weights of kernel values, because a thread may update them before another uses them.
     cdef void keep_beta(self, int g, const real* beta) noexcept nogil:
         memcpy(self.beta[g], beta, self.model.block[self.gradients[g].block].lanes * sizeof(real))
         self.gradients[g].beta = self.beta[g]
 
-    # The gradients of samples start .. stop - 1 of the block that begins with sample `begin`.
+    # The gradients of samples start .. stop - 1 of the round that begins with sample `begin`.
     cdef void gradients_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
         cdef Py_ssize_t i, j, entry, lanes, rows, first_entry = self.data.csr.indptr[begin]
         cdef int g, c
@@ -318,7 +318,7 @@ cdef void set_shared_rows(RowEntries* rows, Py_ssize_t n_rows, Py_ssize_t n, dou
     rows.start[n_rows] = <int32_t>(n_rows * n)
 
 
-def takes_blocks(Model model):
+def takes_rounds(Model model):
     """Return whether each block of the model has one row for each feature, or rows that affect every sample."""
     return all([
         layout.touched == "all" or layout.touched == "features" and layout.rows_each == 1 for layout in model.layout])

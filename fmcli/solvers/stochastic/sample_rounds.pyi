@@ -8,7 +8,7 @@ class GroupingRoom:
     @staticmethod
     def bytes_needed(features: int, entries: int) -> int: ...
 
-class SampleBlocks:
+class SampleRounds:
     data: Dataset
     ends: NDArray[np.int64]
     longest: int

@@ -6,17 +6,17 @@ from numpy.typing import NDArray
 
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
-from fmcli.solvers.stochastic.sample_blocks import SampleBlocks
+from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.solver import Solver
 
-class BlockLoop:
+class RoundLoop:
     def __init__(self, model: Model, solver: Solver, loss: Loss, threads: int = 1) -> None: ...
     @staticmethod
     def bytes_needed(model: Model, samples: int, entries: int) -> int: ...
     def run(
         self,
         pool: Executor,
-        blocks: SampleBlocks,
+        rounds: SampleRounds,
         order: NDArray[np.int32],
         start: int,
         stop: int,
@@ -24,4 +24,4 @@ class BlockLoop:
     ) -> float: ...
     def work(self, thread: int, together: Barrier, order: NDArray[np.int32], start: int, stop: int) -> None: ...
 
-def takes_blocks(model: Model) -> bool: ...
+def takes_rounds(model: Model) -> bool: ...

@@ -1,6 +1,6 @@
 from fmcli.base.types cimport RowEntries, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.solvers.stochastic.row_entries cimport BlockEntries, GroupingSpace
+from fmcli.solvers.stochastic.row_entries cimport RoundEntries, GroupingSpace
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 
@@ -13,17 +13,17 @@ cdef class GroupingRoom:
     cdef Py_ssize_t entries
 
     cdef reserve(self, Py_ssize_t entries)
-    cdef bint group(self, const BlockEntries* entries, RowEntries* rows) noexcept nogil
+    cdef bint group(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil
 
 
-cdef class SampleBlocks:
+cdef class SampleRounds:
     cdef readonly Dataset data
     cdef readonly bint by_sample
     cdef readonly object ends
-    cdef readonly Py_ssize_t longest, most_entries  # samples and entries of a block
+    cdef readonly Py_ssize_t longest, most_entries  # samples and entries of a round
     cdef readonly double mean_weight
     cdef const int64_t[::1] end
     cdef RowEntries* rows
-    cdef double[::1] shared  # by block: the curvature of the rows that all its samples touch
+    cdef double[::1] shared  # by round: the curvature of the rows that all its samples touch
 
     cdef group(self, GroupingRoom room)
