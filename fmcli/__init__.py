@@ -63,7 +63,7 @@ above it in this list, so that there are no circles:
     system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
                   whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
-                  kept.py: the state of a run as arrays by name, and their checks
+                  kept.py: the progress of a run as arrays by name, and their checks
     kernels       the instruction set, chosen at import, for which each folder with hot loops (kernels) has a table: its
                   kernels.h lists the functions of its .inl files, and scripts/declarations.py makes the rest
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
@@ -76,7 +76,7 @@ above it in this list, so that there are no circles:
     losses        one class each
     prepare       files of rows: random splits, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
-                  models/local has llfm: anchors, coding, k-means; models/related the sums over parts of samples
+                  models/local has llfm: anchors, coding, k-means; models/related the sums of relations' rows
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, rounds, sgd, adagrad, ftrl, fobos), rounds (the two halves
                   of a round), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
@@ -89,7 +89,8 @@ above it in this list, so that there are no circles:
                   options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),
                   validation, the previous run and the warm start from its model, divergence, refit, memory account,
                   saving, checkpoints
-    cluster       the same on a Dask cluster: parts of the inputs, tasks of workers, results in order; in training, the
+    cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
+    the
                   partitions of the rows, rounds of row solvers, gradients of L-BFGS
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
                   cli/spellings has the words of other tools
@@ -112,10 +113,11 @@ What the design rests on, each measured:
 - The compiled unit of work is a piece of an epoch: it returns numbers. Progress, early stopping and the clock live in
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 
-On a Dask cluster (cluster), a worker scores a part of a file: the lines that begin in a range of bytes, which the
-reader takes in place of a file. It records what the text buffers of the part say about their lines (data/account.py),
-and the client takes these records in the order of the parts, so that lines, counts and errors are those of one machine.
-Metrics come from summaries of the parts (scoring/summary.py). Dask is imported only there, and only if it is used.
+On a Dask cluster (cluster), a worker scores an extent of a file: the lines that begin in a range of bytes, which the
+reader takes in place of a file. It records what the text buffers of the extent say about their lines (data/account.py),
+and the client takes these records in the order of the extents, so that lines, counts and errors are those of one
+machine. Metrics come from summaries of the extents (scoring/summary.py). Dask is imported only there, and only if it is
+used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
 makes the dictionary, the counts and the labels from theirs (cluster/rows.py). The rest of a plan is made as for a cache

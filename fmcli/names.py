@@ -41,9 +41,9 @@ def close(name: str, names: Collection[str]) -> list[str]:
     wanted = plain(name)
     if wanted in by_plain:
         return [by_plain[wanted]]
-    joined = [text for text in by_plain if text.replace("-", "") == wanted.replace("-", "")]
-    if joined:
-        return [by_plain[text] for text in joined]
+    run_together = [text for text in by_plain if text.replace("-", "") == wanted.replace("-", "")]
+    if run_together:
+        return [by_plain[text] for text in run_together]
     beginning = [text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)]
     containing = [text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")]
     allowed = min(max((len(wanted) + 1) // LETTERS_PER_ERROR, 1), len(wanted) - 1)

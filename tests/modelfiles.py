@@ -33,7 +33,7 @@ def taken(kind: str, solver: str) -> dict[str, object]:
     piece = MODELS[kind]
     names = {*piece.options, "epochs"} - {*piece.refuses, *(SOLVERS[solver].refuses if solver in SOLVERS else ())}
     by_degree = {"rank": [2, 1]} if "rank" in piece.by_degree else {}
-    several_draws = {"epochs": 3} if solver in SOLVERS and SOLVERS[solver].samples else {}
+    several_draws = {"epochs": 3} if solver in SOLVERS and SOLVERS[solver].is_sampler else {}
     return {name: value for name, value in {**SMALL, **by_degree, **several_draws}.items() if name in names}
 
 

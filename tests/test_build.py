@@ -142,7 +142,7 @@ def test_no_struct_is_declared_twice():
     """Cython's declarations of structs that folders exchange are derived from the headers, not written by hand."""
     derived = build_script().derived().files(ROOT / "cython_src")
     structs = set(re.findall(r"^    ctypedef struct (\w+):", "\n".join(text for _, text in derived), re.M))
-    assert {"Sample", "Anova", "GroupingSpace", "ModelKernels"} <= structs
+    assert {"Sample", "Anova", "BucketSpace", "ModelKernels"} <= structs
     for path in [*(ROOT / "cython_src").rglob("*.pxd"), *(ROOT / "cython_src").rglob("*.pyx")]:
         again = structs & set(re.findall(r"^    (?:ctypedef |cdef )?struct (\w+):", path.read_text(), re.M))
         assert not again, path

@@ -21,7 +21,7 @@ from fmcli.cluster.scoring import Scoring, loaded
 from fmcli.cluster.tasks import Request, SharedModel
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Grouping, Stream
-from fmcli.data.sources import Part
+from fmcli.data.sources import Extent
 from fmcli.errors import (
     BadInputError,
     FmcliError,
@@ -33,7 +33,7 @@ from fmcli.errors import (
 )
 from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
 from fmcli.scoring.prediction import Counts, load_model, predict
-from fmcli.scoring.summary import Joined
+from fmcli.scoring.summary import Combined
 
 distributed = pytest.importorskip("distributed")
 LocalCluster, Security = distributed.LocalCluster, distributed.Security
@@ -95,7 +95,7 @@ def test_the_lines_are_those_of_one_machine(cluster, small_parts, files, output,
     assert bad.count == alone.count
     assert messages[0] == messages[1]
     assert bool(messages[0]) == skip
-    assert run.progress.done == run.progress.parts > 6
+    assert run.progress.done == run.progress.extents > 6
 
 
 def test_metrics_are_those_of_one_machine(cluster, small_parts, files):
@@ -104,7 +104,7 @@ def test_metrics_are_those_of_one_machine(cluster, small_parts, files):
     expected = Counts()
     scorer, counts, run = scored(cluster, path, patterns, labelled=True)
     outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=expected)
-    names, joined = usual_metrics("logistic", of_model=True, grouped=False), Joined()
+    names, joined = usual_metrics("logistic", of_model=True, grouped=False), Combined()
     for _ in run.evaluate(names, True, joined):
         pass
     assert counts == expected
@@ -122,7 +122,7 @@ def test_groups_may_have_rows_of_several_parts(cluster, small_parts, files, rng)
     grouping = Grouping(optional=True)
     scorer, _, run = scored(cluster, path, inputs, labelled=True, stream=Stream(grouping=grouping))
     assert run.grouped
-    names, joined = ["gauc", "ndcg", "map"], Joined()
+    names, joined = ["gauc", "ndcg", "map"], Combined()
     for _ in run.evaluate(names, False, joined):
         pass
     outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=Counts(), grouping=grouping)
@@ -157,7 +157,7 @@ def test_a_folder_of_parts(cluster, small_parts, files):
     *_, run = scored(cluster, path, patterns)
     list(run.write("prob", str(folder / "out")))
     names = sorted(os.listdir(folder / "out"))
-    assert names == [f"part-{number:05d}" for number in range(run.progress.parts)]
+    assert names == [f"part-{number:05d}" for number in range(run.progress.extents)]
     assert b"".join((folder / "out" / name).read_bytes() for name in names) == whole
     (folder / "rows2").write_bytes(b"1 1:1\n" * 900 + b"1 1:x\n")
     *_, run = scored(cluster, path, patterns)
@@ -310,7 +310,7 @@ def test_memory_of_a_worker(files, monkeypatch, failure):
     monkeypatch.setattr(tasks, "predicted_lines", lambda *_: work)
     _, model = loaded(path)
     request = Request("libsvm", False, False, Stream())
-    done = tasks.predicted(model, Part(str(folder / "rows0"), 0, 99, None), request, "raw", False)
+    done = tasks.predicted(model, Extent(str(folder / "rows0"), 0, 99, None), request, "raw", False)
     assert isinstance(done.error, NotEnoughMemoryError)
     assert str(done.error).startswith(f"worker tcp://there:1, {folder}/rows0, bytes 0 to 99: ")
     assert done.result == b""

@@ -14,7 +14,7 @@ from fmcli.cluster.rows import PartitionedShards, open_partitions
 from fmcli.cluster.tasks import BUILD
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
-from fmcli.data.pieces import joined
+from fmcli.data.pieces import concatenated
 from fmcli.data.reader import read
 from fmcli.data.stored.caching import Reading
 from fmcli.data.weights import with_label_weights
@@ -136,7 +136,7 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     sizes = [sum(part.rows for part in parts) for parts in of_rounds]
     assert sum(sizes) == ROWS
     assert max(sizes) - min(sizes) <= len(source.sizes)
-    data = joined([part for parts in of_rounds for part in parts])
+    data = concatenated([part for parts in of_rounds for part in parts])
     assert sorted(data.label.tolist()) == sorted(planted(model, "squared", rows=ROWS)[0].label.tolist())
 
     model_, loss = make_model(spec, data.features, 1, 0), build_loss(spec, spec.loss, 1)
@@ -205,11 +205,11 @@ def test_columns_and_labels_are_those_of_one_machine(tmp_path, text, hash_bits):
     cache = opened(paths, 2, reading, most=10)
     table = read(paths, labels=None, hash_bits=hash_bits)
     here = table.dataset
-    assert [len(part) for part in cache.parts] == [1] * len(cache.parts)
+    assert [len(part) for part in cache.extents] == [1] * len(cache.extents)
     assert cache.facts.names == table.labels
     assert cache.facts.features == here.features
     assert cache.counts.tolist() == here.counts(np.arange(here.rows, dtype=np.int32)).tolist()
-    there = joined(list(cache.fetch(cache.shared(), "all")))
+    there = concatenated(list(cache.fetch(cache.shared(), "all")))
     for name in ("indptr", "index", "label"):
         assert getattr(there, name).tolist() == getattr(here, name).tolist(), name
     if here.numbering is not None:

@@ -68,15 +68,15 @@ def test_the_columns_do_not_depend_on_the_order():
         assert array.tobytes() == again.tobytes()
 
 
-def test_joined_dictionaries():
+def test_united_dictionaries():
     one, other = made_of([3, 2**50, b"a"]), made_of([1, 3, b"a", b"b"])
-    both = one.joined(other)
+    both = one.united(other)
     assert both.written(range(len(both))) == [1, 3, 2**50, "a", "b"]
     assert both.columns_from(one).tolist() == [1, 2, 3]
     assert one.columns_from(other).tolist() == [-1, 0, 2, -1]
-    assert both.joined(one) is both
+    assert both.united(one) is both
     few = Numbering(np.array([2, 3], np.int32), 9)
-    assert few.joined(one).written(range(4)) == one.joined(few).written(range(4)) == [2, 3, 2**50, "a"]
+    assert few.united(one).written(range(4)) == one.united(few).written(range(4)) == [2, 3, 2**50, "a"]
     assert few.columns_from(made_of([2, 10, b"a"])).tolist() == [0, -1, -1]
 
 

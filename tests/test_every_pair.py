@@ -142,7 +142,7 @@ def weak_penalties(model, solver="sgd", loss="squared"):
     the factors would overfit.
     """
     piece = MODELS[model]
-    if SOLVERS[solver].samples:
+    if SOLVERS[solver].is_sampler:
         return {}
     by_heart = solver not in ROW_SOLVERS and LOSSES[loss].task != "real"
     return {**dict.fromkeys(("l2", *piece.positive), 1e-06), **({"l2": 3e-3} if by_heart else {})}

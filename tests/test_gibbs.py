@@ -8,7 +8,7 @@ import pytest
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
-from fmcli.data.fields import FeatureGroups, fields_of_features, without_fields
+from fmcli.data.fields import PriorGroups, fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
 from fmcli.losses.loss import Ordinal, Squared
@@ -202,7 +202,7 @@ def test_groups_of_a_file_have_the_moments_of_their_features(monkeypatch):
     data, _ = planted("fm", "squared", rows=50)
     of = {feature: feature * feature % 7 for feature in range(data.features)}  # 0, 1, 2 and 4
     spec = make_spec("fm", "mcmc", "squared", {"epochs": 1, "rank": 2})
-    plan = job.plan(data.changed(features=data.features + 3), spec, groups=FeatureGroups("file", None, of))
+    plan = job.plan(data.changed(features=data.features + 3), spec, groups=PriorGroups("file", None, of))
     found, draw = [], GibbsSampler._normal_gamma
 
     def recorded(self, generator, count, total, squares):

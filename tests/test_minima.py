@@ -273,7 +273,7 @@ def test_rows_without_entries(name, solver):
     np.testing.assert_allclose(job.empty_score(trained.plan.model), 8 / 3, rtol=1e-3)
 
 
-@pytest.mark.parametrize("solver", [name for name, solver in SOLVERS.items() if not solver.samples])
+@pytest.mark.parametrize("solver", [name for name, solver in SOLVERS.items() if not solver.is_sampler])
 def test_data_without_features(solver, tmp_path):
     trained = train(dataset([{}, {}, {}], 0, [1, 2, 4]), "fm", solver, epochs=2)
     assert job.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)

@@ -13,7 +13,7 @@ from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.check import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
 from fmcli.model_file.container import ModelFile, save
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import IN_FILES, OPTIONS, from_files
 from fmcli.scoring.prediction import load_model, scorer_of
 
 # One kind of each module of models.
@@ -62,13 +62,13 @@ def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
     for name in (TOGETHER, COUNTS, "features"):
         file.tensors.pop(name, None)
     for name in LATER_OPTIONS:
-        del file.meta["options"][name]
+        del file.meta["options"][IN_FILES.get(name, name)]
     for name in MODELS[kind].options:
         absent = {**MODELS[kind].defaults, **MODELS[kind].before}.get(name, OPTIONS[name].default)
         if file.meta["options"][name] == absent:
             del file.meta["options"][name]
     scorer = scorer_of("m.fm", file)
-    assert scorer.meta["options"] == whole.meta["options"]
+    assert scorer.meta["options"] == from_files(whole.meta["options"])
     assert scorer.model.shapes() == scorer_of("m.fm", whole).model.shapes()
 
 
@@ -335,12 +335,12 @@ def test_numbers_of_the_other_real_type_may_be_too_large(files, tmp_path):
 
 def test_every_option_is_checked_by_its_range(files):
     for kind in ("fm", "llfm", "kernel-basis"):
-        for name, value in files(kind).meta["options"].items():
+        for name, value in from_files(files(kind).meta["options"]).items():
             for other in ("text", [1], -1.5, {}):
                 if other == value or (OPTIONS[name].low is None and OPTIONS[name].kind is float and other == -1.5):
                     continue
                 file = files(kind)
-                file.meta["options"][name] = other
+                file.meta["options"][IN_FILES.get(name, name)] = other
                 refusal(file)
 
 

@@ -66,7 +66,7 @@ def test_a_part_needs_its_mode(mode):
         ("--cluster", "kernel-basis", None, "solved in closed form"),
         ("--relation", "ffm", "cd", "trains the models linear, fm, shfm, not ffm"),
         ("--relation", "fm", "ftrl", "use -s cd or -s mcmc, or join"),
-        ("--groups", "fm", "cd", "tells which features share a prior, and cd has none; use -s mcmc"),
+        ("--prior-groups", "fm", "cd", "tells which features share a prior, and cd has none; use -s mcmc"),
         ("--checkpoint", "kernel-basis", None, "solved in one step"),
         ("--log-every", "fm", "lbfgs", "only to stochastic solvers"),
     ],

@@ -28,10 +28,10 @@ def test_columns_of_features_are_their_places_among_those_that_occur(rng, highes
 
 def test_a_joined_numbering_has_the_features_of_both():
     one, other = Numbering(np.array([1, 5], np.int32), 9), Numbering(np.array([1, 7], np.int32))
-    both = one.joined(other)
+    both = one.united(other)
     assert (both.ids.tolist(), both.dimension) == ([1, 5, 7], 9)
-    assert both.joined(one) is both
-    assert one.joined(both) is both
+    assert both.united(one) is both
+    assert one.united(both) is both
 
 
 WRAPPED = [0, 2**31 - 1, -(2**31), -1, 1]  # increasing if differences of int32 overflow

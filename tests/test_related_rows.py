@@ -12,7 +12,7 @@ from fmcli.data.related.joining import joined as join
 from fmcli.data.related.rows import RelatedRows, Relation
 from fmcli.losses.loss import Squared
 from fmcli.models.fm import SHA2
-from fmcli.models.related.parts import PartSums
+from fmcli.models.related.sums import RelatedSums
 from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec
@@ -178,7 +178,7 @@ def test_a_model_without_sums_has_no_parts():
     model = SHA2(FEATURES, 1, rank=2)
     model.allocate(0)
     with pytest.raises(ValueError, match="no sums over parts"):
-        PartSums(model, own.relations[0].data, own.relations[0].row)
+        RelatedSums(model, own.relations[0].data, own.relations[0].row)
 
 
 def test_arguments_of_the_core_that_do_not_fit_are_refused():
@@ -186,7 +186,7 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
     model, _ = trained(joined, "fm", "cd", rank=4)
     relation = own.relations[0]
     with pytest.raises(IndexError):
-        PartSums(model, relation.data, np.full(300, 11, dtype=np.int32))
+        RelatedSums(model, relation.data, np.full(300, 11, dtype=np.int32))
     with pytest.raises(ValueError, match="as many columns"):
         RelationRows(model, relation.data.within(30), relation.row)
     with pytest.raises(ValueError, match="bounded curvature"):
@@ -201,7 +201,7 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
         updater.run(1, 0, np.arange(3), 0, 3, other)
     with pytest.raises(IndexError):
         updater.enter(1, 0, descent.related[0], 0, 12)
-    part, out = PartSums(model, relation.data, relation.row), np.zeros((300, 1))
+    part, out = RelatedSums(model, relation.data, relation.row), np.zeros((300, 1))
     with pytest.raises(IndexError):
         part.measure(0, 12)
     with pytest.raises(ValueError, match="do not fit"):

@@ -8,8 +8,8 @@ from problems import FOLLOWED, ROW_SOLVERS, TRAINED, assert_close, build, datase
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.stochastic.round_epochs import SAMPLES_BEFORE
 from fmcli.solvers.stochastic import round_epochs
+from fmcli.solvers.stochastic.round_epochs import SAMPLES_BEFORE
 from fmcli.solvers.stochastic.round_loop import RoundLoop, takes_rounds
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
@@ -45,7 +45,9 @@ def assert_same_bits(first, second):
 
 @pytest.mark.parametrize(("name", "solver", "weights"), pairwise(WITH_ROUNDS, ROUND_SOLVERS, [True, False]))
 def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights, monkeypatch):
-    monkeypatch.setattr(round_epochs, "SAMPLES_BEFORE", 1)  # large rounds, because threads wait for each other after each one
+    monkeypatch.setattr(
+        round_epochs, "SAMPLES_BEFORE", 1
+    )  # large rounds, because threads wait for each other after each one
     monkeypatch.setattr(round_epochs, "cpu_count", lambda: 8)
     data = rows_with_labels(300, weights=weights)
     one, *others = [trained(data, name, solver, threads, epochs=2, round_size=64) for threads in (1, 2, 3, 8)]

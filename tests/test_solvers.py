@@ -23,7 +23,7 @@ from problems import (
     taken,
 )
 
-from fmcli.cluster.sums import PartSums
+from fmcli.cluster.sums import ShareSums
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
@@ -145,9 +145,9 @@ class PartsOfRounds:
         first, last = rounds.ends[number : number + 2]
         data = rounds.data.take(np.arange(first, last))
         losses, blocks = row_sums(self.model, self.loss, data, rounds.mean_weight, [data.rows - 1, data.rows])
-        sums = PartSums(losses, np.zeros(2), blocks)
+        sums = ShareSums(losses, np.zeros(2), blocks)
         for block in range(len(blocks)):
-            total = added_sums([sums.of_part(part, block) for part in range(2)])
+            total = added_sums([sums.of_share(part, block) for part in range(2)])
             step_by_sums(self.model, self.solver, self.loss, block, total)
         self.model.project()
         return losses.sum()

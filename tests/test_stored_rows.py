@@ -11,7 +11,7 @@ from problems import TRAINED, dataset, pairwise, taken
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.data.faults import BadLines
-from fmcli.data.pieces import TextRows, joined
+from fmcli.data.pieces import TextRows, concatenated
 from fmcli.data.reader import read
 from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import Cache, build
@@ -25,8 +25,8 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.registry.streams import SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic import round_epochs
-from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.loop import Trainer as Loop
+from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job, validation
@@ -152,7 +152,7 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
     rows.start()
     pieces = [data for data, _ in plan.source.every()]
     begins = np.cumsum([0, *(data.rows for data in pieces)])
-    whole = joined(pieces)
+    whole = concatenated(pieces)
     mean_weight = whole.total_weight() / whole.rows
     loop = Loop(plan.model, rows, loss, whole, 1, mean_weight)
     by_shards = RoundLoop(plan.model, rows, loss) if size > 1 else None
@@ -241,7 +241,7 @@ def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, lo
     of_labels = {0.0: 3.0} if weighted else {}
     plan = prepare(settings, rows_of_cache(cache, of_labels))
     raw = [cache.load(shard) for shard in left(plan)]
-    rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
+    rows = concatenated([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = prepare(replace(settings, holdout=0.0), RowsInMemory(with_label_weights(rows, of_labels)))
     assert plan.source.labels.rows == rows.rows < ROWS
     built = build_loss(plan.spec, loss, plan.transform.labels.outputs)
@@ -369,7 +369,7 @@ def test_lbfgs_reads_the_shards_for_each_gradient(small, tmp_path):
     shards = list(plan.source.every())
     assert len(shards) >= 2
     trained = job.train(plan)
-    rows = joined([data.take(rows) for data, rows in shards])
+    rows = concatenated([data.take(rows) for data, rows in shards])
     whole = prepare(replace(settings, holdout=0.0, spec=plan.spec), RowsInMemory(rows), plan.validation.data)
     assert whole.source.count == plan.source.count
     expected = [epoch.objective for epoch in job.train(whole).epochs]
@@ -390,7 +390,7 @@ def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
     save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare(settings, rows_of_cache(cache))), {}, "libsvm")
     shards = [cache.load(shard) for shard in range(len(cache.shards))]
     assert len(shards) >= 3
-    whole, start = joined(shards), load_warm_start(str(tmp_path / "m"))
+    whole, start = concatenated(shards), load_warm_start(str(tmp_path / "m"))
     found = trained(22, lambda settings: prepare(settings, rows_of_cache(cache)), warm_start=start)
     expected = trained(22, lambda settings: prepare(settings, RowsInMemory(whole)), warm_start=start)
     objectives = [epoch.objective for epoch in found.epochs]
@@ -417,13 +417,13 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
     plan = prepare(settings, rows_of_cache(cache))
     scale = plan.transform.scale
     raw = [cache.load(shard) for shard, size in enumerate(plan.source.sizes) if size]
-    rows = joined([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
+    rows = concatenated([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = prepare(replace(settings, holdout=0.0), RowsInMemory(rows))
     seen = whole.seen
     assert scale.centered == (method == "zscore")
     for name, array in scale.arrays().items():
         assert array[: len(seen)][seen] == pytest.approx(whole.transform.scale.arrays()[name][seen], rel=1e-6)
-    trained = joined([data.take(rows) for data, rows in plan.source.every()])
+    trained = concatenated([data.take(rows) for data, rows in plan.source.every()])
     assert trained.value == pytest.approx(scale.of(rows).value, rel=1e-6)
     assert np.abs(plan.validation.data.value).max() < 50
 
@@ -508,15 +508,15 @@ def test_rare_features_are_those_in_memory(small, tmp_path, rng, model, ids, sha
     )
     plan = prepare(settings, rows_of_cache(cache))
     shards = [(cache.load(shard), rows) for shard, (_, rows) in zip(left(plan), plan.source.every(), strict=True)]
-    whole = joined([data.take(rows) for data, rows in shards])
+    whole = concatenated([data.take(rows) for data, rows in shards])
     held_out = [(cache.load(shard), rows) for shard, rows in plan.source.left.items()]
     assert len(held_out) >= 2
-    held = joined([data.take(np.setdiff1d(np.arange(data.rows), rows)) for data, rows in held_out])
+    held = concatenated([data.take(np.setdiff1d(np.arange(data.rows), rows)) for data, rows in held_out])
     expected = prepare(replace(settings, holdout=0.0), RowsInMemory(whole), held)
     assert 0 < expected.seen.sum() < 30
     assert plan.counts[plan.seen].tolist() == expected.counts[expected.seen].tolist()
     assert plan.source.nonzeros == expected.source.nonzeros == expected.data.nnz
-    stored = joined([data.take(rows) for data, rows in plan.source.every()])
+    stored = concatenated([data.take(rows) for data, rows in plan.source.every()])
     assert rows_of(stored) == rows_of(expected.data)
     assert sorted(rows_of(plan.validation.data)) == sorted(rows_of(expected.validation.data))
     both = max(expected.data.longest_square(), expected.validation.data.longest_square())
@@ -537,9 +537,9 @@ def test_a_model_with_a_shared_column_is_resumed(small, tmp_path, rng):
     path.write_text("".join(lines_of([*NAMES, "another", "one"], rng)))
     cache, _ = cache_of(str(tmp_path / "c"), [str(path)], replace(READING, format="libsvm"), threads=1, bad=BadLines())
     plan = prepare(settings, rows_of_cache(cache))
-    whole = joined([cache.load(shard) for shard in range(len(cache.shards))])
+    whole = concatenated([cache.load(shard) for shard in range(len(cache.shards))])
     expected = prepare(settings, RowsInMemory(whole))
-    assert rows_of(joined([data for data, _ in plan.source.every()])) == rows_of(expected.data)
+    assert rows_of(concatenated([data for data, _ in plan.source.every()])) == rows_of(expected.data)
     assert plan.counts.tolist() == expected.counts.tolist()
     assert plan.source.nonzeros == expected.data.nnz < whole.nnz
 

@@ -7,7 +7,7 @@ import pytest
 
 from fmcli.errors import NotEnoughMemoryError
 from fmcli.scoring.metrics import Outcome, allowed, measure
-from fmcli.scoring.summary import Joined, Summary, summary_of
+from fmcli.scoring.summary import Combined, Summary, summary_of
 from fmcli.system import memory
 
 # Those that are sums of numbers of rows, if all weights are 1.
@@ -30,7 +30,7 @@ def outcome_of(loss, label, score, weight):
 
 
 def joined_of(loss, label, score, weight, cuts, with_table=False, metrics=()):
-    joined = Joined()
+    joined = Combined()
     for part in np.split(np.arange(len(label)), cuts):
         groups = part % 7
         outcome = Outcome(loss, label[part], score[part], None if weight is None else weight[part], group=groups)
@@ -69,7 +69,7 @@ def test_metrics_that_are_undefined(rng):
     broken = joined_of("squared", label, score, None, [7, 9])
     assert not broken.usable
     assert np.isnan([*broken.figures(allowed("squared"), None).values()]).all()
-    assert not Joined().usable
+    assert not Combined().usable
     one_class = joined_of("logistic", np.ones(20), rng.normal(size=(20, 1)), None, [5])
     assert np.isnan(one_class.figures(["auc"], None)["auc"])
 

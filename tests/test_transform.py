@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli.data.fields import FeatureGroups
+from fmcli.data.fields import PriorGroups
 from fmcli.data.labels import Labels
-from fmcli.data.pieces import joined
+from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import MAX_ABS, learn
 from fmcli.data.transform import Transform, every_column
 from fmcli.registry.specs import make_spec
@@ -44,7 +44,7 @@ def test_a_column_of_held_out_rows_only_has_their_scale():
 
 def test_groups_are_kept_by_the_model_file(tmp_path):
     data = dataset([{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 1.0}], 3, [0.0, 1.0, 2.0])
-    groups = FeatureGroups("file", np.array([5, 3, 5], np.int32), {})
+    groups = PriorGroups("file", np.array([5, 3, 5], np.int32), {})
     spec = make_spec("fm", "mcmc", "squared", {"epochs": 3, "burn_in": 0})
     path = str(tmp_path / "m")
     saving.save_model(path, job.train(job.plan(data, spec, groups=groups)), {}, "libsvm")
@@ -53,4 +53,4 @@ def test_groups_are_kept_by_the_model_file(tmp_path):
 
 def test_rows_of_weight_1_are_joined_with_others():
     pieces = [dataset([{0: 1.0}], 1, [0.0]), dataset([{0: 1.0}], 1, [1.0]).changed(weight=np.array([3.0]))]
-    assert joined(pieces).weight.tolist() == [1, 3]
+    assert concatenated(pieces).weight.tolist() == [1, 3]

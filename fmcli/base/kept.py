@@ -1,4 +1,4 @@
-"""The state of a run as named arrays, and the checks that they pass before another run continues from them.
+"""The progress of a run as named arrays, and the checks that they pass before another run continues from them.
 
 The arrays may come from a file that others have changed. The checks raise ValueError, which says what is wrong.
 """

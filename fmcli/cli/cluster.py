@@ -98,4 +98,4 @@ def log_progress(log: Log, progress: Progress, counts: Counts, begin: float) -> 
     """Show how many parts and rows have been scored since a time."""
     if log.due():
         speed = counts.rows / (time.perf_counter() - begin)
-        log.progress(f"{progress.done:,} of {progress.parts:,} parts  {counts.rows:,} rows  {speed:,.0f} rows/s")
+        log.progress(f"{progress.done:,} of {progress.extents:,} parts  {counts.rows:,} rows  {speed:,.0f} rows/s")

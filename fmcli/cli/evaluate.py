@@ -323,24 +323,24 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     from fmcli.data.formats import Stream
     from fmcli.scoring.evaluation import check_metrics
     from fmcli.scoring.prediction import Counts
-    from fmcli.scoring.summary import Joined
+    from fmcli.scoring.summary import Combined
 
     assert request.model is not None
     scorer, model = loaded(request.model)
     check_metrics(request.named, scorer.labels.loss, of_model=True)
     log_model(log, request.model, scorer)
-    counts, joined = Counts(), Joined()
+    counts, combined = Counts(), Combined()
     stream = Stream(label_weights=request.label_weights, grouping=request.grouping(scorer.labels.loss))
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
         reading = Reading(request.format, True, bad.skip, stream)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         names = wanted_metrics(request, scorer.labels, scoring.grouped)
-        for _ in scoring.evaluate(names, wants_table(request, scorer.labels), joined):
+        for _ in scoring.evaluate(names, wants_table(request, scorer.labels), combined):
             log_progress(log, scoring.progress, counts, begin)
         took = time.perf_counter() - begin
     log_counts(log, scorer, counts, bad, took)
-    return Result(scorer.labels, counts, joined.figures(names, scorer), joined.table if joined.usable else None)
+    return Result(scorer.labels, counts, combined.figures(names, scorer), combined.table if combined.usable else None)
 
 
 def evaluated(

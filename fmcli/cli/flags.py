@@ -17,7 +17,7 @@ FLAGS = {
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
     "hash_bits": "--hash-bits",
-    "groups": "--groups",
+    "groups": "--prior-groups",
     "group_field": "--group-field",
     "disk": "--disk",
     "online": "--online",

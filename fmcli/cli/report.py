@@ -40,7 +40,7 @@ def cell(value: Any, name: str = "", *, grouped: bool = False) -> str:
 
 
 def pairs(figures: Mapping[str, Any]) -> list[str]:
-    """Return one line per figure, with aligned values; the names of nested figures are joined: "train-auc"."""
+    """Return one line per figure, with aligned values; the names of nested figures have hyphens: "train-auc"."""
     flat: dict[str, str] = {}
     for name, value in figures.items():
         inner = value.items() if isinstance(value, Mapping) else [("", value)]

@@ -37,7 +37,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
         },
         "Output": {
             "output": "Model file [TRAIN.fm in the current folder]",
-            "checkpoint": "Keep the state in FILE, to --resume a killed run",
+            "checkpoint": "Keep the progress in FILE, to --resume a killed run",
             "dry_run": "Show the memory needed, and exit",
             "log_json": "Write the figures of each epoch as JSON",
             "quiet": "Print only warnings and errors",

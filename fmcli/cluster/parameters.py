@@ -28,7 +28,7 @@ def values_of(model: Model, columns: Columns) -> Values:
     return Values(columns, blocks, others)
 
 
-def joined_columns(found: Iterable[Columns]) -> Columns:
+def united_columns(found: Iterable[Columns]) -> Columns:
     """Return all of these features."""
     every = list(found)
     if any(columns is None for columns in every):

@@ -1,9 +1,8 @@
 """The partitions of training rows on a worker, each parsed once into a cache.
 
-A partition is some consecutive parts of the inputs. Which these are depends on the inputs only, and a partition is made
-from them whenever a worker needs one that it does not have. So a worker that ends, or another one in its place, changes
-nothing. The cache is a file without a name, which disappears with the process, or when the run ends.
-"""
+A partition is some consecutive extents of the inputs. Which these are depends on the inputs only, and a partition is
+made from them whenever a worker needs one that it does not have. So a worker that ends, or another one in its place,
+changes nothing. The cache is a file without a name, which disappears with the process, or when the run ends."""
 
 from __future__ import annotations
 
@@ -27,14 +26,14 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import Names
 from fmcli.data.numbering import Numbering
-from fmcli.data.sources import Part, name_of, parts, size_on_disk
+from fmcli.data.sources import Extent, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
 from fmcli.data.weights import with_label_weights
 from fmcli.errors import FmcliError
 
 # There are about so many partitions, unless these would be smaller or larger than the others, in bytes of text.
-PARTITIONS, LEAST_BYTES, MOST_BYTES = 16, 1 << 20, 256 << 20
+EXTENTITIONS, LEAST_BYTES, MOST_BYTES = 16, 1 << 20, 256 << 20
 
 T = TypeVar("T")
 
@@ -43,11 +42,11 @@ T = TypeVar("T")
 class Division:
     """How the inputs are divided.
 
-    partitions : the parts of each partition, in order.
+    partitions : the extents of each partition, in order.
     format : libsvm or ffm.
     """
 
-    partitions: list[tuple[Part, ...]]
+    partitions: list[tuple[Extent, ...]]
     format: str
 
 
@@ -60,29 +59,29 @@ def divide(
         require_build(build)
         files = [file for path in paths for file in matching(path)]
         total = sum(map(size_on_disk, files))
-        size = most or min(max(total // PARTITIONS, LEAST_BYTES), MOST_BYTES)
-        found = [(part, size_of(part)) for file in files for part in parts(file, size)]
+        size = most or min(max(total // EXTENTITIONS, LEAST_BYTES), MOST_BYTES)
+        found = [(extent, size_of(extent)) for file in files for extent in extents(file, size)]
         format, _ = detected(files, format, needs_fields, model, stream, True)
-        return Division(list(joined_parts(found, size)), format)
+        return Division(list(combined_extents(found, size)), format)
     except (FmcliError, MemoryError) as error:
         raise told(error, "") from error
 
 
-def size_of(part: Part) -> int:
-    """About the bytes of a part."""
-    size = size_on_disk(part.path) if part.size is None else part.size
-    return (size if part.stop is None else part.stop) - part.start
+def size_of(extent: Extent) -> int:
+    """About the bytes of an extent."""
+    size = size_on_disk(extent.path) if extent.size is None else extent.size
+    return (size if extent.stop is None else extent.stop) - extent.start
 
 
-def joined_parts(found: Sequence[tuple[Part, int]], most: int) -> list[tuple[Part, ...]]:
-    """Consecutive parts together, as long as they have at most so many bytes; each part with its size."""
-    together: list[list[Part]] = []
+def combined_extents(found: Sequence[tuple[Extent, int]], most: int) -> list[tuple[Extent, ...]]:
+    """Consecutive extents together, as long as they have at most so many bytes; each extent with its size."""
+    together: list[list[Extent]] = []
     taken = most
-    for part, size in found:
+    for extent, size in found:
         if taken + size > most:
             together.append([])
             taken = 0
-        together[-1].append(part)
+        together[-1].append(extent)
         taken += size
     return [tuple(some) for some in together]
 
@@ -107,7 +106,7 @@ class Space:
 class Opened:
     """The facts about a partition.
 
-    reports : what the text buffers of each part say about their lines.
+    reports : what the text buffers of each extent say about their lines.
     error : what ended reading.
     facts, numbering, counts : None if there are no rows or was an error; the facts of the cache, the features that
         occur, and the number of rows that have each of them.
@@ -131,7 +130,7 @@ class Partition:
     cache : None if it has no rows, or there was an error.
     """
 
-    def __init__(self, partition: Sequence[Part], reading: Reading, skip: bool, folder: str | None) -> None:
+    def __init__(self, partition: Sequence[Extent], reading: Reading, skip: bool, folder: str | None) -> None:
         self.reports: list[list[LineReport]] = []
         self.error: FmcliError | None = None
         self.cache: Cache | None = None
@@ -141,7 +140,7 @@ class Partition:
         except (FmcliError, MemoryError) as error:
             self.error = told(error, str(partition[len(self.reports) - 1]) if self.reports else str(partition[0]))
 
-    def _parse(self, partition: Sequence[Part], reading: Reading, skip: bool, place: str) -> None:
+    def _parse(self, partition: Sequence[Extent], reading: Reading, skip: bool, place: str) -> None:
         from fmcli.system.files import scratch_output
 
         about = {"keep_fields": reading.keep_fields, "label_weights": reading.label_weights}
@@ -150,7 +149,7 @@ class Partition:
                 self.reports = []
                 file.seek(0)
                 file.truncate()
-                pieces = (piece for part in partition for piece in self._pieces(part, reading, skip))
+                pieces = (piece for extent in partition for piece in self._pieces(extent, reading, skip))
                 with suppress(LateIdsError):
                     facts = write(file, place, pieces, about, shuffled=reading.shuffled, threads=1, by_ids=by_ids)
                     break
@@ -159,10 +158,10 @@ class Partition:
                 self.cache = Cache(place, file.fileno())
                 finalize(self, self.cache.close)
 
-    def _pieces(self, part: Part, reading: Reading, skip: bool) -> Any:
+    def _pieces(self, extent: Extent, reading: Reading, skip: bool) -> Any:
         record = Record(skip, blank_is_row=False)
         self.reports.append(record.reports)
-        yield from text_rows([part], reading, 1, None, record)
+        yield from text_rows([extent], reading, 1, None, record)
 
     @property
     def opened(self) -> Opened:
@@ -207,7 +206,7 @@ class Inputs:
     """The partitions of a run, on their way to workers, each of which makes those that it needs."""
 
     def __init__(
-        self, partitions: Sequence[tuple[Part, ...]], reading: Reading, skip: bool, folder: str | None, build: str
+        self, partitions: Sequence[tuple[Extent, ...]], reading: Reading, skip: bool, folder: str | None, build: str
     ) -> None:
         self.recipe = partitions, reading, skip, folder, build
         self._lock = Lock()
@@ -236,15 +235,15 @@ def opened(inputs: Inputs, number: int) -> Opened:
     return inputs.partition(number).opened
 
 
-def described(partition: Sequence[Part]) -> str:
+def described(partition: Sequence[Extent]) -> str:
     """Return a partition in messages."""
     others = f" and {len(partition) - 1} more" if len(partition) > 1 else ""
     return f"{partition[0]}{others}"
 
 
-def names_of(partition: Sequence[Part]) -> list[str]:
-    """Return the names of the inputs of its parts."""
-    return [name_of(part.path) for part in partition]
+def names_of(partition: Sequence[Extent]) -> list[str]:
+    """Return the names of the inputs of its extents."""
+    return [name_of(extent.path) for extent in partition]
 
 
 def guarded(work: Callable[[], T], inputs: Inputs, number: int) -> T:

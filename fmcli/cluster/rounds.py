@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from fmcli.cluster import work
-from fmcli.cluster.parameters import joined_columns, values_of
+from fmcli.cluster.parameters import united_columns, values_of
 from fmcli.cluster.shared import Columns, Values
-from fmcli.cluster.sums import PartSums
+from fmcli.cluster.sums import ShareSums
 from fmcli.cluster.work import Place
 from fmcli.errors import BadInputError
 from fmcli.solvers.rounds.row_sums import added_sums, step_by_sums
@@ -94,23 +94,23 @@ class Rounds:
             cluster.sent += given.nbytes
             return (given,)
 
-        every = None if known else joined_columns(self.next.values())
-        parts: dict[int, tuple[PartSums, int]] = {}
+        every = None if known else united_columns(self.next.values())
+        shares: dict[int, tuple[ShareSums, int]] = {}
         following: dict[tuple[int, ...], Columns] = {}
         for numbers, (sums, columns) in self._results(work.sums_in, groups, values):
-            parts.update((number, (sums, part)) for part, number in enumerate(numbers))
+            shares.update((number, (sums, share)) for share, number in enumerate(numbers))
             following[numbers] = columns
             cluster.received += sums.nbytes + (0 if columns is None else columns.nbytes)
-        in_order = [parts[number] for number in sorted(parts)]
+        in_order = [shares[number] for number in sorted(shares)]
         for block in range(len(model.layout)):
-            total_sums = added_sums([sums.of_part(part, block) for sums, part in in_order])
+            total_sums = added_sums([sums.of_share(share, block) for sums, share in in_order])
             model.entered(block, total_sums.rows)
             step_by_sums(model, self.solver, self.loss, block, total_sums)
         model.project()
         done = self.done_after(self.place.round)
         self.next, self.place = following, self.place.next
-        weight = sum(float(sums.weights[part]) for sums, part in in_order)
-        return done, weight, total + sum(float(sums.losses[part]) for sums, part in in_order)
+        weight = sum(float(sums.weights[share]) for sums, share in in_order)
+        return done, weight, total + sum(float(sums.losses[share]) for sums, share in in_order)
 
     def end(self) -> None:
         """End an epoch."""

@@ -25,7 +25,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.numbering import Numbering
-from fmcli.data.pieces import is_sparse, joined
+from fmcli.data.pieces import concatenated, is_sparse
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers, TrainingRows
@@ -56,16 +56,16 @@ class PartitionedCache:
 
     def __init__(self, cluster: Cluster, inputs: Resident, homes: Homes, found: Sequence[Opened], format: str) -> None:
         self.cluster, self.inputs, self.homes = cluster, inputs, homes
-        self.parts, self.reading = inputs.value.recipe[:2]
+        self.extents, self.reading = inputs.value.recipe[:2]
         self.rows = tuple(0 if one.facts is None else one.facts.rows for one in found)
         self.shard_bytes = max(one.nbytes for one in found)
         self.nbytes = sum(one.nbytes for one in found)
         self.table = np.array([one.checksum for one in found], dtype=np.int64)
         some = [one for one in found if one.facts is not None]
         if not some:
-            raise BadInputError(f"{names_of(self.parts[0])[0]}: the file has no rows")
-        names = joined_names([one.facts.names for one in some if one.facts])
-        self.facts = joined_facts([one.facts for one in some if one.facts], names, format)
+            raise BadInputError(f"{names_of(self.extents[0])[0]}: the file has no rows")
+        names = combined_names([one.facts.names for one in some if one.facts])
+        self.facts = combined_facts([one.facts for one in some if one.facts], names, format)
         numberings = [one.numbering for one in some if one.numbering is not None]
         features, self.dictionary = columns_of(numberings, sum(len(numbering) for numbering in numberings))
         if self.reading.hash_bits:
@@ -136,7 +136,7 @@ class PartitionedCache:
             return self.cluster.submit(task, self.inputs.on(place), shared.on(place), number, *others, worker=place)
 
         # All tasks at once, so that no worker waits, and none takes tasks on partitions that are elsewhere.
-        return self.cluster.in_order(numbers, send, lambda number: f"{purpose} {described(self.parts[number])}", True)
+        return self.cluster.in_order(numbers, send, lambda number: f"{purpose} {described(self.extents[number])}", True)
 
     def fetch(
         self, shared: Resident, chosen: str, count: int = 0, only: Sequence[int] | None = None
@@ -157,18 +157,18 @@ def open_partitions(
 
     Raises BadInputError for the first error of a line, and the errors of Cluster.
     """
-    parts = inputs.recipe[0]
-    there, homes = Resident(cluster, inputs), Homes(cluster, len(parts))
+    extents = inputs.recipe[0]
+    there, homes = Resident(cluster, inputs), Homes(cluster, len(extents))
     account, found, rows = Account(bad, blank_is_row=False), [], 0
 
     def send(number: int) -> Future:
         place = homes.of(number)
         return cluster.submit(opened, there.on(place), number, worker=place)
 
-    in_order = cluster.in_order(range(len(parts)), send, lambda number: f"reading {described(parts[number])}", True)
+    in_order = cluster.in_order(range(len(extents)), send, lambda number: f"reading {described(extents[number])}", True)
     for number, one in in_order:
         last = len(one.reports) - 1
-        for at, (name, reports) in enumerate(zip(names_of(parts[number]), one.reports, strict=False)):
+        for at, (name, reports) in enumerate(zip(names_of(extents[number]), one.reports, strict=False)):
             error = account.error_in(name, reports, one.error if at == last else None)
             if error is not None:
                 raise error
@@ -180,7 +180,7 @@ def open_partitions(
     return PartitionedCache(cluster, there, homes, found, format)
 
 
-def joined_names(found: Sequence[Names | None]) -> Names | None:
+def combined_names(found: Sequence[Names | None]) -> Names | None:
     """Return the names of labels of all partitions. Raises BadInputError if some have names and others numbers."""
     if all(names is None for names in found):
         return None
@@ -190,7 +190,7 @@ def joined_names(found: Sequence[Names | None]) -> Names | None:
     return sorted_names([name.encode() for name in every], "the inputs")[0]
 
 
-def joined_facts(found: Sequence[Facts], names: Names | None, format: str) -> Facts:
+def combined_facts(found: Sequence[Facts], names: Names | None, format: str) -> Facts:
     """Return the facts about the rows of all partitions, apart from the number of columns."""
     total = Facts(format=format, names=names)
     for facts in found:
@@ -274,7 +274,7 @@ class PartitionedRows(StoredRows):
             return self._sample, np.arange(self._sample.rows, dtype=np.int32)
         shared = self.partitions.shared(held_out=self.held)
         pieces = list(self.partitions.fetch(shared, "sample", SAMPLE_ROWS))
-        data = self.transform.training(joined(pieces))
+        data = self.transform.training(concatenated(pieces))
         return data, np.arange(data.rows, dtype=np.int32)
 
     def whole(self) -> TrainingRows:
@@ -309,7 +309,7 @@ class PartitionedShards(StoredShards):
         number, rows = rows_held_out(self.cache.facts.rows, share, spec), self.cache.rows
         left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
         if number:
-            held_out = joined(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
+            held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
         return replace(self, left=left, held_out=held_out)
 
     def training_rows(self, transform: Transform, totals: Totals, held_out: Dataset | None) -> PartitionedRows:

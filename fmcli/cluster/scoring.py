@@ -1,8 +1,7 @@
 """predict and evaluate on a cluster.
 
-The inputs are split into parts, which depend only on the files. Workers score them, and the client takes the results in
-order, so that lines, counts and errors are those of one machine.
-"""
+The inputs are split into extents, which depend only on the files. Workers score them, and the client takes the results
+in order, so that lines, counts and errors are those of one machine."""
 
 from __future__ import annotations
 
@@ -19,18 +18,18 @@ from fmcli.cluster.connection import Cluster
 from fmcli.cluster.tasks import Request, SharedModel, Survey
 from fmcli.data.account import Account
 from fmcli.data.faults import BadLines
-from fmcli.data.sources import Part, name_of
+from fmcli.data.sources import Extent, name_of
 from fmcli.errors import OutputError
 from fmcli.model_file.container import load
 from fmcli.scoring.prediction import Counts, OutputType, Scorer, scorer_of
-from fmcli.scoring.summary import Joined
+from fmcli.scoring.summary import Combined
 from fmcli.system.leftovers import new_name
 
 if TYPE_CHECKING:
     from distributed import Future
 
-# Bytes of text in a part: with a tenth of a second of work, sending a task (some milliseconds) is negligible, and the
-# results that wait are small. It decides which rows are summed up together, and so the last bits of some metrics.
+# Bytes of text in an extent: with a tenth of a second of work, sending a task (some milliseconds) is negligible, and
+# the results that wait are small. It decides which rows are summed up together, and so the last bits of some metrics.
 PART_BYTES = 32 << 20
 
 T = TypeVar("T")
@@ -38,10 +37,10 @@ T = TypeVar("T")
 
 @dataclass
 class Progress:
-    """How many parts have been scored, of how many."""
+    """How many extents have been scored, of how many."""
 
     done: int = 0
-    parts: int = 0
+    extents: int = 0
 
 
 def loaded(path: str) -> tuple[Scorer, SharedModel]:
@@ -75,38 +74,42 @@ class Scoring:
         """Yield the lines of the predictions for all rows, in order. Raises the errors of fmcli.scoring.prediction, and
         those of Cluster."""
 
-        def send(part: Part) -> Future:
-            return self._cluster.submit(tasks.predicted, self._model, part, self._settled, output, with_spread)
+        def send(extent: Extent) -> Future:
+            return self._cluster.submit(tasks.predicted, self._model, extent, self._settled, output, with_spread)
 
-        return self._each(self._survey.parts, send, lambda part: part)
+        return self._each(self._survey.extents, send, lambda extent: extent)
 
     def write(self, output: OutputType, folder: str, with_spread: bool = False) -> Iterator[None]:
-        """Write the lines of the predictions for each part into a file of the folder, which must not exist, or be
+        """Write the lines of the predictions for each extent into a file of the folder, which must not exist, or be
         empty, and is there when all are complete. This machine and all workers must see it at the same path.
 
         Raises as `predict`, and OutputError.
         """
-        with _complete_folder(folder, files := [_file_name(i) for i in range(len(self._survey.parts))]) as unfinished:
+        with _complete_folder(folder, files := [_file_name(i) for i in range(len(self._survey.extents))]) as unfinished:
 
-            def send(numbered: tuple[str, Part]) -> Future:
-                file, part = numbered
+            def send(numbered: tuple[str, Extent]) -> Future:
+                file, extent = numbered
                 path = os.path.join(unfinished, file)
-                return self._cluster.submit(tasks.written, self._model, part, self._settled, output, with_spread, path)
+                return self._cluster.submit(
+                    tasks.written, self._model, extent, self._settled, output, with_spread, path
+                )
 
-            for _ in self._each(list(zip(files, self._survey.parts, strict=True)), send, lambda numbered: numbered[1]):
+            for _ in self._each(
+                list(zip(files, self._survey.extents, strict=True)), send, lambda numbered: numbered[1]
+            ):
                 yield
 
-    def evaluate(self, metrics: Iterable[str], with_table: bool, joined: Joined) -> Iterator[None]:
-        """Score labelled rows, and add the summaries of all parts, in order, for these metrics. Raises as `predict`,
+    def evaluate(self, metrics: Iterable[str], with_table: bool, combined: Combined) -> Iterator[None]:
+        """Score labelled rows, and add the summaries of all extents, in order, for these metrics. Raises as `predict`,
         and NotEnoughMemoryError."""
         names = list(metrics)
 
-        def send(part: Part) -> Future:
-            return self._cluster.submit(tasks.evaluated, self._model, part, self._settled, names, with_table)
+        def send(extent: Extent) -> Future:
+            return self._cluster.submit(tasks.evaluated, self._model, extent, self._settled, names, with_table)
 
-        for summary in self._each(self._survey.parts, send, lambda part: part):
+        for summary in self._each(self._survey.extents, send, lambda extent: extent):
             if summary is not None:
-                joined.add(summary)
+                combined.add(summary)
             yield
 
     @cached_property
@@ -116,7 +119,7 @@ class Scoring:
         found = self._cluster.result(future, f"looking at {names}")
         if not isinstance(found, Survey):
             raise found
-        self.progress.parts = len(found.parts)
+        self.progress.extents = len(found.extents)
         return found
 
     @property
@@ -129,11 +132,11 @@ class Scoring:
         """Whether the rows have groups."""
         return self._survey.stream.grouping is not None
 
-    def _each(self, items: Sequence[T], send: Callable[[T], Future], part_of: Callable[[T], Part]) -> Iterator[Any]:
-        results = self._cluster.in_order(items, send, lambda item: f"scoring {part_of(item)}")
+    def _each(self, items: Sequence[T], send: Callable[[T], Future], extent_of: Callable[[T], Extent]) -> Iterator[Any]:
+        results = self._cluster.in_order(items, send, lambda item: f"scoring {extent_of(item)}")
         for item, scored in results:
             self._counts.add(scored.counts)
-            error = self._account.error_in(name_of(part_of(item).path), scored.reports, scored.error)
+            error = self._account.error_in(name_of(extent_of(item).path), scored.reports, scored.error)
             self.progress.done += 1
             yield scored.result
             if error is not None:

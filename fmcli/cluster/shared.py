@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fmcli.cluster.held_out import HeldOut
 from fmcli.cluster.partitions import Inputs, Space, guarded
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import joined
+from fmcli.data.pieces import concatenated
 from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.losses.loss import Loss
@@ -151,7 +151,7 @@ class Shared:
 
     def take(self, inputs: Inputs, number: int, rows: Sequence[tuple[int, RowNumbers]]) -> Dataset:
         """Return rows of shards of a partition, as the model sees them."""
-        return joined([self.shard(inputs, number, shard).take(some) for shard, some in rows])
+        return concatenated([self.shard(inputs, number, shard).take(some) for shard, some in rows])
 
     def order(self, inputs: Inputs, number: int, epoch: int) -> list[tuple[int, RowNumbers]]:
         """Return the rows of a partition in the order of an epoch: shards, and the rows of each."""
@@ -178,7 +178,7 @@ class Shared:
             for number in numbers
         ]
         ends = np.cumsum([piece.rows for piece in pieces]).tolist()
-        found = Share(ends, *self._with_columns(joined(pieces)))
+        found = Share(ends, *self._with_columns(concatenated(pieces)))
         with self._lock:
             self._shares[key] = found
             while len(self._shares) > SHARES_KEPT:

@@ -31,12 +31,12 @@ class Sums(NamedTuple):
         return sum(array.nbytes for block in self.blocks for array in block)
 
 
-class PartSums(NamedTuple):
-    """The contributions of the rows of several parts.
+class ShareSums(NamedTuple):
+    """The contributions of the rows of several shares.
 
-    losses, weights : float64 (parts), the weighted sums of the losses, and the sums of the weights.
-    blocks : for each block of the model, the sums of one part after the other, and the number of parameter rows that
-        each part has, int64 (parts). So there are few arrays to send.
+    losses, weights : float64 (shares), the weighted sums of the losses, and the sums of the weights.
+    blocks : for each block of the model, the sums of one share after the other, and the number of parameter rows that
+        each share has, int64 (shares). So there are few arrays to send.
     """
 
     losses: NDArray[np.float64]
@@ -48,30 +48,30 @@ class PartSums(NamedTuple):
         """Bytes of the sums."""
         return sum(array.nbytes for sums, _ in self.blocks for array in sums)
 
-    def of_part(self, part: int, block: int) -> BlockSums:
-        """Return the sums of a part in a block."""
+    def of_share(self, share: int, block: int) -> BlockSums:
+        """Return the sums of a share in a block."""
         sums, counts = self.blocks[block]
-        last = int(counts[: part + 1].sum())
-        return BlockSums._make(array[last - int(counts[part]) : last] for array in sums)
+        last = int(counts[: share + 1].sum())
+        return BlockSums._make(array[last - int(counts[share]) : last] for array in sums)
 
 
-def added(parts: Sequence[Sums]) -> Sums:
-    """Return the sums of some parts, in their order."""
-    blocks = [_added([part.blocks[b] for part in parts]) for b in range(len(parts[0].blocks))]
-    return Sums(sum(part.loss for part in parts), sum(part.weight for part in parts), blocks)
+def added(shares: Sequence[Sums]) -> Sums:
+    """Return the sums of some shares, in their order."""
+    blocks = [_added([share.blocks[b] for share in shares]) for b in range(len(shares[0].blocks))]
+    return Sums(sum(share.loss for share in shares), sum(share.weight for share in shares), blocks)
 
 
-def _added(parts: Sequence[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
-    if all(np.array_equal(part[0], parts[0][0]) for part in parts[1:]):
-        rows = parts[0][0]
-        places: list[Any] = [slice(None)] * len(parts)
+def _added(shares: Sequence[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+    if all(np.array_equal(share[0], shares[0][0]) for share in shares[1:]):
+        rows = shares[0][0]
+        places: list[Any] = [slice(None)] * len(shares)
     else:
-        rows, all_places = distinct(np.concatenate([part[0] for part in parts]))
-        places = np.split(all_places, np.cumsum([len(part[0]) for part in parts])[:-1])
+        rows, all_places = distinct(np.concatenate([share[0] for share in shares]))
+        places = np.split(all_places, np.cumsum([len(share[0]) for share in shares])[:-1])
     totals = []
-    for number, like in enumerate(parts[0][1:], start=1):
+    for number, like in enumerate(shares[0][1:], start=1):
         total = np.zeros((len(rows), *like.shape[1:]), dtype=like.dtype)
-        for part, place in zip(parts, places, strict=True):
-            total[place] += part[number]
+        for share, place in zip(shares, places, strict=True):
+            total[place] += share[number]
         totals.append(total)
     return rows, *totals

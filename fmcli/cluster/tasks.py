@@ -1,7 +1,7 @@
-"""The tasks of workers: score the rows of a part of the inputs.
+"""The tasks of workers: score the rows of an extent of the inputs.
 
-The same code runs as on one machine. A task returns what the text buffers of its part say about their lines, because
-only the client knows the lines before the part. An error is returned too: it may come after one in another part. """
+The same code runs as on one machine. A task returns what the text buffers of its extent say about their lines, because
+only the client knows the lines before the extent. An error is returned too: it may come after one in another extent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import fmcli
 from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.chunks import Piece
 from fmcli.data.formats import Stream, detected
-from fmcli.data.sources import Part, name_of, parts
+from fmcli.data.sources import Extent, extents, name_of
 from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
@@ -99,23 +99,23 @@ class Scored(Generic[T]):
 
 @dataclass(frozen=True)
 class Survey:
-    """The parts of the inputs, in order, and how each is read.
+    """The extents of the inputs, in order, and how each is read.
 
     format, stream : as in Request.
     """
 
-    parts: list[Part]
+    extents: list[Extent]
     format: str
     stream: Stream
 
 
 def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request) -> Survey | FmcliError:
-    """Split the inputs, of which some may be patterns of file names, into parts of at most `size` bytes. An error is
+    """Split the inputs, of which some may be patterns of file names, into extents of at most `size` bytes. An error is
     returned."""
     try:
         require_build(request.build)
         files = [file for path in paths for file in matching(path)]
-        found = [part for file in files for part in parts(file, size)]
+        found = [extent for file in files for extent in extents(file, size)]
         scorer = model.scorer
         needs_fields = scorer.needs_fields
         stream = request.stream
@@ -125,21 +125,23 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
         return told(error, "")
 
 
-def predicted(model: SharedModel, part: Part, request: Request, output: OutputType, with_spread: bool) -> Scored[bytes]:
-    """Return the lines of the predictions for a part."""
+def predicted(
+    model: SharedModel, extent: Extent, request: Request, output: OutputType, with_spread: bool
+) -> Scored[bytes]:
+    """Return the lines of the predictions for an extent."""
 
     def finish(pieces: Sequence[tuple[bytes, int]], counts: Counts) -> bytes:
         counts.not_finite += sum(not_finite for _, not_finite in pieces)
         return b"".join(lines for lines, _ in pieces)
 
-    return _scored(model, part, request, lambda scorer: predicted_lines(scorer, output, with_spread), finish)
+    return _scored(model, extent, request, lambda scorer: predicted_lines(scorer, output, with_spread), finish)
 
 
 def written(
-    model: SharedModel, part: Part, request: Request, output: OutputType, with_spread: bool, path: str
+    model: SharedModel, extent: Extent, request: Request, output: OutputType, with_spread: bool, path: str
 ) -> Scored[bytes]:
-    """Write the lines of the predictions for a part into a file, completely or not at all; the result is empty."""
-    scored = predicted(model, part, request, output, with_spread)
+    """Write the lines of the predictions for an extent into a file, completely or not at all; the result is empty."""
+    scored = predicted(model, extent, request, output, with_spread)
     if scored.error is not None:
         return scored
     error: FmcliError | None = None
@@ -147,14 +149,14 @@ def written(
         with atomic_output(path) as file:
             file.write(scored.result)
     except OutputError as failed:
-        error = told(failed, str(part))
+        error = told(failed, str(extent))
     return Scored(scored.reports, scored.counts, b"", error)
 
 
 def evaluated(
-    model: SharedModel, part: Part, request: Request, metrics: Sequence[str], with_table: bool
+    model: SharedModel, extent: Extent, request: Request, metrics: Sequence[str], with_table: bool
 ) -> Scored[Summary | None]:
-    """Return the summary of the labels and scores of a part; None if it has no rows."""
+    """Return the summary of the labels and scores of an extent; None if it has no rows."""
 
     def finish(pieces: Sequence[Any], counts: Counts) -> Summary | None:
         if not pieces:
@@ -162,12 +164,12 @@ def evaluated(
         outcome = outcome_of(model.scorer, pieces, counts, request.stream.label_weights)
         return summary_of(outcome, metrics, model.scorer, with_table)
 
-    return _scored(model, part, request, labelled_scores, finish)
+    return _scored(model, extent, request, labelled_scores, finish)
 
 
 def _scored(
     model: SharedModel,
-    part: Part,
+    extent: Extent,
     request: Request,
     work: Callable[[Scorer], Callable[[Piece], T]],
     finish: Callable[[list[T], Counts], U],
@@ -179,7 +181,7 @@ def _scored(
         scorer = model.scorer
         chunks = each_chunk(
             scorer,
-            [part],
+            [extent],
             work(scorer),
             format=request.format,
             threads=1,
@@ -195,7 +197,7 @@ def _scored(
                 pieces.append(piece)
         return Scored(record.reports, counts, finish(pieces, counts), None)
     except (FmcliError, MemoryError) as failed:
-        error = told(failed, str(part))
+        error = told(failed, str(extent))
     return Scored(record.reports, counts, finish(pieces, counts), error)
 
 
@@ -215,12 +217,12 @@ def matching(path: str) -> list[str]:
     return files
 
 
-def told(error: FmcliError | MemoryError, part: str) -> FmcliError:
+def told(error: FmcliError | MemoryError, extent: str) -> FmcliError:
     """Return the error, which says where it occurred unless it names a line of the input."""
     if isinstance(error, MemoryError):
         error = NotEnoughMemoryError("there is not enough memory; give the workers more, or fewer threads")
     if isinstance(error, (MissingInputError, NotEnoughMemoryError, OutputError, UsageError)):
-        of = f", {part}" if part else ""
+        of = f", {extent}" if extent else ""
         located = type(error)(f"worker {_worker()}{of}: {error}", **error.options)
         return located
     return error

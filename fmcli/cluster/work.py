@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from fmcli.cluster.partitions import Inputs, guarded
 from fmcli.cluster.shared import Columns, Shared, Values, in_shards
-from fmcli.cluster.sums import PartSums, Sums
+from fmcli.cluster.sums import ShareSums, Sums
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import joined
+from fmcli.data.pieces import concatenated
 from fmcli.data.training_rows import RowNumbers
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.rounds.distinct import distinct
@@ -40,7 +40,9 @@ def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int
             held = shared.held_out
             rows = held.split(number)[0] if chosen == "held out" else held.sample(number, count)
         parts = in_shards(partition.starts, rows) or [(0, rows[:0])]
-        return joined([partition.load(shard, shared.space).changed(numbering=None).take(some) for shard, some in parts])
+        return concatenated(
+            [partition.load(shard, shared.space).changed(numbering=None).take(some) for shard, some in parts]
+        )
 
     return guarded(work, inputs, number)
 
@@ -83,11 +85,11 @@ def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Pl
 
 def sums_in(
     inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, values: Values
-) -> tuple[PartSums, Columns]:
+) -> tuple[ShareSums, Columns]:
     """Return the sums over the rows that each of some partitions has in a round, at these parameters, and the features
     of all of them in the next round. `values` : of the features in this round, and perhaps others."""
 
-    def work() -> tuple[PartSums, Columns]:
+    def work() -> tuple[ShareSums, Columns]:
         share = shared.share(inputs, numbers, *place).within(values.columns)
         model, loss = shared.model(share.data, values)
         losses, blocks = row_sums(model, loss, share.data, shared.goal.weight, share.ends)
@@ -95,7 +97,7 @@ def sums_in(
             (sums._replace(rows=shared.in_all_rows(b, model, values.columns, sums.rows)), counts)
             for b, (sums, counts) in enumerate(blocks)
         ]
-        return PartSums(losses, share.weights(), whole), shared.share(inputs, numbers, *place.next).columns
+        return ShareSums(losses, share.weights(), whole), shared.share(inputs, numbers, *place.next).columns
 
     return guarded(work, inputs, numbers[0])
 

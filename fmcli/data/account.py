@@ -64,7 +64,7 @@ class Account:
             raise BadInputError(f"{name}: the file has no rows{but}")
 
     def error_in(self, name: str, reports: Iterable[LineReport], error: FmcliError | None) -> FmcliError | None:
-        """Take the reports of a part, whose Record ended by an error, or None. Returns the first error."""
+        """Take the reports of an extent, whose Record ended by an error, or None. Returns the first error."""
         try:
             for first, last, parsed in reports:
                 self.add(name, first, last, parsed)
@@ -82,7 +82,7 @@ class StoppedError(Exception):
 
 
 class Record(Account):
-    """Keeps what the buffers of a part say for an Account, which knows the lines before the part."""
+    """Keeps what the buffers of an extent say for an Account, which knows the lines before the extent."""
 
     def __init__(self, skip: bool, blank_is_row: bool) -> None:
         super().__init__(BadLines(skip), blank_is_row)

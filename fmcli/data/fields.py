@@ -45,7 +45,7 @@ def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Groups:
 
 
 @dataclass(frozen=True)
-class FeatureGroups:
+class PriorGroups:
     """The groups of features in a file.
 
     name : the file, for messages.
@@ -77,7 +77,7 @@ class FeatureGroups:
         return found
 
 
-def read_groups(path: str) -> FeatureGroups:
+def read_groups(path: str) -> PriorGroups:
     """Return the groups in a file: a line for each feature from 0 on, with its group; or lines with an id and its
     group.
 
@@ -101,7 +101,7 @@ def read_groups(path: str) -> FeatureGroups:
         if feature in by_id:
             raise BadInputError(f"{where}: found a second group for feature {feature}; each feature has one")
         by_id[feature] = group
-    return FeatureGroups(name, np.array(by_line, dtype=np.int32) if words == 1 else None, by_id)
+    return PriorGroups(name, np.array(by_line, dtype=np.int32) if words == 1 else None, by_id)
 
 
 def _lines(path: str) -> Generator[tuple[str, list[bytes]], None, None]:

@@ -225,7 +225,7 @@ class Text:
 def detected(
     paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, labelled: bool
 ) -> tuple[str, Stream]:
-    """Return the format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their parts are read:
+    """Return the format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their extents are read:
     the first row tells whether there are groups. Raises the same errors."""
     text = Text(paths, format, needs_fields, model, stream=stream)
     with closing(text):

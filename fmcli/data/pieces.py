@@ -1,4 +1,4 @@
-"""Pieces of the rows of a text, and how they are joined."""
+"""Pieces of the rows of a text, and how they are concatenated."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
     return data.with_columns(columns[numbering.columns_of(data.index)], len(ids))
 
 
-def joined(pieces: list[Dataset]) -> Dataset:
+def concatenated(pieces: list[Dataset]) -> Dataset:
     """Return the rows of some data sets with the same numbering, in order; the list is emptied."""
     if len(pieces) == 1:
         return pieces.pop()
@@ -88,15 +88,15 @@ def joined(pieces: list[Dataset]) -> Dataset:
     return data
 
 
-def joined_by_ids(pieces: list[TextRows], threads: int, *, only_seen: bool = False) -> Dataset:
+def concatenated_by_ids(pieces: list[TextRows], threads: int, *, only_seen: bool = False) -> Dataset:
     """Return the rows of some pieces, with a dictionary if they need one; the list is emptied. With `only_seen`, a
     feature whose values are all 0 is not in the dictionary."""
     if not need_dictionary(pieces):
         data = [piece.data for piece in pieces]
         pieces.clear()
-        return joined(data)
+        return concatenated(data)
     ids = FeatureIds()
     data = [add_ids(ids, piece) for piece in pieces]
     pieces.clear()
-    rows = joined(data)
+    rows = concatenated(data)
     return rows.ordered(*ids.sorted(rows.seen() if only_seen else np.ones(len(ids), dtype=np.bool_)), threads)

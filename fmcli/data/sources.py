@@ -20,7 +20,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NEWLINE = 10
 # The number of compressed bytes that are read at a time.
 COMPRESSED_BYTES = 1 << 17
-# Bytes that are read at a time beyond a part, for its last line.
+# Bytes that are read at a time beyond an extent, for its last line.
 TAIL_BYTES = 1 << 12
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 # Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
@@ -47,8 +47,8 @@ class LongLineError(BadInputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The lines of a file that begin in bytes start .. stop - 1.
+class Extent:
+    """An extent of a file: the lines of a file that begin in bytes start .. stop - 1.
 
     stop : None: the end of the file.
     size : of the file in bytes, which it must still have; None: it may have changed.
@@ -67,7 +67,7 @@ class Part:
 
 
 # A file, or those of its lines that are to be read.
-Input = str | Part
+Input = str | Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +86,38 @@ class TextBuffer:
 def buffers(
     paths: Sequence[Input], spare: list[bytearray], size: int, unbuffered: bool = False
 ) -> Generator[TextBuffer, None, None]:
-    """Yield the text of the inputs in order, at least one buffer (possibly empty) per input or part; "-" is standard
+    """Yield the text of the inputs in order, at least one buffer (possibly empty) per input or extent; "-" is standard
     input.
 
     Buffers have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
     caller puts it there when it no longer needs a buffer. With `unbuffered`, a buffer has the whole lines that are
     there, even if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or
     a regular file ends too early, BadInputError for compressed data that is truncated or corrupt, a binary format that
-    is not text, and a line that is too long (LongLineError). """
+    is not text, and a line that is too long (LongLineError)."""
     for path in paths:
-        part = Part(path) if isinstance(path, str) else path
+        extent = Extent(path) if isinstance(path, str) else path
         with ExitStack() as stack:
-            source = _Raw(part, stack)
+            source = _Raw(extent, stack)
             text: _Source = source
-            if part.start == 0 and (kind := source.compression()):
+            if extent.start == 0 and (kind := source.compression()):
                 text = _Inflated(source, kind)
-            elif part.start == 0 and (reason := binary(source.head)):
+            elif extent.start == 0 and (reason := binary(source.head)):
                 raise BadInputError(f"{source.name}: {reason}")
-            if part.start or part.stop is not None:
-                text = _Lines(source, part)
-            yield from _cut(text, part, spare, size, unbuffered)
+            if extent.start or extent.stop is not None:
+                text = _Lines(source, extent)
+            yield from _cut(text, extent, spare, size, unbuffered)
 
 
-def parts(path: str, size: int) -> list[Part]:
-    """Return the parts of a file, in order, of at most this many bytes and a line; a file that is compressed or remote
-    is one part. Raises MissingInputError."""
+def extents(path: str, size: int) -> list[Extent]:
+    """Return the extents of a file, in order, of at most this many bytes and a line; a file that is compressed or
+    remote
+    is one extent. Raises MissingInputError."""
     total = 0 if _is_compressed(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
-        return [Part(path)]
+        return [Extent(path)]
     count = -(-total // size)
     starts = [total * number // count for number in range(count)]
-    return [Part(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
+    return [Extent(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def text_bytes(paths: Sequence[str]) -> int:
@@ -128,7 +129,7 @@ def text_bytes(paths: Sequence[str]) -> int:
 
 def _is_compressed(path: str) -> bool:
     with ExitStack() as stack:
-        return _Raw(Part(path), stack).compression() is not None
+        return _Raw(Extent(path), stack).compression() is not None
 
 
 def name_of(path: str) -> str:
@@ -155,11 +156,11 @@ class _Source(Protocol):
 
 
 def _cut(
-    source: _Source, part: Part, spare: list[bytearray], size: int, unbuffered: bool
+    source: _Source, extent: Extent, spare: list[bytearray], size: int, unbuffered: bool
 ) -> Generator[TextBuffer, None, None]:
-    name = name_of(part.path)
+    name = name_of(extent.path)
     rest = b""  # the beginning of a line that has not been read completely
-    first, ended = part.start == 0, False
+    first, ended = extent.start == 0, False
     while not ended:
         data = spare.pop() if spare else bytearray(size + PADDING)
         data[: len(rest)] = rest
@@ -180,7 +181,7 @@ def _cut(
             data[filled] = NEWLINE
             stop = filled + 1
         rest = bytes(memoryview(data)[stop:filled])
-        yield TextBuffer(name, data, start, stop, stop - start - missing, first, ended and part.stop is None)
+        yield TextBuffer(name, data, start, stop, stop - start - missing, first, ended and extent.stop is None)
         first = False
 
 
@@ -201,11 +202,11 @@ def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[in
 class _Raw:
     """The bytes of a file or of standard input. `head` has the first bytes, which `readinto` returns again.
 
-    The bytes of a part begin one before its start.
+    The bytes of an extent begin one before its start.
     """
 
-    def __init__(self, part: Part, stack: ExitStack):
-        path = part.path
+    def __init__(self, extent: Extent, stack: ExitStack):
+        path = extent.path
         self.name = name_of(path)
         self.head = b""
         self._received = self._size = 0  # in bytes; a file can grow, but must not become shorter
@@ -223,13 +224,13 @@ class _Raw:
             try:
                 self._raw = stack.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
                 self._size = size_on_disk(path)
-                if part.size is not None and part.size != self._size:
+                if extent.size is not None and extent.size != self._size:
                     raise TransferError(
-                        f"{self.name}: the file has {self._size:,} bytes here, but {part.size:,} when the run began: "
+                        f"{self.name}: the file has {self._size:,} bytes here, but {extent.size:,} when the run began: "
                         "every worker must see the same file"
                     )
-                if part.start:
-                    self._received = self._raw.seek(part.start - 1)
+                if extent.start:
+                    self._received = self._raw.seek(extent.start - 1)
                     return
             except OSError as error:
                 raise self._unreadable(error) from error
@@ -269,21 +270,21 @@ class _Raw:
 
 
 class _Lines:
-    """The bytes of those lines that begin in a part of a file."""
+    """The bytes of those lines that begin in an extent of a file."""
 
-    def __init__(self, source: _Raw, part: Part):
-        self._source, self._stop = source, part.stop
-        self._position = max(part.start - 1, 0)  # of the next byte of the source
-        self._begun, self._ended = part.start == 0, False
+    def __init__(self, source: _Raw, extent: Extent):
+        self._source, self._stop = source, extent.stop
+        self._position = max(extent.start - 1, 0)  # of the next byte of the source
+        self._begun, self._ended = extent.start == 0, False
 
     def readinto(self, room: memoryview) -> int:
         while not self._ended:
-            # Little is read beyond the part.
+            # Little is read beyond the extent.
             size = len(room) if self._stop is None else max(self._stop - self._position, TAIL_BYTES)
             count = self._source.readinto(room[:size])
             before, self._position = self._position, self._position + count
             begin = 0
-            if not self._begun:  # up to the first line break, the text belongs to the part before
+            if not self._begun:  # up to the first line break, the text belongs to the extent before
                 begin = bytes(room[:count]).find(b"\n") + 1
                 self._begun = begin > 0
             end = self._end(room, before, count)
@@ -296,7 +297,7 @@ class _Lines:
         return 0
 
     def _end(self, room: memoryview, before: int, count: int) -> int | None:
-        """Return the place in these bytes where the part ends: behind the first line break at `stop - 1` or later.
+        """Return the place in these bytes where the extent ends: behind the first line break at `stop - 1` or later.
         None: it ends later."""
         if self._stop is None or before + count < self._stop:
             return None

@@ -249,7 +249,7 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         refuse("the counts of some frequent features are missing")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
         refuse("it clips predictions, but the range of the labels is missing")
-    samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].samples
+    samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].is_sampler
     if meta["draws"] % meta["members"] or (meta["draws"] > meta["members"] and not samples):
         refuse(f"it has {meta['draws']} draws of {meta['members']} members, which {meta['solver']} does not make")
     if meta["fields"] and not meta["features"]:

@@ -114,9 +114,9 @@ def sampling(flag: str, use: str) -> Callable[[Spec], str]:
     """Return a function that says why a run without draws has no `use` for an option."""
 
     def needs(spec: Spec) -> str:
-        if spec.solver_entry.samples:
+        if spec.solver_entry.is_sampler:
             return ""
-        able = of_solvers(lambda name: SOLVERS[name].samples)
+        able = of_solvers(lambda name: SOLVERS[name].is_sampler)
         return f"{flag} {use}, and {spec.solver} has none; use {able}, or leave it out"
 
     return needs
@@ -157,9 +157,9 @@ MODES = (
     ),
     Mode("--sample-weights", {SKIPPING: "a line of weights belongs to each row"}),
     Mode(
-        "--groups",
+        "--prior-groups",
         {"--hash-bits": "a column of hashed ids may have features of several groups"},
-        needs=sampling("--groups", "tells which features share a prior"),
+        needs=sampling("--prior-groups", "tells which features share a prior"),
     ),
     Mode(
         "--test",
@@ -172,7 +172,7 @@ MODES = (
         "--ensemble",
         {
             "-i": "the models would begin with the same parameters",
-            "--checkpoint": "a checkpoint keeps the state of a single run",
+            "--checkpoint": "a checkpoint keeps the progress of a single run",
             "--keep-state": "no run can resume from several models",
             "--max-seconds": "the models that train last would have no time",
             "--online": "every model needs a pass over the rows",

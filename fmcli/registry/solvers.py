@@ -35,7 +35,7 @@ class SolverEntry(Entry):
     rounds : whether it has rounds; for fobos, only with adaptive learning rates.
     in_memory : whether it needs all rows in memory.
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
-    samples : whether it draws parameters from their posterior distribution, so that predictions are averages.
+    is_sampler : whether it draws parameters from their posterior distribution, so that predictions are averages.
     joins : whether it trains on rows with relations.
     patience : by default, training stops after so many epochs without a better one.
     cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": not.
@@ -48,7 +48,7 @@ class SolverEntry(Entry):
     rounds: bool = False
     in_memory: bool = False
     losses: tuple[str, ...] = ()
-    samples: bool = False
+    is_sampler: bool = False
     joins: bool = False
     patience: int = 3
     cluster: str = ""
@@ -57,7 +57,7 @@ class SolverEntry(Entry):
     @property
     def stops_early(self) -> bool:
         """Whether validation data choose one of its epochs."""
-        return not self.samples and self.name != CLOSED_FORM
+        return not self.is_sampler and self.name != CLOSED_FORM
 
     def trainer(self) -> type[Trainer]:
         """Import the trainer class of this solver."""
@@ -147,7 +147,7 @@ _SOLVERS = (
         by_rows=False,
         in_memory=True,
         losses=("squared", PROBIT, ORDINAL),
-        samples=True,
+        is_sampler=True,
         joins=True,
         alone="draws the parameters one by one, each of which depends on the one before",
         refuses={

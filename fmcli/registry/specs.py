@@ -177,8 +177,8 @@ def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) ->
             f"{solver.name} draws parameters under --loss {either(solver.losses)} only, not under {loss.name}; "
             f"leave out --loss, or use -s {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
         )
-    if loss.drawn and not (solver and solver.samples):
-        names = ", ".join(entry.name for entry in SOLVERS.values() if entry.samples)
+    if loss.drawn and not (solver and solver.is_sampler):
+        names = ", ".join(entry.name for entry in SOLVERS.values() if entry.is_sampler)
         raise UsageError(f"loss {loss.name} has parameters of its own, which only -s {names} draws; use it")
     if solver and not solver.by_rows and not loss.smooth:
         others = [
@@ -210,7 +210,7 @@ def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
 
 def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
     """Raise UsageError if the solver cannot train the model, or does not support a penalty that the model requires."""
-    if solver.samples and not kind.drawn:
+    if solver.is_sampler and not kind.drawn:
         like = f"-m {kind.drawn_like}, or " if kind.drawn_like else ""
         raise UsageError(
             f"{solver.name} draws parameters in which scores are affine, and those of {kind.name} are not; use "

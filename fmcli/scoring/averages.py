@@ -44,18 +44,19 @@ class MeanScore:
         """Return (rows, outputs) the scores. There must have been a draw."""
         return self.average.score(self._totals, self.count)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the state for `restore`; the arrays are no copies."""
+    def progress(self) -> dict[str, NDArray[Any]]:
+        """Return the progress for `restore`; the arrays are no copies."""
         return {"count": np.array(self.count), **{f"total.{n}": total for n, total in enumerate(self._totals)}}
 
-    def restore(self, state: Kept, count: int, shape: tuple[int, int]) -> None:
-        """Continue from a state after so many draws, whose scores have this shape. Raises ValueError for others."""
+    def restore(self, progress: Kept, count: int, shape: tuple[int, int]) -> None:
+        """Continue from kept progress after so many draws, whose scores have this shape. Raises ValueError for
+        others."""
         names = [f"total.{number}" for number in range(self.average.count)] if count else []
-        require_names(state, ["count", *names])
-        self.count = whole_number(state, "count", count, count)
+        require_names(progress, ["count", *names])
+        self.count = whole_number(progress, "count", count, count)
         for name in names:
-            require_like(name, state[name], np.empty(shape))
-        self._totals = [state[name].copy() for name in names]
+            require_like(name, progress[name], np.empty(shape))
+        self._totals = [progress[name].copy() for name in names]
 
 
 def mean_score(

@@ -247,7 +247,7 @@ def evaluate_predictions(
         counts.comments += piece.comments
         read.append(piece.result[:2])
         groups.append(piece.result[2])
-    label, names = joined_labels(read)
+    label, names = combined_labels(read)
     group = np.concatenate(groups)
     columns = score.shape[1]
     told, rows = name_of(predictions), name_of(paths[0])
@@ -283,7 +283,7 @@ def evaluate_predictions(
     return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw, group=in_groups)
 
 
-def joined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:
+def combined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:
     """Return the labels of consecutive rows, and what they stand for, if each piece has its own names."""
     if pieces[0][1] is None:
         return np.concatenate([label for label, _ in pieces]), NUMBERS

@@ -21,7 +21,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
-from fmcli.data.related.files import Joiner, RelationFiles, joined_pieces, refuse_labels
+from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.data.sources import Input
 from fmcli.data.transform import Transform
@@ -412,7 +412,7 @@ def each_chunk(
         for files in relations:
             of_relation = Counts()
             found = pieces(paths=[files.rows], format="libsvm", counts=of_relation, check=refuse_labels)
-            read.append((files, joined_pieces([piece.data for piece in found])))
+            read.append((files, concatenated_pieces([piece.data for piece in found])))
             counts.add(replace(of_relation, rows=0))
         with closing(Joiner(read)) as joiner:
             rows = pieces(

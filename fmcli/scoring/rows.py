@@ -9,7 +9,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
-from fmcli.models.related.parts import PartSums
+from fmcli.models.related.sums import RelatedSums
 from fmcli.models.workspace import Workspace
 from fmcli.scoring.scores import joined_scores, losses, scores
 from fmcli.system.parallel import in_parallel
@@ -28,7 +28,7 @@ def score_rows(
     """
     count = data.rows if rows is None else len(rows)
     out = np.empty((count, model.outputs))
-    parts = measured_parts(model, data, threads)
+    parts = measured_relations(model, data, threads)
 
     def some(start: int) -> None:
         room = Workspace(model, data.longest, gradients=False)
@@ -42,11 +42,11 @@ def score_rows(
     return out - model.parameters[CUTPOINTS] if model.cutpoints else out
 
 
-def measured_parts(model: Model, data: Dataset, threads: int) -> list[PartSums]:
+def measured_relations(model: Model, data: Dataset, threads: int) -> list[RelatedSums]:
     """Return the relations of rows, for a model that joins them; empty without relations."""
-    parts = [PartSums(model, relation.data, relation.row) for relation in data.relations]
+    parts = [RelatedSums(model, relation.data, relation.row) for relation in data.relations]
 
-    def some(task: tuple[PartSums, int]) -> None:
+    def some(task: tuple[RelatedSums, int]) -> None:
         part, start = task
         part.measure(start, min(start + ROWS_A_TASK, part.data.rows))
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
-from fmcli.models.related.parts import PartSums
+from fmcli.models.related.sums import RelatedSums
 from fmcli.models.workspace import Workspace
 
 Floats = NDArray[np.float64]
@@ -23,7 +23,7 @@ def scores(
 def joined_scores(
     model: Model,
     data: Dataset,
-    parts: Sequence[PartSums],
+    parts: Sequence[RelatedSums],
     workspace: Workspace,
     start: int,
     stop: int,

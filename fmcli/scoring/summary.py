@@ -1,4 +1,4 @@
-"""Summaries of the rows of parts of the inputs, from which the metrics of all rows are computed.
+"""Summaries of the rows of extents of the inputs, from which the metrics of all rows are computed.
 
 AUC, average precision, and the metrics of classes depend on sums of weights only: they are exact if all weights are 1.
 The others are means, which are equal to those of all rows at once except for rounding.
@@ -41,7 +41,7 @@ OF_CLASSES = {"macro-f1": macro_f1, "macro-f1-pr": macro_f1_pr}
 ACCURACIES = tuple(name for name, metric in METRICS.items() if metric.compute is accuracy)
 ROOTS = tuple(name for name, metric in METRICS.items() if metric.compute is rmse)
 SHARES = tuple(name for name, metric in METRICS.items() if metric.compute is r2)
-# Arrays of the size of the distinct scores that are held while those of all parts are joined.
+# Arrays of the size of the distinct scores that are held while those of all extents are combined.
 RANKING_ARRAYS = 9
 
 
@@ -53,7 +53,7 @@ class Moments:
     mean: float
     squares: float
 
-    def joined(self, other: Moments) -> Moments:
+    def combined(self, other: Moments) -> Moments:
         """Return the moments of the labels of both."""
         weight, apart = self.weight + other.weight, other.mean - self.mean
         mean = self.mean + apart * other.weight / weight
@@ -71,7 +71,7 @@ class Summary:
     scores : the distinct scores, in increasing order.
     ranking : the weights of the rows with each of them.
     table : the confusion matrix.
-    grouped : labels, scores and groups of the rows, because a group may have rows of several parts.
+    grouped : labels, scores and groups of the rows, because a group may have rows of several extents.
     """
 
     rows: int
@@ -124,50 +124,50 @@ def _moments(outcome: Outcome, weight: float) -> Moments:
     return Moments(weight, float(outcome.label[0]) + mean, weight * outcome.mean((label - mean) ** 2))
 
 
-class Joined:
-    """The summary of all parts, which are added in order."""
+class Combined:
+    """The summary of all extents, which are added in order."""
 
     def __init__(self) -> None:
-        self._parts: list[Summary] = []
+        self._summaries: list[Summary] = []
         self._finite = True
         self._scores = self._rows = 0
         self.label: Moments | None = None
         self._classes: ClassWeights | None = None
         self.table: NDArray[np.int64] | None = None
 
-    def add(self, part: Summary) -> None:
-        """Add the summary of the next part. Raises NotEnoughMemoryError if there are too many distinct scores."""
-        self._finite &= part.finite
-        if not part.rows or not part.finite:
+    def add(self, summary: Summary) -> None:
+        """Add the summary of the next extent. Raises NotEnoughMemoryError if there are too many distinct scores."""
+        self._finite &= summary.finite
+        if not summary.rows or not summary.finite:
             return
-        if part.label is not None:
-            self.label = part.label if self.label is None else self.label.joined(part.label)
-        if part.classes is not None:
+        if summary.label is not None:
+            self.label = summary.label if self.label is None else self.label.combined(summary.label)
+        if summary.classes is not None:
             so_far = self._classes
-            self._classes = part.classes if so_far is None else ClassWeights(*map(np.add, so_far, part.classes))
-        if part.table is not None:
-            self.table = part.table if self.table is None else self.table + part.table
-        if part.scores is not None:
+            self._classes = summary.classes if so_far is None else ClassWeights(*map(np.add, so_far, summary.classes))
+        if summary.table is not None:
+            self.table = summary.table if self.table is None else self.table + summary.table
+        if summary.scores is not None:
             held = np.dtype(np.float64).itemsize * self._scores
-            self._scores += len(part.scores)
+            self._scores += len(summary.scores)
             needed = RANKING_ARRAYS * np.dtype(np.float64).itemsize * self._scores
             require_if_large(needed, f"the AUC of {self._scores:,} scores", held=3 * held)
-        if part.grouped is not None:
-            self._rows += part.rows
+        if summary.grouped is not None:
+            self._rows += summary.rows
             held = np.dtype(np.float64).itemsize * 3 * self._rows
             require_if_large(Outcome.bytes_needed(self._rows, 1), f"ranking {self._rows:,} rows", held=held)
-        self._parts.append(replace(part, classes=None, table=None))
+        self._summaries.append(replace(summary, classes=None, table=None))
 
     @property
     def usable(self) -> bool:
         """As `Outcome.usable`."""
-        return self._finite and bool(self._parts)
+        return self._finite and bool(self._summaries)
 
     @property
     def ranking(self) -> Ranking:
         """The weights of all rows, by score."""
-        scores = np.concatenate([part.scores for part in self._parts if part.scores is not None])
-        rankings = [part.ranking for part in self._parts if part.ranking is not None]
+        scores = np.concatenate([summary.scores for summary in self._summaries if summary.scores is not None])
+        rankings = [summary.ranking for summary in self._summaries if summary.ranking is not None]
         return summed_by_score(scores, Ranking(*map(np.concatenate, zip(*rankings, strict=True))))[1]
 
     @property
@@ -178,14 +178,14 @@ class Joined:
 
     def mean(self, name: str) -> float:
         """Return the mean over all rows. The training loss has no weights."""
-        weights = [part.rows if name == LOSS else part.weight for part in self._parts]
-        values = [part.means[name] for part in self._parts]
+        weights = [summary.rows if name == LOSS else summary.weight for summary in self._summaries]
+        values = [summary.means[name] for summary in self._summaries]
         if not all(map(math.isfinite, values)):
             return math.nan if any(map(math.isnan, values)) else math.inf
         return math.fsum(w * v for w, v in zip(weights, values, strict=True)) / math.fsum(weights)
 
     def figures(self, names: Iterable[str], scorer: Scorer) -> dict[str, float]:
-        """Return values by name, in the order of the names; nan if undefined. The parts must have been summed up for
+        """Return values by name, in the order of the names; nan if undefined. The extents must have been summed up for
         these."""
         return {
             name: model_sparsity(scorer.model) if name == SPARSITY else self._figure(name) if self.usable else math.nan
@@ -195,12 +195,12 @@ class Joined:
     @cached_property
     def _grouped(self) -> Outcome:
         """All rows with their groups."""
-        parts = [part.grouped for part in self._parts if part.grouped is not None]
-        groups = [part.group for part in parts if part.group is not None]
+        summaries = [summary.grouped for summary in self._summaries if summary.grouped is not None]
+        groups = [summary.group for summary in summaries if summary.group is not None]
         return Outcome(
-            parts[0].loss,
-            np.concatenate([part.label for part in parts]),
-            np.concatenate([part.score for part in parts]),
+            summaries[0].loss,
+            np.concatenate([summary.label for summary in summaries]),
+            np.concatenate([summary.score for summary in summaries]),
             group=np.concatenate(groups) if groups else None,
         )
 

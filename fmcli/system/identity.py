@@ -1,4 +1,4 @@
-"""The identity of an input, so that work on it need not be done again: of a large one, only samples are read."""
+"""The identity of an input, so that work on it need not be done again: of a large one, only excerpts are read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from fmcli.errors import MissingInputError
 from fmcli.system.addresses import is_remote, without_secrets
 
-# Of a local file, so many samples of so many bytes are compared, at equal distances from its begin to its end; a file
+# Of a local file, so many excerpts of so many bytes are compared, at equal distances from its begin to its end; a file
 # that is smaller than these is compared as a whole. Of an address, only the ends are.
-SAMPLES, SAMPLE = 256, 1 << 16
+SAMPLES, EXCERPT = 256, 1 << 16
 # What file systems call the versions of files and the times of their last changes.
 VERSIONS = (
     *("ETag", "etag", "Content-MD5", "md5Hash", "md5", "Digest", "VersionId", "version_id"),
@@ -21,7 +21,7 @@ VERSIONS = (
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """Return the identity of an input: its name and size, when it was changed, and a checksum of samples. None if that
+    """Return the identity of an input: its name and size, when it was changed, and a checksum of excerpts. None if that
     is not known, as for a pipe. Raises MissingInputError if a local file cannot be read."""
     if is_remote(path):
         return remote_identity(path)
@@ -30,14 +30,14 @@ def identity(path: str) -> dict[str, Any] | None:
     status = os.stat(path)
     try:
         with open(path, "rb") as file:
-            samples = checksum(file, status.st_size, SAMPLES)
+            excerpts = checksum(file, status.st_size, SAMPLES)
     except OSError as error:
         raise MissingInputError(f"cannot read {path}: {error.strerror or error}") from error
     return {
         "name": os.path.basename(path),
         "size": status.st_size,
         "changed": status.st_mtime_ns,
-        "samples": samples,
+        "excerpts": excerpts,
     }
 
 
@@ -55,17 +55,17 @@ def remote_identity(path: str) -> dict[str, Any] | None:
     except Exception:  # if the file cannot be read, reading it says why
         return None
     size, ends = info.get("size"), None
-    with suppress(Exception), file_system.open(place, "rb", block_size=SAMPLE) as file:
-        ends = checksum(file, size, samples=2)
-    return {"name": without_secrets(path), "size": size, "changed": versions, "samples": ends}
+    with suppress(Exception), file_system.open(place, "rb", block_size=EXCERPT) as file:
+        ends = checksum(file, size, excerpts=2)
+    return {"name": without_secrets(path), "size": size, "changed": versions, "excerpts": ends}
 
 
-def checksum(file: Any, size: int, samples: int) -> int:
-    """Return the CRC-32 of samples of an open file of this size, the first and the last bytes among them."""
-    found, last = 0, max(1, min(samples - 1, size // SAMPLE))
+def checksum(file: Any, size: int, excerpts: int) -> int:
+    """Return the CRC-32 of excerpts of an open file of this size, the first and the last bytes among them."""
+    found, last = 0, max(1, min(excerpts - 1, size // EXCERPT))
     for number in range(last + 1):
-        file.seek(max(0, size - SAMPLE) * number // last)
-        found = zlib.crc32(file.read(SAMPLE), found)
+        file.seek(max(0, size - EXCERPT) * number // last)
+        found = zlib.crc32(file.read(EXCERPT), found)
     return found
 
 

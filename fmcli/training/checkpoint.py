@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run in a file, from which the run continues after the process has ended.
+"""Checkpoints: the progress of a run in a file, from which the run continues after the process has ended.
 
 A checkpoint is a file of the same container as a model (model_file/container.py) and is written as atomically. It has
 what the rest of the run depends on: the arrays that training changes, the place in the epoch, the figures of the epochs
@@ -30,7 +30,7 @@ from fmcli.registry.options import OPTIONS, from_files, in_files
 from fmcli.system.interrupt import Deferred
 from fmcli.training.planning import Plan
 
-State = Mapping[str, NDArray[Any]]
+Progress = Mapping[str, NDArray[Any]]
 
 WAY_OUT = "remove it to train from the beginning"
 LONGEST_SHOWN = 200  # characters of a value in a message
@@ -56,30 +56,30 @@ class Waiting(Protocol):
 
 
 class Keeper:
-    """Keeps the state of the runs of a command, which come one after the other; this one keeps nothing.
+    """Keeps the progress of the runs of a command, which come one after the other; this one keeps nothing.
 
     signals : makes the signals wait in a `with` block, and ends a run by them.
     """
 
     signals: Callable[[], AbstractContextManager[Waiting]] = Deferred
 
-    def kept(self) -> State | None:
-        """Return the state from which the next run continues; None: it begins."""
+    def kept(self) -> Progress | None:
+        """Return the progress from which the next run continues; None: it begins."""
         return None
 
-    def begins(self, state: Callable[[], State]) -> None:
-        """Begin the next run; `state` returns its state when `pause` is called."""
+    def begins(self, progress: Callable[[], Progress]) -> None:
+        """Begin the next run; `progress` returns its progress when `pause` is called."""
 
-    def ends(self, state: State) -> None:
-        """Keep the state in which a run has ended."""
+    def ends(self, progress: Progress) -> None:
+        """Keep the progress of a run that has ended."""
 
     def pause(self, ends: bool) -> None:
-        """Take a call of a run where its state is complete. ends : whether the run ends there, because its time is
+        """Take a call of a run where its progress is complete. ends : whether the run ends there, because its time is
         over."""
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        """In this context, a signal that would end the process waits until the state has been written."""
+        """In this context, a signal that would end the process waits until the progress has been written."""
         yield
 
     def belongs_to(self, plan: Plan, refits: bool) -> None:
@@ -87,7 +87,7 @@ class Keeper:
 
     @contextmanager
     def checking(self) -> Iterator[None]:
-        """In this context, a ValueError says that the kept state is not valid."""
+        """In this context, a ValueError says that the kept progress is not valid."""
         yield
 
     def done(self) -> None:
@@ -95,7 +95,7 @@ class Keeper:
 
 
 class Checkpoint(Keeper):
-    """Keeps the state of runs in a file.
+    """Keeps the progress of runs in a file.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ class Checkpoint(Keeper):
         self.path, self.every, self.warn, self.written = path, every, warn, written
         self._run: dict[str, Any] = {}
         self._file: ModelFile | None = None
-        self._kept: list[State] = []
-        self._states: list[Callable[[], State]] = []
+        self._kept: list[Progress] = []
+        self._progress: list[Callable[[], Progress]] = []
         self._signals: Waiting | None = None
         self._last = time.monotonic()
 
@@ -131,17 +131,17 @@ class Checkpoint(Keeper):
         if self._file:
             with self.checking():
                 check_same(self.path, checked_identity(self._file.meta, self._run), self._run)
-                self._kept = states_of(self._file.tensors, 2 if refits else 1)
+                self._kept = all_progress(self._file.tensors, 2 if refits else 1)
             self._file = None
 
-    def kept(self) -> State | None:
+    def kept(self) -> Progress | None:
         return self._kept.pop(0) if self._kept else None
 
-    def begins(self, state: Callable[[], State]) -> None:
-        self._states.append(state)
+    def begins(self, progress: Callable[[], Progress]) -> None:
+        self._progress.append(progress)
 
-    def ends(self, state: State) -> None:
-        self._states[-1] = lambda: state
+    def ends(self, progress: Progress) -> None:
+        self._progress[-1] = lambda: progress
 
     def pause(self, ends: bool) -> None:
         number = self._signals.signal if self._signals else 0
@@ -158,9 +158,9 @@ class Checkpoint(Keeper):
             self._signals.end()
 
     def write(self) -> None:
-        """Write the state of the runs. Raises OutputError."""
-        states = [under(str(number), state()) for number, state in enumerate(self._states)]
-        tensors = {name: array for state in states for name, array in state.items()}
+        """Write the progress of the runs. Raises OutputError."""
+        found = [under(str(number), progress()) for number, progress in enumerate(self._progress)]
+        tensors = {name: array for progress in found for name, array in progress.items()}
         save(self.path, ModelFile({RUN: self._run}, tensors, kind=CHECKPOINT))
 
     @contextmanager
@@ -183,8 +183,8 @@ class Checkpoint(Keeper):
                 self._signals = None
 
 
-def states_of(arrays: State, most: int) -> list[State]:
-    """Return the states of the runs of a file, at most so many. Raises ValueError for other names."""
+def all_progress(arrays: Progress, most: int) -> list[Progress]:
+    """Return the progress of each run of a file, at most so many. Raises ValueError for other names."""
     runs = {name.partition(".")[0] for name in arrays}
     names = [str(number) for number in range(len(runs))]
     if runs != set(names) or not 1 <= len(runs) <= most:

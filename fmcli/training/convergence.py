@@ -53,19 +53,19 @@ class Trace:
             self._sizes = {name: len(values) for name, values in watched.items()}
             self._sweeps.append(np.concatenate([*watched.values()]))
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def progress(self) -> dict[str, NDArray[Any]]:
         """Return the records for `restore`."""
         return {"sweeps": np.array(self._sweeps)} if self._sweeps else {}
 
-    def restore(self, state: Kept, number: int) -> None:
-        """Continue from a state after so many sweeps. Raises ValueError if it is not valid."""
+    def restore(self, progress: Kept, number: int) -> None:
+        """Continue from kept progress after so many sweeps. Raises ValueError if it is not valid."""
         count = max(0, number - self.burn_in)
-        require_names(state, ["sweeps"] if count else [])
+        require_names(progress, ["sweeps"] if count else [])
         if count:
             self._sizes = {name: len(values) for name, values in self._watch().items()}
-            require_like("sweeps", state["sweeps"], np.empty((count, sum(self._sizes.values()))))
-            require_finite("sweeps", state["sweeps"])
-            self._sweeps = [row.copy() for row in state["sweeps"]]
+            require_like("sweeps", progress["sweeps"], np.empty((count, sum(self._sizes.values()))))
+            require_finite("sweeps", progress["sweeps"])
+            self._sweeps = [row.copy() for row in progress["sweeps"]]
 
     def figures(self) -> dict[str, float]:
         """Return the number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of each part by its

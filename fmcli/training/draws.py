@@ -93,29 +93,29 @@ class KeptDraws:
             self.model.remeasure()
         return self.number
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the state for `continue_from`; the arrays are no copies."""
+    def progress(self) -> dict[str, NDArray[Any]]:
+        """Return the progress for `continue_from`; the arrays are no copies."""
         numbered = enumerate(self.draws)
         arrays = {draw_name(number, name): array for number, draw in numbered for name, array in draw.items()}
         parts = {
-            **under(MEAN, self._mean.state()),
-            **(under(TESTED, self._mean_tested.state()) if self.tested else {}),
-            **under(TRACE, self.trace.state()),
+            **under(MEAN, self._mean.progress()),
+            **(under(TESTED, self._mean_tested.progress()) if self.tested else {}),
+            **under(TRACE, self.trace.progress()),
         }
         return {"number": np.array(self.number), **arrays, **parts}
 
-    def continue_from(self, state: Kept, epochs: int) -> None:
-        """Continue from this state, after so many sweeps. Raises ValueError if it is not valid."""
-        self.number = whole_number(state, "number", epochs, epochs)
+    def continue_from(self, progress: Kept, epochs: int) -> None:
+        """Continue from this progress, after so many sweeps. Raises ValueError if it is not valid."""
+        self.number = whole_number(progress, "number", epochs, epochs)
         count, names = sum(sweep <= epochs for sweep in self._kept), drawn_names(self.model)
-        mean, tested, trace = (part(name, state) for name in (MEAN, TESTED, TRACE))
+        mean, tested, trace = (part(name, progress) for name in (MEAN, TESTED, TRACE))
         draws = [{name: draw_name(number, name) for name in names} for number in range(count)]
         parts = [*under(MEAN, mean), *under(TRACE, trace), *(under(TESTED, tested) if self.tested else [])]
-        require_names(state, ["number", *(kept for draw in draws for kept in draw.values()), *parts])
+        require_names(progress, ["number", *(kept for draw in draws for kept in draw.values()), *parts])
         for draw in draws:
             for name, kept in draw.items():
-                require_like(kept, state[kept], np.asarray(self.model.parameters[name]))
-        self.draws = [{name: state[kept].copy() for name, kept in draw.items()} for draw in draws]
+                require_like(kept, progress[kept], np.asarray(self.model.parameters[name]))
+        self.draws = [{name: progress[kept].copy() for name, kept in draw.items()} for draw in draws]
         rows = self.validation.data.rows if self.validation else 0
         self.trace.restore(trace, epochs)
         self._mean.restore(mean, count if self.validation else 0, (rows, self.model.columns))
@@ -127,7 +127,7 @@ class KeptDraws:
 def kept_sweeps(spec: Spec) -> frozenset[int]:
     """Return the numbers, from 1, of the sweeps whose draws are kept: the last one, and others at equal distances after
     the burn-in; all of them if there are not more. There are none if the solver does not sample."""
-    if not spec.solver_entry.samples:
+    if not spec.solver_entry.is_sampler:
         return frozenset()
     epochs, draws = spec.values["epochs"], spec.values["draws"]
     after = epochs - spec.values["burn_in"]

@@ -38,7 +38,7 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
         return rows, settings
     numbering = rows.occurring
     if warm_start is not None:
-        numbering = numbering.joined(warm_start.occurring)
+        numbering = numbering.united(warm_start.occurring)
         settings = replace(settings, warm_start=warm_start.on_columns(numbering))
     return rows.on_columns(numbering), settings
 
@@ -70,7 +70,7 @@ def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform,
     if settings.min_count > 1:
         transform = without_rare(transform, rows, settings)
     transform = replace(transform, groups=groups_of(settings, rows, transform))
-    if spec.solver_entry.samples and not MODELS[spec.model].needs_fields(spec.values):
+    if spec.solver_entry.is_sampler and not MODELS[spec.model].needs_fields(spec.values):
         transform = replace(transform, fieldless=True)
     fields = max(rows.fields(transform), warm_start.transform.fields if warm_start else 0)
     transform = replace(transform, fields=fields)
@@ -96,7 +96,7 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
 
 def is_bounded(spec: Spec, labels: Labels) -> bool:
     """Return whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature."""
-    return spec.solver_entry.samples or math.isfinite(build_loss(spec, labels.loss, labels.outputs).smoothness)
+    return spec.solver_entry.is_sampler or math.isfinite(build_loss(spec, labels.loss, labels.outputs).smoothness)
 
 
 def with_loss(spec: Spec, loss: str) -> Spec:

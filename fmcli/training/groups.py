@@ -28,7 +28,7 @@ def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | 
         given = settings.groups.of_columns(occurs, numbering)
         np.copyto(groups, given, where=given != NO_GROUP)
     missing = np.flatnonzero(occurs & (groups == NO_GROUP)).astype(np.int32)
-    if len(missing) and settings.spec.solver_entry.samples:
+    if len(missing) and settings.spec.solver_entry.is_sampler:
         feature = missing[0] if numbering is None else numbering.written(missing[:1])[0]
         more = len(missing) - 1
         others = f", nor for {more:,} other{'s' if more > 1 else ''}" if more else ""

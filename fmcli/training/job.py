@@ -36,7 +36,7 @@ from fmcli.scoring.rows import score_rows
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.baseline import baseline_of
-from fmcli.training.checkpoint import Keeper, State
+from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare
@@ -68,7 +68,7 @@ def train(
     ----------
     on_epoch : called after every epoch, and for every epoch of the run that this one continues.
     observer : receives the progress of each epoch.
-    keeper : keeps the run's state, from which it can continue.
+    keeper : keeps the run's progress, from which it can continue.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class Run:
         if kept is None and plan.warm_start and plan.resumes:
             plan.warm_start.restore_state(self.model, self.trainer)
         self.best: BestEpoch | KeptDraws
-        if spec.solver_entry.samples:
+        if spec.solver_entry.is_sampler:
             self.best = KeptDraws(plan, self.trainer)
         else:
             self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
@@ -134,17 +134,17 @@ class Run:
                 observer.continues(len(self.epochs) + 1, self.trainer.row)
         self.trainer.pause = keeper.pause
 
-    def _continue_from(self, state: State) -> tuple[int, int]:
-        """Move to a state that was kept. Returns the epoch and the row. Raises ValueError if it is not valid."""
-        model, best, position = (part(name, state) for name in ("model", "best", "trainer"))
+    def _continue_from(self, progress: Progress) -> tuple[int, int]:
+        """Return to progress that was kept. Returns the epoch and the row. Raises ValueError if it is not valid."""
+        model, best, position = (part(name, progress) for name in ("model", "best", "trainer"))
         parts = [*under("model", model), *under("best", best), *under("trainer", position)]
-        require_names(state, ["stopped", "updates", "seconds", "epochs", *parts])
+        require_names(progress, ["stopped", "updates", "seconds", "epochs", *parts])
         arrays, ended = in_order(model), len(self.epochs)
         self.model.require_snapshot(arrays)
         self.model.restore(arrays)
         self.best.continue_from(best, ended)
-        self.stopped = bool(whole_number(state, "stopped", 0, 1))
-        updates, seconds = whole_number(state, "updates"), real_number(state, "seconds")
+        self.stopped = bool(whole_number(progress, "stopped", 0, 1))
+        updates, seconds = whole_number(progress, "updates"), real_number(progress, "seconds")
         if self.stopped:
             require_names(position, ())
             self.trainer.resume(updates)
@@ -155,7 +155,7 @@ class Run:
 
     def train(self) -> None:
         """Train, until the last epoch or until a rule ends training."""
-        self.keeper.begins(self.state)
+        self.keeper.begins(self.progress)
         self.begin = time.perf_counter() - self.begun
         if self.plan.spec.values["epochs"] and not self.stopped:
             with self.keeper.deferring():
@@ -185,8 +185,9 @@ class Run:
             self.keeper.pause(self.late)
         return self.stopped or self.late
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the state that the rest of the run depends on, between two epochs or where the trainer pauses; without
+    def progress(self) -> dict[str, NDArray[Any]]:
+        """Return the progress that the rest of the run depends on, between two epochs or where the trainer pauses;
+        without
         copies."""
         position = {} if self.stopped else self.trainer.position()
         return {
@@ -194,7 +195,7 @@ class Run:
             "updates": np.array(self.trainer.updates),
             "seconds": np.array(time.perf_counter() - self.begin),
             "epochs": table_of(self.epochs),
-            **under("best", self.best.state()),
+            **under("best", self.best.progress()),
             **under("trainer", position),
             **under("model", numbered(self.model.live())),
         }
@@ -204,7 +205,7 @@ class Run:
 
         Raises DivergedError if the model has diverged.
         """
-        self.keeper.ends(self.state())
+        self.keeper.ends(self.progress())
         plan = self.plan
         trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
         if isinstance(self.best, KeptDraws):
@@ -221,10 +222,10 @@ def table_of(epochs: list[Epoch]) -> NDArray[np.float64]:
     return np.array(rows, dtype=np.float64)
 
 
-def epochs_of(state: State, plan: Plan) -> list[Epoch]:
-    """Return the epochs that have ended in a state of `Run`. Raises ValueError if they are not valid."""
+def epochs_of(progress: Progress, plan: Plan) -> list[Epoch]:
+    """Return the epochs that have ended in the progress of a `Run`. Raises ValueError if they are not valid."""
     names = plan.validation.metrics if plan.validation else ()
-    table = array_of(state, "epochs")
+    table = array_of(progress, "epochs")
     ended = table.shape[0] if table.ndim else 0
     require_like("epochs", table, np.empty((ended, 3 + len(names)) if ended else 0))
     within("the number of epochs", ended, 0, plan.spec.values["epochs"])

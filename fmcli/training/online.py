@@ -15,7 +15,7 @@ import numpy as np
 from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names
-from fmcli.data.pieces import TextRows, joined_by_ids
+from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -88,7 +88,7 @@ class Offset(Observer):
 def segments(
     pieces: Iterable[TextRows], size: Callable[[], int], unit: int, threads: int
 ) -> Iterator[tuple[Dataset, bool]]:
-    """Join pieces of rows to segments of at least `size()` bytes; with each, whether it is the last one.
+    """Concatenate pieces of rows to segments of at least `size()` bytes; with each, whether it is the last one.
 
     unit : the number of rows of a segment, except the last one, is a multiple of it.
     """
@@ -97,10 +97,10 @@ def segments(
         rows = sum(one.data.rows for one in held)
         if rows >= unit and sum(one.data.nbytes for one in held) >= size():
             rest = last_rows(held, rows % unit)
-            yield joined_by_ids(held, threads), False
+            yield concatenated_by_ids(held, threads), False
             held = rest
         held.append(piece)
-    yield joined_by_ids(held, threads), True
+    yield concatenated_by_ids(held, threads), True
 
 
 def last_rows(pieces: list[TextRows], rows: int) -> list[TextRows]:

@@ -125,7 +125,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     read = [*rows.in_memory, *([valid] if valid else [])]
     rows, settings = on_columns(settings, rows)
     transform, rows, spec = fit(settings, rows, settings.share_held_out if valid is None else 0.0)
-    source = rows.training(transform, settings.threads, grouped=spec.solver_entry.samples)
+    source = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler)
     seen, counts, transform = occurring(source, transform, settings)
     warm_start, labels = settings.warm_start, transform.labels
     unseen = rows.held_out if valid is None else valid
@@ -138,7 +138,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         longest=source.longest_square,
         validated=validated is not None,
         updates=warm_start is not None,
-        **(start_facts(source, labels) if spec.solver_entry.samples else {}),
+        **(start_facts(source, labels) if spec.solver_entry.is_sampler else {}),
     )
     clip = transform.label_range if spec.values["clip"] else None
     evaluation = Validation(source.data, labels.loss, settings.metrics, settings.waits, settings.threads, clip=clip)

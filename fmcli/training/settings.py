@@ -12,7 +12,7 @@ from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec, resolve
 
 if TYPE_CHECKING:
-    from fmcli.data.fields import FeatureGroups
+    from fmcli.data.fields import PriorGroups
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
 
@@ -58,7 +58,7 @@ class Settings:
     hash_bits: int = 0
     min_count: int = 1
     share_rare: bool = False
-    groups: FeatureGroups | None = None
+    groups: PriorGroups | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:

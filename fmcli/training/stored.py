@@ -1,6 +1,6 @@
 """The plan of a run whose rows are in a cache.
 
-What a plan needs to know about all rows is kept in the cache. A shard of it, which is a random sample of the rows,
+What a plan needs to know about all rows is kept in the cache. A shard of it, which is a random selection of the rows,
 takes their place where an estimate is enough: for warnings, for the metrics of training rows, and, if there are very
 many different labels, for the best constant.
 """
@@ -19,9 +19,9 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering
-from fmcli.data.pieces import joined
+from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import ColumnStatistics
-from fmcli.data.stored.cache import Shards, Cache, Facts
+from fmcli.data.stored.cache import Cache, Facts, Shards
 from fmcli.data.stored.order import Others, places
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.training_rows import RowNumbers
@@ -119,7 +119,7 @@ class StoredShards:
         in_shards = np.argsort(shard_of, kind="stable")
         in_text = np.argsort(in_shards).astype(np.int32)
         left = Others({shard: cache.rows_of(shard) for shard in held}, held)
-        return replace(self, left=left, held_out=joined(pieces).take(in_text))
+        return replace(self, left=left, held_out=concatenated(pieces).take(in_text))
 
     def fields(self, transform: Transform) -> int:
         return self.cache.facts.fields if self.cache.fielded else 0

@@ -13,7 +13,7 @@ from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
-from fmcli.data.pieces import joined
+from fmcli.data.pieces import concatenated
 from fmcli.errors import BadInputError
 from fmcli.losses.links import Floats
 from fmcli.model_file.transform import transform_entries
@@ -108,7 +108,7 @@ def with_tested(
         require_if_large(sum(piece.nbytes for piece in pieces), "reading the rows to predict", held=plan.memory.held)
     if not pieces:
         raise BadInputError(f"{' and '.join(paths)}: there are no rows to predict")
-    tested = TestedRows(scorer, joined(pieces), np.concatenate(skipped), counts, plan.settings.threads)
+    tested = TestedRows(scorer, concatenated(pieces), np.concatenate(skipped), counts, plan.settings.threads)
     memory = replace(
         plan.memory, total=plan.memory.total + tested.nbytes, held=plan.memory.held + int(tested.data.nbytes)
     )

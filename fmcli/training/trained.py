@@ -137,7 +137,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "valid_constant": validated.baseline.measure(validation) if validation else {},
         "sparsity": model_sparsity(plan.model),
         **plan.model.figures(plan.data, plan.rows),
-        **({"draws": 1 + len(trained.draws)} if plan.spec.solver_entry.samples else {}),
+        **({"draws": 1 + len(trained.draws)} if plan.spec.solver_entry.is_sampler else {}),
         **({"convergence": trained.convergence} if trained.convergence else {}),
         **({"train_rows": len(plan.rows)} if len(plan.rows) < plan.source.count else {}),
     }

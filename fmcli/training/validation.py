@@ -231,22 +231,22 @@ class BestEpoch:
             self._snapshot = []
         return self.number
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the state for `continue_from`; the arrays are no copies."""
+    def progress(self) -> dict[str, NDArray[Any]]:
+        """Return the progress for `continue_from`; the arrays are no copies."""
         return {
             "numbers": np.array([self.number, self._worse, self._updates]),
             "value": np.array(self._value),
             **under("snapshot", numbered(self._snapshot)),
         }
 
-    def continue_from(self, state: Kept, epochs: int) -> None:
-        """Continue the search that was in this state, after so many epochs. Raises ValueError if it is not valid."""
-        best, worse, updates = whole_numbers(state, "numbers", 3)
+    def continue_from(self, progress: Kept, epochs: int) -> None:
+        """Continue the search from this progress, after so many epochs. Raises ValueError if it is not valid."""
+        best, worse, updates = whole_numbers(progress, "numbers", 3)
         self.number = within("the best epoch", best, 0, epochs if self.validation else 0)
         self._worse, self._updates = within("numbers", worse), within("numbers", updates)
-        self._value = real_number(state, "value", defined=bool(best))
-        snapshot = part("snapshot", state)
-        require_names(state, ["numbers", "value", *under("snapshot", snapshot)])
+        self._value = real_number(progress, "value", defined=bool(best))
+        snapshot = part("snapshot", progress)
+        require_names(progress, ["numbers", "value", *under("snapshot", snapshot)])
         if snapshot:
             self.model.require_snapshot(in_order(snapshot))
         self._snapshot = [array.copy() for array in in_order(snapshot)]

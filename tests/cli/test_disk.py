@@ -45,7 +45,7 @@ def test_a_change_in_the_middle_is_seen(run, sample, tmp_path):
     assert "made the cache c, because the earlier one has other inputs" in run(*command).stderr
 
 
-@pytest.mark.parametrize("size", [0, 1, identity.SAMPLE, identity.SAMPLE + 1, 5 * identity.SAMPLE + 7])
+@pytest.mark.parametrize("size", [0, 1, identity.EXCERPT, identity.EXCERPT + 1, 5 * identity.EXCERPT + 7])
 def test_samples_cover_a_file_that_is_not_large(size):
     text = bytes(range(256)) * (size // 256 + 1)
     whole = io.BytesIO(text[:size])

@@ -1,4 +1,4 @@
-"""--groups: features whose parameters have a common prior."""
+"""--prior-groups: features whose parameters have a common prior."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def test_groups_of_a_file_are_as_fields(train, files):
         ("one.ffm", "lines"),
         ("named.libsvm", "names"),
     ]:
-        found = train(rows, "--groups", groups)
+        found = train(rows, "--prior-groups", groups)
         assert len(parameters(found)) == 9
         assert parameters(found) == parameters(by_field), groups
     assert parameters(train("one.ffm")) == parameters(together)
@@ -79,17 +79,18 @@ def test_groups_of_a_file_are_as_fields(train, files):
 
 def test_fields_of_a_model_remain_beside_groups(train, files):
     (files / "odd").write_text("".join(f"{feature % 2}\n" for feature in range(USERS + FILMS)))
-    by_field, by_file = (train("rows.ffm", "-m", "ffm", *groups) for groups in ((), ("--groups", "odd")))
+    by_field, by_file = (train("rows.ffm", "-m", "ffm", *groups) for groups in ((), ("--prior-groups", "odd")))
     assert by_file.meta["fields"] == by_field.meta["fields"] == FIELDS[1] + 1
     assert parameters(by_file) != parameters(by_field)
-    assert parameters(train("rows.ffm", "-m", "ffm", "--groups", "lines")) == parameters(by_field)
+    assert parameters(train("rows.ffm", "-m", "ffm", "--prior-groups", "lines")) == parameters(by_field)
 
 
 def test_a_run_resumes_with_the_groups_of_its_model(train, files):
-    train("rows.libsvm", "--groups", "lines", model="before")
+    train("rows.libsvm", "--prior-groups", "lines", model="before")
     (files / "one").write_text("0\n" * (USERS + FILMS))
     kept, given, other = (
-        train("rows.libsvm", "-i", "before", *groups) for groups in ((), ("--groups", "ids"), ("--groups", "one"))
+        train("rows.libsvm", "-i", "before", *groups)
+        for groups in ((), ("--prior-groups", "ids"), ("--prior-groups", "one"))
     )
     assert kept.tensors["groups"].tolist() == [FIELDS[feature >= USERS] for feature in range(USERS + FILMS)]
     assert parameters(kept) == parameters(given) != parameters(other)
@@ -101,31 +102,31 @@ def test_a_run_resumes_with_the_groups_of_its_model(train, files):
     message = f"before has no group for feature {USERS + FILMS} of the training rows, nor for 1 other; each needs one"
     assert message in train(new, "-i", "before", status=65)
     (files / "more").write_text(f"{USERS + FILMS} 3\n{USERS + FILMS + 1} 1\n")
-    assert train(new, "-i", "before", "--groups", "more").tensors["groups"][-4:].tolist() == [7, 7, 3, 1]
+    assert train(new, "-i", "before", "--prior-groups", "more").tensors["groups"][-4:].tolist() == [7, 7, 3, 1]
 
 
 def test_named_features_are_resumed(train, files):
-    before = train("named.libsvm", "--groups", "names", model="before")
+    before = train("named.libsvm", "--prior-groups", "names", model="before")
     rows = (files / "named.libsvm").read_text() + "1 a-new-one:1 f03:1\n"
     (files / "more.libsvm").write_text(rows)
     (files / "more").write_text("a-new-one 0\n")
-    groups = train("more.libsvm", "-i", "before", "--groups", "more").tensors["groups"].tolist()
+    groups = train("more.libsvm", "-i", "before", "--prior-groups", "more").tensors["groups"].tolist()
     assert groups == [0, *before.tensors["groups"].tolist()], "names are in the order of their bytes"
 
 
 def test_rare_features_share_a_group(train):
-    found = train("named.libsvm", "--groups", "names", "--min-count", "25", "--rare", "share").tensors["groups"]
+    found = train("named.libsvm", "--prior-groups", "names", "--min-count", "25", "--rare", "share").tensors["groups"]
     assert len(found) < USERS + FILMS
     assert sorted(set(found.tolist())) == [3, 7, 2**31 - 1]
 
 
 def test_a_continued_run_has_the_same_groups(run, train, files):
-    options = ("--groups", "lines", "--checkpoint", "c", "--checkpoint-every", "1e-9")
-    whole = train("rows.libsvm", "--groups", "lines", model="whole")
+    options = ("--prior-groups", "lines", "--checkpoint", "c", "--checkpoint-every", "1e-9")
+    whole = train("rows.libsvm", "--prior-groups", "lines", model="whole")
     run.ok("train", "-s", "mcmc", "-e", "6", "--draws", "3", "-k", "3", "-o", "m", *options, "--max-seconds",
                   "1e-9", "rows.libsvm")  # fmt: skip
     (files / "other").write_text("".join(f"{feature % 3}\n" for feature in range(USERS + FILMS)))
-    other = (*options[2:], "--resume", "--groups", "other")
+    other = (*options[2:], "--resume", "--prior-groups", "other")
     assert "the training data" in train("rows.libsvm", *other, status=65)
     assert parameters(train("rows.libsvm", *options, "--resume")) == parameters(whole)
 
@@ -137,8 +138,8 @@ def test_groups_of_rows_with_relations(train, files):
     (files / "own").write_text("".join(f"{label} {user}\n" for label, user, _ in rows))
     (files / "block").write_text("".join(f"{USERS + film}:1\n" for film in range(FILMS)))
     (files / "map").write_text("".join(f"{film}\n" for film in films))
-    related = train("own", "--relation", "block=map", "--groups", "lines", "-e", "1", "--draws", "1")
-    joined = train("rows.libsvm", "--groups", "lines", "-e", "1", "--draws", "1")
+    related = train("own", "--relation", "block=map", "--prior-groups", "lines", "-e", "1", "--draws", "1")
+    joined = train("rows.libsvm", "--prior-groups", "lines", "-e", "1", "--draws", "1")
     assert related.tensors["groups"].tolist() == joined.tensors["groups"].tolist()
     np.testing.assert_allclose(related.tensors["V"], joined.tensors["V"], rtol=1e-3, atol=1e-4)
     alone = train("own", "--relation", "block=map", "-e", "1", "--draws", "1")
@@ -146,12 +147,12 @@ def test_groups_of_rows_with_relations(train, files):
 
 
 def test_the_log_and_the_dry_run(run, files):
-    done = run.ok("train", "-s", "mcmc", "--groups", "lines", "--dry-run", "rows.libsvm")
+    done = run.ok("train", "-s", "mcmc", "--prior-groups", "lines", "--dry-run", "rows.libsvm")
     assert "\npriors: 2 groups of features, as in lines\n" in done.stderr
 
 
 def test_the_log_says_where_groups_are_from(run, train, files):
-    train("rows.libsvm", "--groups", "ids", model="before")
+    train("rows.libsvm", "--prior-groups", "ids", model="before")
     usual = ("train", "-s", "mcmc", "-e", "1", "-o", "m")
     for options, words in (
         (("-i", "before", "rows.libsvm"), "2 groups of features, as in before"),
@@ -188,7 +189,7 @@ def test_the_log_says_where_groups_are_from(run, train, files):
 )
 def test_bad_files(train, files, text, message):
     (files / "bad").write_bytes(text.encode("latin-1"))
-    error = train("rows.libsvm", "--groups", "bad", status=65)
+    error = train("rows.libsvm", "--prior-groups", "bad", status=65)
     assert f"fmcli: error: {message}" in error or message in error
     assert not (files / "m").exists()
 
@@ -199,29 +200,33 @@ def test_bad_files(train, files, text, message):
         (
             ("-s", "cd"),
             2,
-            "--groups tells which features share a prior, and cd has none; use -s mcmc, or leave it",
+            "--prior-groups tells which features share a prior, and cd has none; use -s mcmc, or leave it",
         ),
         ((), 2, "and adagrad has none"),
-        (("-s", "mcmc", "--hash-bits", "4"), 2, "--groups and --hash-bits cannot be combined: a column of hashed ids"),
+        (
+            ("-s", "mcmc", "--hash-bits", "4"),
+            2,
+            "--prior-groups and --hash-bits cannot be combined: a column of hashed ids",
+        ),
         (("-s", "mcmc", "-o", "lines"), 2, "the output lines would overwrite the input lines"),
-        (("-s", "mcmc", "--groups", "missing"), 66, "cannot read missing"),
+        (("-s", "mcmc", "--prior-groups", "missing"), 66, "cannot read missing"),
         (("-s", "mcmc", "--meta", "ids"), 2, "set the same option"),
     ],
 )
 def test_refusals(run, files, options, status, message):
-    done = run("train", "--groups", "lines", *options, "rows.libsvm")
+    done = run("train", "--prior-groups", "lines", *options, "rows.libsvm")
     assert (done.returncode, message in done.stderr) == (status, True), done.stderr
 
 
 def test_help_shows_the_option_only_with_mcmc(run):
-    assert b"--groups" in run("train", "--help-all", "-s", "mcmc").stdout
-    assert b"--groups" not in run("train", "--help-all", "-s", "cd").stdout
+    assert b"--prior-groups" in run("train", "--help-all", "-s", "mcmc").stdout
+    assert b"--prior-groups" not in run("train", "--help-all", "-s", "cd").stdout
 
 
 def test_a_model_file_with_other_groups_is_refused(run, train, files):
     from fmcli.model_file.container import ModelFile, save
 
-    file = train("rows.libsvm", "--groups", "lines")
+    file = train("rows.libsvm", "--prior-groups", "lines")
     for wrong in (np.zeros(3, np.int32), np.full(USERS + FILMS, -2, np.int32), np.zeros(USERS + FILMS, np.int64)):
         save(str(files / "forged"), ModelFile(file.meta, {**file.tensors, "groups": wrong}))
         done = run("predict", "forged", "rows.libsvm")

@@ -26,8 +26,8 @@ static inline int all_single(const Sample* x, const FieldEntries* p) {
     return single;
 }
 
-// The result that `group_by_field` stored in `room` for this sample.
-static inline FieldEntries grouped_in(const Sample* x, ptrdiff_t fields, int32_t* room) {
+// The result that `bucket_by_field` stored in `room` for this sample.
+static inline FieldEntries buckets_in(const Sample* x, ptrdiff_t fields, int32_t* room) {
     const ptrdiff_t most = fields < x->nnz ? fields : x->nnz;
     int32_t* const slot = room + 1 + fields;
     const FieldEntries p = {room[0], slot, slot + x->nnz, slot + x->nnz + most, slot + x->nnz + 2 * most};
@@ -36,9 +36,9 @@ static inline FieldEntries grouped_in(const Sample* x, ptrdiff_t fields, int32_t
 
 // Find the fields of a sample that are less than `fields`. The room begins with the number of slots and, for each
 // field, its slot + 1. The latter numbers must be 0 at the start, and are reset to 0 at the end.
-static inline FieldEntries group_by_field(const Sample* x, ptrdiff_t fields, int32_t* room) {
+static inline FieldEntries bucket_by_field(const Sample* x, ptrdiff_t fields, int32_t* room) {
     int32_t* const slot_of = room + 1;
-    FieldEntries p = grouped_in(x, fields, room);
+    FieldEntries p = buckets_in(x, fields, room);
     p.slots = 0;
     for (ptrdiff_t i = 0; i < x->nnz; ++i) {
         const ptrdiff_t f = x->field ? x->field[i] : fields;

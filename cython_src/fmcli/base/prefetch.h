@@ -11,10 +11,10 @@ enum { CACHE_LINE = 64 };
 // Prefetches the rows first + row[i], for writing if WRITE. Always inlined, as prefetch_line.
 template <bool WRITE>
 inline __attribute__((always_inline)) void prefetch_rows(const Block& block, const int32_t* row, ptrdiff_t n, ptrdiff_t first) {
-    const bool joined = block.body && block.weight_stride == block.body_stride;
+    const bool together = block.body && block.weight_stride == block.body_stride;
     for (int part = 0; part < 2; ++part) {
         const real* base = part ? block.weight : block.body;
-        if (!base || (part && joined)) continue;
+        if (!base || (part && together)) continue;
         const ptrdiff_t stride = part ? block.weight_stride : block.body_stride;
         const ptrdiff_t bytes = stride * (ptrdiff_t)sizeof(real);
         base += first * stride;

@@ -52,11 +52,11 @@ inline void store(real* p, V v) {
 }
 
 #if __has_builtin(__builtin_shufflevector)
-inline Vec8 join(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7); }
+inline Vec8 concat(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7); }
 inline Vec4 low(Vec8 v) { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
 inline Vec4 high(Vec8 v) { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
 #else  // GCC 11
-inline Vec8 join(Vec4 a, Vec4 b) { return Vec8{a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]}; }
+inline Vec8 concat(Vec4 a, Vec4 b) { return Vec8{a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]}; }
 inline Vec4 low(Vec8 v) { return Vec4{v[0], v[1], v[2], v[3]}; }
 inline Vec4 high(Vec8 v) { return Vec4{v[4], v[5], v[6], v[7]}; }
 #endif

@@ -261,7 +261,7 @@ cdef class Dataset:
 
     def with_columns(self, index, features):
         """Return the same rows with other columns (int32, nnz), of `features` ones. The entries of a row may be in any
-        order, so that only `take`, `pieces.joined` and `ordered` may be used."""
+        order, so that only `take`, `pieces.concatenated` and `ordered` may be used."""
         return Dataset(
             self.indptr, index, self.value, self.label, features, self.field, self.weight, group=self.group,
             trusted=True)

@@ -259,7 +259,7 @@ cdef class Dictionary:
             columns_[columns_ < 0] = self.shared
         return columns_
 
-    def joined(self, other):
+    def united(self, other):
         """Return the Dictionary of the features that this one or another numbering has; this one, if it has them all.
         One with a shared column has all features."""
         if isinstance(other, Dictionary) and other.with_shared:

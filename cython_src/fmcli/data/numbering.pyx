@@ -87,11 +87,11 @@ cdef class Numbering:
         columns[:count] = self.columns_of(source.numbers[:count].astype(np.int32))
         return columns
 
-    def joined(self, other):
+    def united(self, other):
         """Return the numbering of the features that either has; one of the two, if that has them all. If the other one
         is a Dictionary, so is the result."""
         if not isinstance(other, Numbering):
-            return other.joined(self)
+            return other.united(self)
         for one, another in ((self, other), (other, self)):
             if one.dimension >= another.dimension and (one.columns_of(another.ids) >= 0).all():
                 return one

@@ -124,7 +124,7 @@ class Parser {
         p = skip_blanks(p);
         if (id_column == 2 && !ends_row(*p)) p = skip_blanks(token_end(p));
         if (begins_query(p) ? !query(p) : rows_.reading.groups == Groups::QUERY && !no_query()) return false;
-        if (rows_.reading.groups == Groups::FIELD && !group_by_field(p)) return false;
+        if (rows_.reading.groups == Groups::FIELD && !bucket_by_field(p)) return false;
 
         return rows_.by_id ? entries_by_id(p, y, has_label, weight) : entries(p, y, has_label, weight);
     }
@@ -385,7 +385,7 @@ class Parser {
     }
 
     // Sets the group of the row whose entries begin at p, by its one feature in a field. A value of 0 is no feature.
-    bool group_by_field(const char* p) {
+    bool bucket_by_field(const char* p) {
         const char* const expected = "one feature in the field of the groups";
         bool found = false;
         for (p = skip_blanks(p); !ends_row(*p); p = skip_blanks(p)) {

@@ -7,7 +7,7 @@ from fmcli.models.linear import bias_block
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
 from fmcli.base.fields cimport (
-    SEVERAL, FieldEntries, Place, all_single, group_by_field, grouped_in, has_partner, place_by_field, summed)
+    SEVERAL, FieldEntries, Place, all_single, bucket_by_field, buckets_in, has_partner, place_by_field, summed)
 from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
@@ -112,7 +112,7 @@ cdef class FFM(Model):
         with nogil:
             for r in range(rows.shape[0]):
                 data.sample(rows[r], &x)
-                p = group_by_field(&x, self.fields, &room[0])
+                p = bucket_by_field(&x, self.fields, &room[0])
                 for q in range(p.slots):
                     here[p.field[q] // BITS] |= 1 << p.field[q] % BITS
                 for i in range(x.nnz):
@@ -168,7 +168,7 @@ cdef class FFM(Model):
             return longest * min(self.fields, longest)
         return Model.most_rows(self, b, longest)
 
-    # The room of `group_by_field`; for each entry and slot, the position of a gradient and possibly a row id; indices
+    # The room of `bucket_by_field`; for each entry and slot, the position of a gradient and possibly a row id; indices
     # and sums of values by index; and, with whole rows, the marks of the factors that are touched.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         cdef Py_ssize_t most = min(self.fields, longest), marks = 0
@@ -204,7 +204,7 @@ cdef class FFM(Model):
                     if x.field[j] < self.fields:
                         prefetch_reals(row + x.field[j] * apart, apart)
 
-    # The sample with its values summed by index. Behind the arrays of `group_by_field`, `rows` stores the position of
+    # The sample with its values summed by index. Behind the arrays of `bucket_by_field`, `rows` stores the position of
     # the gradient of each entry and slot, then row ids, then the sums by index.
     cdef inline Sample by_index(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
@@ -215,7 +215,7 @@ cdef class FFM(Model):
         return s.formulas and not self.whole and all_single(x, p)
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef FieldEntries p = group_by_field(x, self.fields, s.ids)
+        cdef FieldEntries p = bucket_by_field(x, self.fields, s.ids)
         cdef Sample once = self.by_index(x, &p)
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
@@ -297,7 +297,7 @@ cdef class FFM(Model):
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef FieldEntries p = group_by_field(x, self.fields, s.ids)
+        cdef FieldEntries p = bucket_by_field(x, self.fields, s.ids)
         cdef Factors v, w
         for c in range(self.outputs):
             s.score[c] = self.bias(c)
@@ -314,7 +314,7 @@ cdef class FFM(Model):
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef FieldEntries p = grouped_in(x, self.fields, s.ids)
+        cdef FieldEntries p = buckets_in(x, self.fields, s.ids)
         cdef Sample once = self.by_index(x, &p)
         cdef bint shared = once.nnz < x.nnz
         cdef Factors v

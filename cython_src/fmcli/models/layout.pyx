@@ -167,7 +167,7 @@ def row_strides(layout, int slots):
     line."""
     cdef Py_ssize_t body = (1 + slots) * layout.lanes
     cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
-    cdef Py_ssize_t joined = row_stride(body + weight)
-    if body and weight and joined > row_stride(body) and joined * REAL_TYPE.itemsize > CACHE_LINE:
+    cdef Py_ssize_t together = row_stride(body + weight)
+    if body and weight and together > row_stride(body) and together * REAL_TYPE.itemsize > CACHE_LINE:
         return row_stride(body), row_stride(weight)
-    return joined, joined
+    return together, together

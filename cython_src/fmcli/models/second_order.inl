@@ -31,13 +31,13 @@ template <class Sums, class Put>
 inline __attribute__((always_inline)) void each_score(const Factors& v, const Factors& w, double bias, const Csr& csr,
                                                       const int32_t* rows, ptrdiff_t start, ptrdiff_t stop,
                                                       Sums sums_of, Put put) {
-    const bool joined = w.at && w.stride == v.stride;
-    const ptrdiff_t reals = joined ? w.at - v.at + 1 : v.lanes;
+    const bool together = w.at && w.stride == v.stride;
+    const ptrdiff_t reals = together ? w.at - v.at + 1 : v.lanes;
     for (ptrdiff_t i = start; i < stop; ++i) {
         if (i + SAMPLES_AHEAD < stop) {
             const Sample next = sample_of(&csr, number_of(rows, i + SAMPLES_AHEAD));
             prefetch_rows(&v, reals, next);
-            if (w.at && !joined) prefetch_rows(&w, 1, next);
+            if (w.at && !together) prefetch_rows(&w, 1, next);
         }
         const Sample x = sample_of(&csr, number_of(rows, i));
         double score = bias + pairs(v, x, nullptr, nullptr, sums_of(i));

@@ -9,7 +9,7 @@ from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace
-from fmcli.models.related.parts cimport PartSums, PartTable, join
+from fmcli.models.related.sums cimport RelatedSums, RelatedTable, join
 from libc.math cimport NAN
 from libc.stdint cimport int32_t
 from libcpp.vector cimport vector
@@ -42,11 +42,10 @@ def joined_scores(
     Model model, Dataset data, parts, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
     rows=None
 ):
-    """Return the same for samples with parts: the rows of `data`, and those of the PartSums, which have been measured.
-    """
+    """Return the scores of samples with relations: the rows of `data`, and RelatedSums, which have been measured."""
     cdef const int32_t[::1] chosen = np.arange(data.rows, dtype=np.int32) if rows is None else rows
-    cdef vector[PartTable] tables
-    cdef PartSums part
+    cdef vector[RelatedTable] tables
+    cdef RelatedSums part
     cdef Py_ssize_t i, at
     cdef size_t table
     cdef int c

@@ -26,6 +26,6 @@ cdef enum:
 
 
 def keep_freed_memory():
-    """From now on, keep freed memory for the next buffer of text: without this, each buffer's rows and text are returned
-    to the system, which must clear the same pages again for the next buffer. Only glibc can do this."""
+    """From now on, keep freed memory for the next buffer of text: without this, each buffer's rows and text are
+    returned to the system, which must clear the same pages again for the next buffer. Only glibc can do this."""
     keep_freed(MAPPED, KEPT)

@@ -85,8 +85,9 @@ SPELLINGS = {
     "--iter": Spelling(("--epochs",), "libFM", "N"),
     "--passes": Spelling(("--epochs",), "VW", "N"),
     "--lr": Spelling(("--learning-rate",), "several", "X"),
-    "--meta": Spelling(("--groups",), "libFM", "FILE"),
+    "--meta": Spelling(("--prior-groups",), "libFM", "FILE"),
     "--nthread": Spelling(("--threads",), "xLearn", "N"),
+    "--groups": Spelling(("--prior-groups",), "", "FILE"),
     "--block-size": Spelling(("--round-size",), "", "N"),
     "--auto-stop": Spelling(("--patience",), "libffm", "", fixed="1"),
 }

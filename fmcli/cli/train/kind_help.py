@@ -97,7 +97,7 @@ def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
     if name in BY_ROWS:
         return spec.by_rows
     if name in SAMPLING:
-        return spec.solver_entry.samples
+        return spec.solver_entry.is_sampler
     if name in ("solver", "loss"):  # a closed form has no choice of either
         return _solver(spec) is not None
     if name not in OPTIONS:

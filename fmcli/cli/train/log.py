@@ -109,11 +109,11 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     log_usual_penalties(log, spec)
     if plan.warm_start:
         log_warm_start(log, plan, plan.warm_start)
-    if spec.solver_entry.samples and spec.values["epochs"]:
+    if spec.solver_entry.is_sampler and spec.values["epochs"]:
         log_sweeps(log, plan)
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
-        purpose = "evaluate the average" if spec.solver_entry.samples else "choose the epoch"
+        purpose = "evaluate the average" if spec.solver_entry.is_sampler else "choose the epoch"
         log.line(
             f"holding out {100 * held / plan.source.all_rows:.3g} % ({held:,} rows) to {purpose}; "
             + (
@@ -122,7 +122,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
                 else "--refit then trains again on all rows, --holdout 0 trains on all rows at once"
             )
         )
-    elif plan.validation and spec.values["epochs"] and not spec.solver_entry.samples:
+    elif plan.validation and spec.values["epochs"] and not spec.solver_entry.is_sampler:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
     if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
@@ -172,7 +172,7 @@ def hints(plan: Plan) -> Iterator[str]:
 
 def sampler_for(plan: Plan) -> str | None:
     """Return the solver that samples, if it is not in use, and can train the model on the rows."""
-    sampler = next(name for name, entry in SOLVERS.items() if entry.samples)
+    sampler = next(name for name, entry in SOLVERS.items() if entry.is_sampler)
     if sampler == plan.spec.solver or plan.warm_start or plan.one_pass or len(plan.source.sizes) > 1:
         return None
     try:
@@ -187,7 +187,7 @@ def why_no_early_stop(plan: Plan) -> str:
     spec = plan.spec
     if MODELS[spec.model].closed_form:
         return f"{spec.model} is solved in closed form"
-    if spec.solver_entry.samples:
+    if spec.solver_entry.is_sampler:
         return f"{spec.solver} does not stop early"
     if spec.values["epochs"] <= 1:
         return "it needs several epochs (-e)"
@@ -303,7 +303,7 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
         log.line(f"stopped with epoch {before + len(epochs)}: the time is over (--max-seconds)")
     else:
         log_convergence(log, trained)
-    if trained.plan.spec.solver_entry.samples:
+    if trained.plan.spec.solver_entry.is_sampler:
         if trained.convergence:
             log.line(convergence(trained.convergence))
         short = len(kept_sweeps(trained.plan.spec)) - len(trained.draws) - 1

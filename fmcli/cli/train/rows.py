@@ -139,7 +139,7 @@ def read_rows(
         inputs,
         format=format,
         keep_fields=kind.needs_fields(spec.values),
-        fields_if_any=spec.solver_entry.samples and not request.relations,
+        fields_if_any=spec.solver_entry.is_sampler and not request.relations,
         compact=kind.compact and not request.disk.disk,
         threads=request.settings.threads,
         bad=bad,

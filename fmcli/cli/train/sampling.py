@@ -30,7 +30,8 @@ sampling_options = gathered(
     SamplingChoice,
     option(
         "solver",
-        "--groups",
+        "--prior-groups",
+        "groups",
         metavar="FILE",
         help="For mcmc: the groups of features whose parameters have a common prior. FILE has a line for each feature, "
         "from 0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: those "

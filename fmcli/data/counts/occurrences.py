@@ -121,7 +121,7 @@ def count(
         compact(times, max(SMALL, int(PART * parameters))),
         labels,
     )
-    return found if before is None else joined(found, previous)
+    return found if before is None else with_earlier(found, previous)
 
 
 def stride(entries: int, rows: int) -> int:
@@ -144,7 +144,7 @@ def compact(times: NDArray[np.int32], room: int) -> NDArray[Any] | None:
     return times.astype(kind) if kind.itemsize * len(times) <= room else None
 
 
-def joined(found: Occurrences, previous: Occurrences) -> Occurrences:
+def with_earlier(found: Occurrences, previous: Occurrences) -> Occurrences:
     """Return the counts, plus those of a warm-start model for pairs of features that are among the most frequent ones
     of both. Features that only the warm-start model has seen get its fields."""
     if previous.together is None:

@@ -126,11 +126,11 @@ class Map:
                 )
 
 
-def joined_pieces(read: Sequence[Dataset]) -> Dataset:
+def concatenated_pieces(read: Sequence[Dataset]) -> Dataset:
     """Return the rows of a relation that was read in consecutive pieces, which have the same columns."""
     if not read:
         return Dataset(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None, np.zeros(0), 0)
-    return pieces.joined([piece.changed(label=np.zeros(piece.rows)) for piece in read])
+    return pieces.concatenated([piece.changed(label=np.zeros(piece.rows)) for piece in read])
 
 
 class Joiner:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import TextRows, joined_by_ids
+from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.related.files import Map, RelationFiles, refuse_labels
 from fmcli.data.related.rows import RelatedRows, Relation
 from fmcli.data.sources import name_of
@@ -24,7 +24,7 @@ def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str
 
     The columns are those of the joined rows: rows of relations that nothing refers to are left out. Raises
     BadInputError, which names file and line, for errors in the files, and for a feature that occurs in two of the text
-    and the relations. """
+    and the relations."""
     pieces = [TextRows(_bare(rows.data), rows.ids, {})]
     counts, maps = [rows.data.rows], []
     for files in relations:
@@ -35,7 +35,7 @@ def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str
         counts.append(len(used))
         maps.append(row.astype(np.int32))
         pieces += _only(pieces_of_relation, used)
-    everything = joined_by_ids(pieces, threads, only_seen=True)
+    everything = concatenated_by_ids(pieces, threads, only_seen=True)
     ends = np.cumsum([0, *counts]).tolist()
     own, *related = (_slice(everything, start, stop) for start, stop in pairwise(ends))
     _require_apart([own, *related], [name, *(name_of(files.rows) for files in relations)])
@@ -73,7 +73,7 @@ def _only(pieces: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextR
 
 
 def _bare(data: Dataset) -> Dataset:
-    """Return rows with labels, which joined pieces must have, that mean nothing."""
+    """Return rows with labels, which concatenated pieces must have, that mean nothing."""
     return data.changed(label=np.zeros(data.rows), weight=None, group=None)
 
 

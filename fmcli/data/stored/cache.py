@@ -10,10 +10,9 @@
     header      JSON: what the rows are, what they were made from, and the sizes of the dictionary's arrays
     48 bytes    the positions of counts, table, dictionary and header, the checksum of these four, and MAGIC
 
-A shard has some strips of every chunk, so that its rows are a random sample of all rows; the order of the rows of the
-text can be kept instead, and then a shard is a chunk. Nothing has to be sorted; only rows with a dictionary are written
-twice.
-"""
+A shard has some strips of every chunk, so that its rows are a random selection of all rows; the order of the rows of
+the text can be kept instead, and then a shard is a chunk. Nothing has to be sorted; only rows with a dictionary are
+written twice."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
-from fmcli.data.pieces import TextRows, add_ids, joined, need_dictionary
+from fmcli.data.pieces import TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header
 from fmcli.data.stored.order import permuted
 from fmcli.errors import BadInputError, MissingInputError
@@ -258,11 +257,11 @@ def write(
             if not writer.chunks and not spool and (by_ids or need_dictionary(chunk)):
                 spool = Writer(stack.enter_context(scratch_output(path)), False, threads)
             if spool:
-                spool.add(joined([add_ids(ids, piece) for piece in chunk]), counted=False)
+                spool.add(concatenated([add_ids(ids, piece) for piece in chunk]), counted=False)
             elif any(piece.ids is not None for piece in chunk):
                 raise LateIdsError
             else:
-                writer.add(joined([piece.data for piece in chunk]))
+                writer.add(concatenated([piece.data for piece in chunk]))
             chunk.clear()
         if spool:
             spool.counts = np.zeros(len(ids), dtype=np.int32)

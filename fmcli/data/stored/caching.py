@@ -72,7 +72,7 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
     """Return the cache of some inputs, and why it was made; "" if it was there already.
 
     It is used again if the inputs and the file of weights have the same names, sizes, times of the last change or
-    versions, and bytes in samples, and if they were read in the same way. Standard input is always read again.
+    versions, and bytes in excerpts, and if they were read in the same way. Standard input is always read again.
 
     Raises the errors of `reader.read`, cache.ForeignFileError if the path is another file, and OutputError if the cache
     cannot be written.

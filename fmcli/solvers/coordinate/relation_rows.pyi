@@ -1,7 +1,7 @@
-from fmcli.models.related.parts import PartSums
+from fmcli.models.related.sums import RelatedSums
 from fmcli.solvers.coordinate.columns import Columns
 
-class RelationRows(PartSums):
+class RelationRows(RelatedSums):
     @property
     def columns(self) -> Columns: ...
     @property

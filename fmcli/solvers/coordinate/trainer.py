@@ -68,7 +68,7 @@ class Sweep(NamedTuple):
 class CoordinateDescent(Minimizer):
     """Cyclic descent on the mean loss plus penalty, as CoordinateUpdater states it.
 
-    Threads share groups of rows that enter no sample in common, such as those of one field of one-hot features.
+    Threads share sets of rows that enter no sample in common, such as those of one field of one-hot features.
     """
 
     def prepare(self, by_gradient: bool = False) -> None:
@@ -115,21 +115,21 @@ class CoordinateDescent(Minimizer):
     def _sweep(self, order: NDArray[np.int64], columns: Columns, samples: int, related: RelationRows | None) -> Sweep:
         ends = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(columns.entries(order), out=ends[1:])
-        groups = [] if self.threads == 1 or columns.same else columns.conflict_free_groups(order, samples)
-        return Sweep(order, ends, list(self._chunks(ends, groups)), related)
+        sets = [] if self.threads == 1 or columns.same else columns.conflict_free_sets(order, samples)
+        return Sweep(order, ends, list(self._chunks(ends, sets)), related)
 
-    def _chunks(self, ends: NDArray[np.int64], groups: list[int]) -> Iterator[Chunk]:
-        """Yield rows in chunks of a task's size, and large rows; the conflict-free groups begin at `groups`."""
+    def _chunks(self, ends: NDArray[np.int64], sets: list[int]) -> Iterator[Chunk]:
+        """Yield rows in chunks of a task's size, and large rows; the conflict-free sets begin at `sets`."""
         done, rows = 0, len(ends) - 1
         for large in [*np.flatnonzero(np.diff(ends) >= ENTRIES_OF_LARGE_ROW).tolist(), rows]:
-            yield from self._chunks_between(ends, done, large, groups)
+            yield from self._chunks_between(ends, done, large, sets)
             if large < rows:
                 yield Chunk(large, large + 1, large=True)
             done = large + 1
 
-    def _chunks_between(self, ends: NDArray[np.int64], done: int, stop: int, groups: list[int]) -> Iterator[Chunk]:
+    def _chunks_between(self, ends: NDArray[np.int64], done: int, stop: int, sets: list[int]) -> Iterator[Chunk]:
         """Yield the chunks of the rows from `done` to `stop`, none of which is large."""
-        bounds = [done, *(begin for begin in groups if done < begin < stop), stop] if groups else []
+        bounds = [done, *(begin for begin in sets if done < begin < stop), stop] if sets else []
         for begin, end in pairwise(bounds):
             if ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
                 yield from cut(ends, done, begin, ENTRIES_A_TASK, conflict_free=False)

@@ -4,10 +4,9 @@ All gradients of a round are computed from the parameters before it; then, each 
 updated once, by the sum of its gradients and the sum of their squares. In the beginning, when every step changes the
 slopes of the next samples much, each sample has its own step.
 
-Rows in memory stay in the same rounds, whose entries are grouped by feature only once. Rows in a cache are divided anew
-in every epoch, because grouped entries take up to four times the space of the rows, so that reading them would take at
-least as long as grouping. No round has rows of two shards of the cache.
-"""
+Rows in memory stay in the same rounds, whose entries are in buckets by feature only once. Rows in a cache are divided
+anew in every epoch, because grouped entries take up to four times the space of the rows, so that reading them would
+take at least as long as that. No round has rows of two shards of the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from fmcli.models.workspace import Workspace
 from fmcli.registry.streams import ROUND_STREAM, generator
 from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.rows import RowEpochs
-from fmcli.solvers.stochastic.sample_rounds import GroupingRoom, SampleRounds
+from fmcli.solvers.stochastic.sample_rounds import BucketRoom, SampleRounds
 from fmcli.system.machine import cpu_count
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def piece_size(size: int) -> int:
 
 
 def round_bytes(task: Task) -> int:
-    """Return bytes of the rows that are copied into rounds at a time, and of their entries grouped by feature."""
+    """Return bytes of the rows that are copied into rounds at a time, and of their entries in buckets by feature."""
     data, source, size = task.data, task.source, int(task.spec.values["round_size"])
     # Of rows in a cache, each thread groups a piece, while the one before is trained on.
     rows = source.count if source.in_memory else min(max(source.sizes), (threads_of(task) + 1) * piece_size(size))
@@ -84,14 +83,14 @@ class RoundEpochs:
         self.rows = RowEpochs(task, solver, loss, mean_weight)
         self.threads = threads_of(task)
         self.loop = RoundLoop(task.model, solver, loss, self.threads)
-        self.rooms = [GroupingRoom(task.data.features) for _ in range(self.threads)]
+        self.rooms = [BucketRoom(task.data.features) for _ in range(self.threads)]
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Return bytes of the rounds, of a round's gradients, and of the threads."""
         model, size, longest = task.model, int(task.spec.values["round_size"]), task.source.longest
         threads, entries = threads_of(task), min(task.source.nonzeros, size * longest)
-        rooms = threads * GroupingRoom.bytes_needed(task.data.features, entries)
+        rooms = threads * BucketRoom.bytes_needed(task.data.features, entries)
         workspaces = threads * Workspace.bytes_needed(model, longest)
         steps = RowEpochs.bytes_needed(task) + RoundLoop.bytes_needed(model, size, entries)
         return round_bytes(task) + steps + rooms + workspaces
@@ -164,7 +163,7 @@ class RoundEpochs:
                     random.shuffle(order)
                 yield rounds, order
 
-    def _rounds_of(self, piece: tuple[int, int], room: GroupingRoom) -> SampleRounds:
+    def _rounds_of(self, piece: tuple[int, int], room: BucketRoom) -> SampleRounds:
         """Return the rows of a piece, copied in their order, and their grouped entries."""
         if piece in self._kept:
             return self._kept[piece]

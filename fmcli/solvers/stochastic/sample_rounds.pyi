@@ -3,7 +3,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 
-class GroupingRoom:
+class BucketRoom:
     def __init__(self, features: int) -> None: ...
     @staticmethod
     def bytes_needed(features: int, entries: int) -> int: ...
@@ -22,7 +22,7 @@ class SampleRounds:
         *,
         mean_weight: float = 1,
         by_sample: bool = False,
-        room: GroupingRoom | None = None,
+        room: BucketRoom | None = None,
     ) -> None: ...
     @staticmethod
     def bytes_needed(data: Dataset) -> int: ...

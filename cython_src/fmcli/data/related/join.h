@@ -13,7 +13,7 @@
 namespace fmcli {
 
 // A table, and which of its rows belongs to each row of the result.
-struct JoinedPart {
+struct JoinedRelation {
     const Csr* table;
     const int32_t* row;
 };
@@ -21,7 +21,7 @@ struct JoinedPart {
 // Stores in each row of the result the entries of the rows that belong to it, in the order of their columns, with the
 // sum of the values of a column that occurs again, and without zeros. There must be room for all entries. Returns the
 // number of rows; if it is less than `count`, a sum in the next row is too large for a float. Throws std::bad_alloc.
-inline int64_t join_rows(const std::vector<JoinedPart>& parts, int64_t count, int64_t* indptr, int32_t* index,
+inline int64_t join_rows(const std::vector<JoinedRelation>& parts, int64_t count, int64_t* indptr, int32_t* index,
                          float* value) {
     struct Entry {
         int32_t column;
@@ -32,7 +32,7 @@ inline int64_t join_rows(const std::vector<JoinedPart>& parts, int64_t count, in
     indptr[0] = 0;
     for (int64_t row = 0; row < count; ++row) {
         entries.clear();
-        for (const JoinedPart& part : parts) {
+        for (const JoinedRelation& part : parts) {
             const auto before = static_cast<std::ptrdiff_t>(entries.size());
             const Sample x = sample_of(part.table, part.row[row]);
             for (ptrdiff_t i = 0; i < x.nnz; ++i) entries.push_back({x.index[i], x.value[i]});

@@ -10,11 +10,11 @@ from libc.stdint cimport int32_t, int64_t
 from libcpp.vector cimport vector
 
 cdef extern from "fmcli/data/related/join.h" namespace "fmcli" nogil:
-    struct JoinedPart:
+    struct JoinedRelation:
         const Csr* table
         const int32_t* row
 
-    int64_t join_rows(const vector[JoinedPart]&, int64_t, int64_t*, int32_t*, float*) except +
+    int64_t join_rows(const vector[JoinedRelation]&, int64_t, int64_t*, int32_t*, float*) except +
 
 
 def joined(Dataset data, relations):
@@ -25,7 +25,7 @@ def joined(Dataset data, relations):
 
     Raises IndexError for a row that a relation does not have, and BadInputError if a sum is too large.
     """
-    cdef vector[JoinedPart] parts
+    cdef vector[JoinedRelation] parts
     cdef const int32_t[::1] rows
     cdef Dataset related
     cdef int64_t count
@@ -37,7 +37,7 @@ def joined(Dataset data, relations):
             raise ValueError(f"there are {rows.shape[0]} numbers for {data.rows} rows")
         lengths += np.diff(related.indptr)[numbers]
         if rows.shape[0]:
-            parts.push_back(JoinedPart(&related.csr, &rows[0]))
+            parts.push_back(JoinedRelation(&related.csr, &rows[0]))
     most = int(lengths.sum())
     indptr_ = np.zeros(data.rows + 1, dtype=np.int64)
     index_, value_ = np.empty(most + 1, dtype=np.int32), np.empty(most + 1, dtype=np.float32)

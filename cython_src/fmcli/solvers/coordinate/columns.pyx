@@ -49,7 +49,7 @@ cdef class Columns:
         lengths = np.diff(self.indptr)
         return np.arange(rows if lengths.any() else 0) if self.same else np.flatnonzero(lengths)
 
-    def conflict_free_groups(self, const int64_t[::1] order, Py_ssize_t samples):
+    def conflict_free_sets(self, const int64_t[::1] order, Py_ssize_t samples):
         """Split the rows in this order into conflict-free groups, and return the position at which each group begins.
 
         No two rows of a group affect the same sample. Each group is as long as possible.

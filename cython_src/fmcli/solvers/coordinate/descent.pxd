@@ -3,7 +3,7 @@ from fmcli.data.dataset cimport Dataset
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport MAX_BLOCKS, Model
-from fmcli.models.related.parts cimport PartTable
+from fmcli.models.related.sums cimport RelatedTable
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
 from libcpp.vector cimport vector
@@ -41,7 +41,7 @@ cdef class Descent:
     cdef readonly Dataset data
     cdef readonly list columns
     cdef readonly list related   # RelationRows of each relation
-    cdef vector[PartTable] parts  # their tables
+    cdef vector[RelatedTable] parts  # their tables
     cdef readonly bint fast
     cdef Loss loss
     cdef int generation          # of the model's rows when this object was made

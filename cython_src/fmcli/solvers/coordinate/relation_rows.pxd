@@ -1,9 +1,9 @@
 from fmcli.base.types cimport ColumnView, real
-from fmcli.models.related.parts cimport PartSums
+from fmcli.models.related.sums cimport RelatedSums
 from fmcli.solvers.coordinate.columns cimport Columns
 
 
-cdef class RelationRows(PartSums):
+cdef class RelationRows(RelatedSums):
     cdef readonly Columns columns, samples
     cdef Py_ssize_t width  # the factors of a row, and its weight
     cdef Py_ssize_t state_size  # in bytes

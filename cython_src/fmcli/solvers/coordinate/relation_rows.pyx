@@ -7,16 +7,16 @@ from fmcli.solvers.coordinate.columns import by_feature
 from fmcli.base.types cimport real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.model cimport Model
-from fmcli.models.related.parts cimport PartSums
+from fmcli.models.related.sums cimport RelatedSums
 from fmcli.solvers.coordinate.columns cimport Columns
 from libc.string cimport memset
 
 
-cdef class RelationRows(PartSums):
+cdef class RelationRows(RelatedSums):
     """The rows of a relation, while the parameters of its features are updated.
 
-    For the samples that refer to it, a row of a relation is like a feature of value 1: its factors B are the sums of the
-    row, its weight t is the row's own score. So the quadratic bound on the mean loss as a function of (B, t), with
+    For the samples that refer to it, a row of a relation is like a feature of value 1: its factors B are the sums of
+    the row, its weight t is the row's own score. So the quadratic bound on the mean loss as a function of (B, t), with
 
         slope <- sum_i s_i l'(y_i, f_i) q_i        q_i = (S_i - B, 1), the derivative of f_i by (B, t)
         curvature <- sum_i s_i max l'' q_i q_i^T
@@ -29,7 +29,7 @@ cdef class RelationRows(PartSums):
 
     Parameters
     ----------
-    model, data, row : as in PartSums.
+    model, data, row : as in RelatedSums.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ cdef class RelationRows(PartSums):
 
     def __init__(self, Model model, Dataset data, row):
         cdef double[::1] states
-        PartSums.__init__(self, model, data, row)
+        RelatedSums.__init__(self, model, data, row)
         if data.features != model.features:
             raise ValueError("the relation must have as many columns as the model")
         # Features of rows that no sample refers to do not occur.
@@ -66,7 +66,7 @@ cdef class RelationRows(PartSums):
         states = data.rows * (2 + width) * width * np.dtype(np.float64).itemsize
         columns = (np.dtype(np.int32).itemsize + np.dtype(np.float32).itemsize) * data.nnz
         indptr = np.dtype(np.int64).itemsize * 2 * (data.features + data.rows + 2)
-        return PartSums.bytes_needed(model, data) + states + columns + indptr
+        return RelatedSums.bytes_needed(model, data) + states + columns + indptr
 
     # Begin with row i: (B, t) of a class as they are, and no slopes or curvatures yet.
     cdef void enter(self, Py_ssize_t i, int output) noexcept nogil:

@@ -9,7 +9,7 @@ cdef class CoordinateUpdater(RowSlice):
     cdef real* curvatures  # their curvatures, times the same shares
 
     cdef require(self)
-    cdef void join_parts(self, Py_ssize_t i) noexcept nogil
+    cdef void join_relations(self, Py_ssize_t i) noexcept nogil
     cdef void update_row(self, ColumnView* v) noexcept nogil
     cdef void update_slice(self, const ColumnView* v) noexcept nogil
     cdef void load(self, const ColumnView* v) noexcept nogil

@@ -5,7 +5,7 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport LANES, ColumnView, cache_in, real
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.solvers.coordinate.kernels cimport kernels
-from fmcli.models.related.parts cimport join
+from fmcli.models.related.sums cimport join
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, Descent
@@ -158,7 +158,7 @@ cdef class CoordinateUpdater(RowSlice):
                 self.model.fill_states(
                     self.descent.data, start, end, &self.workspace.scratch, &self.descent.states)
                 for i in range(start, end):
-                    self.join_parts(i)
+                    self.join_relations(i)
                     state = self.descent.sample_state(i)
                     total += state[SHARE] * self.descent.loss.value(state[LABEL], state + SCORES)
                 start = end
@@ -171,7 +171,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.descent.require()
 
     # Add what the rows of relations contribute to the scores and caches of a sample.
-    cdef void join_parts(self, Py_ssize_t i) noexcept nogil:
+    cdef void join_relations(self, Py_ssize_t i) noexcept nogil:
         cdef int c
         cdef size_t part
         for part in range(self.descent.parts.size()):

@@ -1,6 +1,6 @@
 """Rounds in two halves: the sums of the gradients of some samples by parameter row, and a step by such sums.
 
-Sums of several parts of the samples can be added before the step, which is then that of a round of all of them, up to
+Sums of several shares of the samples can be added before the step, which is then that of a round of all of them, up to
 rounding (round_loop.pyx).
 """
 
@@ -43,25 +43,25 @@ class BlockSums(NamedTuple):
     curvature: object
 
 
-def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight, parts):
-    """Return the sums of the gradients of the samples of each part of the data, from the parameters that the model has.
+def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight, shares):
+    """Return the sums of the gradients of the samples of each share of the data at the current parameters.
 
     mean_weight : what weights are divided by.
-    parts : for each, the number of the row after its last one, in increasing order.
+    shares : for each, the number of the row after its last one, in increasing order.
 
-    Returns the weighted sum of the losses of each part, float64 (parts), and for each block of the model the sums of
-    one part after the other as BlockSums, and how many rows these have, int64 (parts). Raises ValueError unless the
+    Returns the weighted sum of the losses of each share, float64 (shares), and for each block of the model the sums of
+    one share after the other as BlockSums, and how many rows these have, int64 (shares). Raises ValueError unless the
     model can be trained on such data.
     """
     model.require(training=True)
     if data.label is None:
         raise ValueError("the data have no labels")
     loss.check(data.label, model.outputs)
-    cdef int64_t[::1] ends = np.array(parts, dtype=np.int64)
-    cdef Py_ssize_t part, i = 0, j
-    for part in range(ends.shape[0]):
-        if ends[part] < (ends[part - 1] if part else 0) or ends[part] > data.rows:
-            raise ValueError("the parts are not parts of the data")
+    cdef int64_t[::1] ends = np.array(shares, dtype=np.int64)
+    cdef Py_ssize_t share, i = 0, j
+    for share in range(ends.shape[0]):
+        if ends[share] < (ends[share - 1] if share else 0) or ends[share] > data.rows:
+            raise ValueError("the shares are not shares of the data")
     losses_ = np.zeros(ends.shape[0])
     cdef double[::1] losses = losses_, values = np.zeros(model.features + 1)
     cdef Workspace workspace = workspace_for(model, data)
@@ -71,8 +71,8 @@ def row_sums(Model model not None, Loss loss not None, Dataset data not None, do
     cdef int b, c, g
     cdef Sample x
     cdef SparseGradient* gradient
-    for part in range(ends.shape[0]):
-        while i < ends[part]:
+    for share in range(ends.shape[0]):
+        while i < ends[share]:
             data.sample(i, &x)
             effect = 1
             for j in range(x.nnz):
@@ -82,7 +82,7 @@ def row_sums(Model model not None, Loss loss not None, Dataset data not None, do
             model.rows(&x, s)
             model.score(&x, s)
             weight = data.weight_of(i)
-            losses[part] += weight * loss.slope(data.label_[i], s.score, s.slope)
+            losses[share] += weight * loss.slope(data.label_[i], s.score, s.slope)
             for c in range(model.outputs):
                 s.slope[c] *= weight * scale
             model.gradient(&x, s)
@@ -93,20 +93,20 @@ def row_sums(Model model not None, Loss loss not None, Dataset data not None, do
                     (<_RowAdder>sums[b]).add(gradient, effect, s.slope[g // model.n_blocks], &values[0])
             i += 1
         for b in range(model.n_blocks):
-            (<_RowAdder>sums[b]).end_part()
+            (<_RowAdder>sums[b]).end_share()
     return losses_, [(<_RowAdder>adder).sums() for adder in sums]
 
 
 cdef class _RowAdder:
-    """Adds sparse gradients to the sums of a block of a model, part by part."""
+    """Adds sparse gradients to the sums of a block of a model, share by share."""
 
-    # By row, or by row and lane; all are zero before a part.
+    # By row, or by row and lane; all are zero before a share.
     cdef double[:, ::1] body, body_squares
     cdef double[::1] weight, weight_squares, curvature
     cdef int32_t[::1] count
     cdef Py_ssize_t lanes, rows_each
     cdef bint of_features, selected, weighted
-    cdef list parts
+    cdef list shares
 
     def __init__(self, Model model, int b):
         cdef Py_ssize_t rows = model.outputs * model.block[b].rows
@@ -117,7 +117,7 @@ cdef class _RowAdder:
         self.body, self.body_squares = np.zeros((rows, self.lanes)), np.zeros((rows, self.lanes))
         self.weight, self.weight_squares = np.zeros(rows), np.zeros(rows)
         self.curvature, self.count = np.zeros(rows), np.zeros(rows, dtype=np.int32)
-        self.parts = []
+        self.shares = []
 
     # effect : the bound on the curvature of the sample's loss along all parameters, for a parameter whose derivative
     # is 1; values : by feature, its value in the sample.
@@ -144,8 +144,8 @@ cdef class _RowAdder:
             self.curvature[row] += effect * derivative
             self.count[row] += 1
 
-    # Keep the sums of the rows that have a gradient, and begin the next part.
-    cdef end_part(self):
+    # Keep the sums of the rows that have a gradient, and begin the next share.
+    cdef end_share(self):
         rows = np.flatnonzero(self.count).astype(np.int32)
         found = new_sums(rows, self.lanes)
         cdef const int32_t[::1] ids = rows
@@ -163,12 +163,12 @@ cdef class _RowAdder:
             count[i], curvature[i] = self.count[row], self.curvature[row]
             self.weight[row] = self.weight_squares[row] = self.curvature[row] = 0
             self.count[row] = 0
-        self.parts.append(found)
+        self.shares.append(found)
 
-    # The sums of all parts, and the number of rows of each.
+    # The sums of all shares, and the number of rows of each.
     cdef sums(self):
-        together = BlockSums(*[np.concatenate(arrays) for arrays in zip(*self.parts)])
-        return together, np.array([len(part.rows) for part in self.parts], dtype=np.int64)
+        together = BlockSums(*[np.concatenate(arrays) for arrays in zip(*self.shares)])
+        return together, np.array([len(share.rows) for share in self.shares], dtype=np.int64)
 
 
 def new_sums(rows, Py_ssize_t lanes):
@@ -178,39 +178,39 @@ def new_sums(rows, Py_ssize_t lanes):
     return BlockSums(rows, *bodies, *weights, np.zeros(n, dtype=np.int32), np.zeros(n))
 
 
-def added_sums(parts):
-    """Return the BlockSums of samples of which these BlockSums (at least one) are of parts, added in their order."""
+def added_sums(shares):
+    """Return the BlockSums of samples of which these BlockSums (at least one) are of shares, added in their order."""
     cdef Py_ssize_t first = 0
-    rows, places = distinct(np.concatenate([part.rows for part in parts]))
-    total = new_sums(rows, parts[0].body.shape[1])
-    for part in parts:
-        _add(total, part, places[first : first + len(part.rows)])
-        first += len(part.rows)
+    rows, places = distinct(np.concatenate([share.rows for share in shares]))
+    total = new_sums(rows, shares[0].body.shape[1])
+    for share in shares:
+        _add(total, share, places[first : first + len(share.rows)])
+        first += len(share.rows)
     return total
 
 
-# total += part, whose rows have these places in the total.
-cdef _add(total, part, const int32_t[::1] places):
-    cdef const int32_t[::1] part_count = part.samples
-    cdef const real[:, ::1] part_body = part.body, part_squares = part.body_squares
-    cdef const real[::1] part_weight = part.weight, part_weight_squares = part.weight_squares
-    cdef const double[::1] part_curvature = part.curvature
+# total += share, whose rows have these places in the total.
+cdef _add(total, share, const int32_t[::1] places):
+    cdef const int32_t[::1] share_count = share.samples
+    cdef const real[:, ::1] share_body = share.body, share_squares = share.body_squares
+    cdef const real[::1] share_weight = share.weight, share_weight_squares = share.weight_squares
+    cdef const double[::1] share_curvature = share.curvature
     cdef real[:, ::1] body = total.body, squares = total.body_squares
     cdef real[::1] weight = total.weight, weight_squares = total.weight_squares
     cdef int32_t[::1] count = total.samples
     cdef double[::1] curvature = total.curvature
     cdef Py_ssize_t i, f, at, lanes = body.shape[1]
-    if not lanes == part_body.shape[1] == part_squares.shape[1] or any([len(a) != len(part.rows) for a in part]):
+    if not lanes == share_body.shape[1] == share_squares.shape[1] or any([len(a) != len(share.rows) for a in share]):
         raise ValueError("the sums are not those of the same block")
     for i in range(places.shape[0]):
         at = places[i]
         for f in range(lanes):
-            body[at, f] += part_body[i, f]
-            squares[at, f] += part_squares[i, f]
-        weight[at] += part_weight[i]
-        weight_squares[at] += part_weight_squares[i]
-        count[at] += part_count[i]
-        curvature[at] += part_curvature[i]
+            body[at, f] += share_body[i, f]
+            squares[at, f] += share_squares[i, f]
+        weight[at] += share_weight[i]
+        weight_squares[at] += share_weight_squares[i]
+        count[at] += share_count[i]
+        curvature[at] += share_curvature[i]
 
 
 def step_by_sums(Model model not None, Solver solver not None, Loss loss not None, int block, sums):

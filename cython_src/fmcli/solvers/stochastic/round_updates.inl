@@ -156,8 +156,8 @@ void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff
                         const Samples<real> two = samples(i + 1);
                         const auto p = body_gradient<N>(rows, begin + i, 0, low(phi), gradients);
                         const auto q = body_gradient<N>(rows, begin + i + 1, 0, high(phi), gradients);
-                        update(on_body, phi, state, Gradient<V>{join(p.sum, q.sum), join(p.squares, q.squares)},
-                               Samples<V>{join(one.n + Vec4{}, two.n + Vec4{}), join(one.least + Vec4{}, two.least + Vec4{})});
+                        update(on_body, phi, state, Gradient<V>{concat(p.sum, q.sum), concat(p.squares, q.squares)},
+                               Samples<V>{concat(one.n + Vec4{}, two.n + Vec4{}), concat(one.least + Vec4{}, two.least + Vec4{})});
                         return;
                     }
                 }

@@ -1,4 +1,4 @@
-// Groups the entries of a round of samples by parameter row.
+// Puts the entries into buckets of a round of samples by parameter row.
 #ifndef FMCLI_ROW_ENTRIES_H
 #define FMCLI_ROW_ENTRIES_H
 
@@ -7,15 +7,15 @@
 
 #include "fmcli/base/types.h"
 
-// Work space to group up to n entries of rows with ids below some bound. It can be used for one round after the other.
-typedef struct GroupingSpace {
+// Work space for the buckets of up to n entries of rows with ids below some bound. It can be used for one round after the other.
+typedef struct BucketSpace {
     uint32_t* place;  // by row id: less than `unused` before the first round, later the place of a row plus a number
     uint32_t unused;  // all later numbers have not been written to `place`
     int32_t* local;   // n: the place of each entry's row
     int32_t* id;      // n: the row at each place
     int32_t* count;   // n: its number of entries
     real* weight;     // n: the weights of the entries, grouped
-} GroupingSpace;
+} BucketSpace;
 
 // The entries of a round of samples.
 typedef struct RoundEntries {
@@ -30,11 +30,11 @@ typedef struct RoundEntries {
 // is first must not matter.
 static inline double without_first(double sum, ptrdiff_t n) { return sum * ((double)(n - 1) / (double)n); }
 
-// Groups the entries of a round of samples by row. Returns false if there is not enough memory. The result's memory is
+// Puts the entries into buckets of a round of samples by row. Returns false if there is not enough memory. The result's memory is
 // result->row, to be freed with `free`. Before, space->unused + n must be at most UINT32_MAX.
-static inline bool group_by_row(const RoundEntries* entries, GroupingSpace* space, RowEntries* result) {
+static inline bool bucket_by_row(const RoundEntries* entries, BucketSpace* space, RowEntries* result) {
     const RoundEntries b = *entries;
-    const GroupingSpace s = *space;
+    const BucketSpace s = *space;
     const ptrdiff_t n = b.n;
     enum { AHEAD = 128 };  // the places of rows are spread over more memory than caches have
     // Rows are placed in the order of their first entries. There are no branches, because whether a row is a new one is

@@ -22,12 +22,12 @@ void step_of_field_pairs(const Block b, const SparseGradient s, const Rule rule)
         for (ptrdiff_t j = 0; j < i; ++j) {
             real *const p = row(i, j), *const q = row(j, i);
             const Vec4 x = (real)g.value[i] + Vec4{}, y = (real)g.value[j] + Vec4{};
-            const Vec8 other = join(y, x), scale = slope * join(x, y);
+            const Vec8 other = concat(y, x), scale = slope * concat(x, y);
             for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
-                Vec8 phi = join(load<Vec4>(p + at), load<Vec4>(q + at)), state[slots<Rule> + 1];
+                Vec8 phi = concat(load<Vec4>(p + at), load<Vec4>(q + at)), state[slots<Rule> + 1];
                 for (int k = 1; k <= slots<Rule>; ++k)
-                    state[k - 1] = join(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
-                update(rule, phi, state, of_one_sample(join(high(phi), low(phi)) * other * scale), OneSample{});
+                    state[k - 1] = concat(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
+                update(rule, phi, state, of_one_sample(concat(high(phi), low(phi)) * other * scale), OneSample{});
                 split(phi, p + at, q + at);
                 for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * b.lanes + at, q + k * b.lanes + at);
             }
@@ -58,8 +58,8 @@ struct PairsFormula {
         if constexpr (width<V> == 2 * LANES)
             if (lanes == LANES) {  // two rows
                 const Vec4 x = (real)value[i] + Vec4{}, y = (real)value[i + 1] + Vec4{}, s = load<Vec4>(sums);
-                const Vec8 both = join(x, y), g = pairs_derivative(join(s, s), phi, both, slope * both);
-                return beta ? g * join(load<Vec4>(beta), load<Vec4>(beta)) : g;
+                const Vec8 both = concat(x, y), g = pairs_derivative(concat(s, s), phi, both, slope * both);
+                return beta ? g * concat(load<Vec4>(beta), load<Vec4>(beta)) : g;
             }
         const real x = value[i];
         const V g = pairs_derivative(load<V>(sums + at), phi, x, slope * x);

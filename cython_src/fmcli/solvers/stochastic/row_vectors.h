@@ -20,8 +20,8 @@ inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n,
         for (; i + 2 <= n; i += 2) {
             real* const p = b.body + row(i) * b.body_stride;
             real* const q = b.body + row(i + 1) * b.body_stride;
-            Vec8 phi = join(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
-            for (int j = 1; j <= SLOTS; ++j) state[j - 1] = join(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
+            Vec8 phi = concat(load<Vec4>(p), load<Vec4>(q)), state[SLOTS + 1];
+            for (int j = 1; j <= SLOTS; ++j) state[j - 1] = concat(load<Vec4>(p + j * LANES), load<Vec4>(q + j * LANES));
             on_body(phi, state, i, (ptrdiff_t)0);
             split(phi, p, q);
             for (int j = 1; j <= SLOTS && CHANGES; ++j) split(state[j - 1], p + j * LANES, q + j * LANES);

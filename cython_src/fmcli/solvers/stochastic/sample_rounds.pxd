@@ -1,11 +1,11 @@
 from fmcli.base.types cimport RowEntries, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.solvers.stochastic.row_entries cimport RoundEntries, GroupingSpace
+from fmcli.solvers.stochastic.row_entries cimport RoundEntries, BucketSpace
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 
-cdef class GroupingRoom:
-    cdef GroupingSpace space
+cdef class BucketRoom:
+    cdef BucketSpace space
     cdef int32_t* sample
     cdef real* weight
     cdef uint32_t[::1] place
@@ -13,7 +13,7 @@ cdef class GroupingRoom:
     cdef Py_ssize_t entries
 
     cdef reserve(self, Py_ssize_t entries)
-    cdef bint group(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil
+    cdef bint bucket(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil
 
 
 cdef class SampleRounds:
@@ -26,4 +26,4 @@ cdef class SampleRounds:
     cdef RowEntries* rows
     cdef double[::1] shared  # by round: the curvature of the rows that all its samples touch
 
-    cdef group(self, GroupingRoom room)
+    cdef group(self, BucketRoom room)

@@ -1,4 +1,4 @@
-"""Samples in rounds, whose entries are grouped by feature."""
+"""Samples in rounds, whose entries are in buckets by feature."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from fmcli.models.layout import REAL_TYPE, allocate
 
 from fmcli.base.types cimport RowEntries, Sample, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.solvers.stochastic.row_entries cimport group_by_row, without_first
+from fmcli.solvers.stochastic.row_entries cimport bucket_by_row, without_first
 from libc.math cimport fabs
 from libc.stdint cimport INT32_MAX, UINT32_MAX, int32_t, uint32_t
 from libc.stdlib cimport calloc, free
 
 
-cdef class GroupingRoom:
-    """Memory to group entries of data with this many features, for one thread. It grows with the rounds."""
+cdef class BucketRoom:
+    """Memory to put entries into buckets of data with this many features, for one thread. It grows with the rounds."""
 
     def __init__(self, Py_ssize_t features):
         self.place = allocate(features, np.uint32)
@@ -21,7 +21,7 @@ cdef class GroupingRoom:
 
     @staticmethod
     def bytes_needed(Py_ssize_t features, Py_ssize_t entries):
-        """Return bytes to group rounds of this many entries."""
+        """Return bytes for rounds of this many entries."""
         return features * sizeof(uint32_t) + entries * (4 * sizeof(int32_t) + 2 * sizeof(real))
 
     # Have room for rounds of this many entries.
@@ -34,16 +34,16 @@ cdef class GroupingRoom:
             self.space.local, self.space.id, self.space.count = &numbers[0, 0], &numbers[1, 0], &numbers[2, 0]
             self.sample, self.weight, self.space.weight = &numbers[3, 0], &weights[0, 0], &weights[1, 0]
 
-    # Group the entries of a round. Returns false if there is not enough memory.
-    cdef bint group(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil:
+    # Put the entries into buckets of a round. Returns false if there is not enough memory.
+    cdef bint bucket(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil:
         if entries.n > UINT32_MAX - self.space.unused:
             self.place[:] = 0
             self.space.unused = 1
-        return group_by_row(entries, &self.space, rows)
+        return bucket_by_row(entries, &self.space, rows)
 
 
 cdef class SampleRounds:
-    """Samples in the order of training, in rounds, whose entries are grouped by feature.
+    """Samples in the order of training, in rounds, whose entries are in buckets by feature.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ cdef class SampleRounds:
     mean_weight : what the solver divides weights by: their mean, or 1.
     by_sample : whether entries are grouped with the numbers of their samples, and their values, for models whose
         gradients are formulas; else with their own numbers.
-    room : GroupingRoom for the features of the data, which no other thread uses in the meantime.
+    room : BucketRoom for the features of the data, which no other thread uses in the meantime.
     """
 
     def __cinit__(self, *args, **keywords):
         self.rows = NULL
 
     def __init__(
-        self, Dataset data, ends, *, double mean_weight=1, bint by_sample=False, GroupingRoom room=None
+        self, Dataset data, ends, *, double mean_weight=1, bint by_sample=False, BucketRoom room=None
     ):
         if data.value is not None and data.csr.constant:
             data = data.changed(value=data.value.copy())  # an entry of a round has its own value, if that is not 1
@@ -70,7 +70,7 @@ cdef class SampleRounds:
         if entries.max() > INT32_MAX:
             raise ValueError("a round has too many entries")
         self.longest, self.most_entries = sizes.max(), entries.max()
-        room = GroupingRoom(data.features) if room is None else room
+        room = BucketRoom(data.features) if room is None else room
         if room.place.shape[0] < data.features:
             raise ValueError("the room was made for fewer features")
         self.shared = np.zeros(len(sizes))
@@ -82,7 +82,7 @@ cdef class SampleRounds:
 
     @staticmethod
     def bytes_needed(Dataset data):
-        """Return bytes of the grouped entries of these data, if no round has a row twice."""
+        """Return bytes of the buckets of entries of these data, if no round has a row twice."""
         value = sizeof(float) if data.value is not None else 0
         return data.nnz * (3 * sizeof(int32_t) + value + sizeof(real))
 
@@ -96,7 +96,7 @@ cdef class SampleRounds:
                 free(self.rows[i].row)
             free(self.rows)
 
-    cdef group(self, GroupingRoom room):
+    cdef group(self, BucketRoom room):
         cdef RoundEntries entries = RoundEntries(0, NULL, NULL, NULL, room.weight)
         cdef Py_ssize_t i, s, j, begin, at
         cdef bint enough = True
@@ -125,6 +125,6 @@ cdef class SampleRounds:
                         room.weight[at] = <real>(effect * fabs(x.value[j]))
                         at += 1
                 self.shared[i] = without_first(total, self.end[i + 1] - self.end[i])
-                enough &= room.group(&entries, &self.rows[i])
+                enough &= room.bucket(&entries, &self.rows[i])
         if not enough:
             raise MemoryError

@@ -10,7 +10,7 @@ from fmcli.models.model cimport Model
 from libc.stdint cimport int32_t
 
 
-cdef class PartSums:
+cdef class RelatedSums:
     """The rows of a table, each a part of all samples that refer to it: its sums, and its own score.
 
     The score of a sample is that of all its parts and, for each pair of parts, the inner product of their sums.

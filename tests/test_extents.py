@@ -1,4 +1,5 @@
-"""Parts of files: each line is read once, in the part in which it begins, and messages have its number in the file."""
+"""Extents of files: each line is read once, in the extent in which it begins, and messages have its number in the
+file."""
 
 import pickle
 from contextlib import suppress
@@ -9,14 +10,14 @@ from fmcli.data import sources
 from fmcli.data.account import Account, Record, StoppedError
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.faults import BadLines
-from fmcli.data.sources import Part, buffers, parts
+from fmcli.data.sources import Extent, buffers, extents
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 
 TEXTS = {
     "lines of several lengths": b"".join(b"%d %d:1\n" % (i % 2, 10**j) for i in range(9) for j in range(4)),
     "no line break at the end": b"1 1:1\n0 2:1\n1 3:1",
     "blank lines": b"\n\n1 1:1\n\n\n\n0 2:1\n\n",
-    "a line that is longer than all parts": b"1 1:1\n1" + b" 2:1" * 40 + b"\n0 3:1\n",
+    "a line that is longer than all extents": b"1 1:1\n1" + b" 2:1" * 40 + b"\n0 3:1\n",
     "a byte order mark": b"\xef\xbb\xbf1 1:1\n0 1:1\n",
 }
 
@@ -33,36 +34,36 @@ def lines_of(inputs, size=1 << 20):
 def test_parts_have_the_lines_of_the_file(path, name, size):
     with open(path, "wb") as file:
         file.write(TEXTS[name])
-    found = parts(path, size)
+    found = extents(path, size)
     assert len(found) == -(-len(TEXTS[name]) // size)
-    pieces = [lines_of([part]) for part in found]
+    pieces = [lines_of([extent]) for extent in found]
     assert [line for lines in pieces for line in lines] == lines_of([path])
-    assert [lines_of([part], 8) for part in found] == pieces  # with buffers that are smaller than lines
+    assert [lines_of([extent], 8) for extent in found] == pieces  # with buffers that are smaller than lines
 
 
 def test_the_first_and_the_last_buffer_of_a_file(path):
     with open(path, "wb") as file:
         file.write(b"1 1:1\n" * 10)
-    ends = [(buffer.first, buffer.last) for buffer in buffers(parts(path, 20), [], 1 << 20)]
+    ends = [(buffer.first, buffer.last) for buffer in buffers(extents(path, 20), [], 1 << 20)]
     assert ends == [(True, False), (False, False), (False, True)]
 
 
-def test_what_is_one_part(tmp_path, path):
+def test_what_is_one_extent(tmp_path, path):
     import gzip
 
     with gzip.open(path, "wb") as file:
         file.write(bytes(range(256)))
-    assert parts(path, 10) == [Part(path)]
+    assert extents(path, 10) == [Extent(path)]
     (tmp_path / "empty").touch()
-    assert parts(str(tmp_path / "empty"), 10) == [Part(str(tmp_path / "empty"))]
+    assert extents(str(tmp_path / "empty"), 10) == [Extent(str(tmp_path / "empty"))]
     with pytest.raises(MissingInputError):
-        parts(str(tmp_path / "none"), 10)
+        extents(str(tmp_path / "none"), 10)
 
 
 def test_a_file_that_changed(path):
     with open(path, "wb") as file:
         file.write(b"1 1:1\n" * 10)
-    second = parts(path, 20)[1]
+    second = extents(path, 20)[1]
     with open(path, "ab") as file:
         file.write(b"1 1:1\n")
     with pytest.raises(TransferError, match="has 66 bytes here, but 60 when"):
@@ -70,24 +71,25 @@ def test_a_file_that_changed(path):
 
 
 def told(inputs, bad, labelled=False):
-    """The messages about lines, and the number of bad lines unless there is an error: of whole files, or of parts whose
+    """The messages about lines, and the number of bad lines unless there is an error: of whole files, or of extents
+    whose
     records an account takes."""
     messages = []
     bad = BadLines(bad.skip, bad.most, messages.append)
     account = Account(bad, blank_is_row=not labelled)
     how = {"columns": Columns(100), "format": "libsvm", "labelled": labelled}
     try:
-        for part in inputs:
-            if isinstance(part, str):
-                list(score_chunks([part], str, **how, account=account))
+        for extent in inputs:
+            if isinstance(extent, str):
+                list(score_chunks([extent], str, **how, account=account))
                 continue
             record, failed = Record(bad.skip, not labelled), None
             try:
                 with suppress(StoppedError):
-                    list(score_chunks([part], str, **how, account=record))
+                    list(score_chunks([extent], str, **how, account=record))
             except BadInputError as error:
                 failed = pickle.loads(pickle.dumps(error))
-            if error := account.error_in(part.path, record.reports, failed):
+            if error := account.error_in(extent.path, record.reports, failed):
                 raise error
     except BadInputError as error:
         return [*messages, str(error)], None
@@ -106,7 +108,7 @@ def test_messages_have_the_number_of_the_line_in_its_file(tmp_path, size, bad):
         (tmp_path / names[-1]).write_bytes(b"\n".join(rows))
     whole = told(names, bad)
     assert "f0:12:" in whole[0][0]
-    assert told([part for name in names for part in parts(name, size)], bad) == whole
+    assert told([extent for name in names for extent in extents(name, size)], bad) == whole
 
 
 @pytest.mark.parametrize("text", [b"# nothing\n" * 9, b"1 1:x\n" * 9])
@@ -115,7 +117,7 @@ def test_a_file_without_rows(path, text):
         file.write(text)
     expected = told([path], BadLines(True), labelled=True)
     assert "the file has no rows" in expected[0][-1]
-    assert told(parts(path, 20), BadLines(True), labelled=True) == expected
+    assert told(extents(path, 20), BadLines(True), labelled=True) == expected
 
 
 def test_a_line_that_is_too_long(path, monkeypatch):
@@ -125,4 +127,4 @@ def test_a_line_that_is_too_long(path, monkeypatch):
         file.write(b"1 1:1\n" * 700 + b"1" + b" 1:1" * 2000 + b"\n" + b"1 1:1\n" * 9)
     (message,) = told([path], BadLines())[0]
     assert f"{path}:701: the line is longer" in message
-    assert told(parts(path, 900), BadLines())[0] == [message]
+    assert told(extents(path, 900), BadLines())[0] == [message]

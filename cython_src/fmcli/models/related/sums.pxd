@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 
 
 # A table whose rows are parts of samples, and its sums.
-cdef struct PartTable:
+cdef struct RelatedTable:
     const int32_t* row   # of each sample
     const real* sums     # classes x rows x lanes
     const double* own    # classes x rows
@@ -13,7 +13,7 @@ cdef struct PartTable:
 
 
 # Adds a part to the i-th sample: its sums to the cache. Returns what its score changes by.
-cdef inline double join(const PartTable* table, Py_ssize_t i, int output, real* cache) noexcept nogil:
+cdef inline double join(const RelatedTable* table, Py_ssize_t i, int output, real* cache) noexcept nogil:
     cdef Py_ssize_t f, at = output * table.rows + table.row[i]
     cdef const real* sums = table.sums + at * table.lanes
     cdef double change = table.own[at]
@@ -23,11 +23,11 @@ cdef inline double join(const PartTable* table, Py_ssize_t i, int output, real* 
     return change
 
 
-cdef class PartSums:
+cdef class RelatedSums:
     cdef readonly Model model
     cdef readonly Dataset data
     cdef readonly object row
-    cdef PartTable table
+    cdef RelatedTable table
     cdef real* sums
     cdef double* own
     cdef object memory

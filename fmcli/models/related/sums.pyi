@@ -4,7 +4,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model
 
-class PartSums:
+class RelatedSums:
     @property
     def model(self) -> Model: ...
     @property
