@@ -12,6 +12,7 @@ from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.prepared import (
     check_delimiter,
     check_paths,
+    check_twice,
     column_table,
     log_written,
     names,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fmcli.prepare.tables import Row
-
-STANDARD_INPUT = "-"
 
 
 @click.command(
@@ -121,8 +120,8 @@ def command(
         raise UsageError("no column is used; name some with --categorical, --several or --numeric")
     if not separator:
         raise UsageError("--separator needs at least one character")
-    if numbers and table == STANDARD_INPUT:
-        raise UsageError("--numbers reads the table twice, which standard input cannot be; give a file")
+    if numbers:
+        check_twice(table, "--numbers")
     check_paths([table, *(path for _, path in join)], [output] if output else [])
     from fmcli.data.sources import text_bytes
     from fmcli.prepare.encode import Encoding, numbered

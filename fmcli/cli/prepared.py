@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,6 +73,17 @@ def check_delimiter(delimiter: str | None) -> str | None:
     if delimiter is not None and (not delimiter or any(c in '\r\n"' for c in delimiter)):
         raise UsageError("--delimiter needs text without line breaks and quotation marks")
     return delimiter
+
+
+def check_twice(path: str, what: str) -> None:
+    """Raise UsageError if an input, which `what` reads twice, can be read only once. A missing one is found later."""
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+        raise UsageError(f"{what} reads the rows twice, which {named(path)} cannot be; give a file")
+
+
+def named(path: str) -> str:
+    """Return the name of an input that is no file, in words."""
+    return "standard input" if path == "-" else path
 
 
 def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:

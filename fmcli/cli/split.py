@@ -1,15 +1,28 @@
-"""fmcli split: split the rows of a file at random."""
+"""fmcli split: split the rows of a file at random, or by a rule that does not leak."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
-from fmcli.cli.prepared import check_paths, log_written, seed_option, written_to
+from fmcli.cli.options import LogChoice, SectionCommand, gathered, logging_options, option
+from fmcli.cli.prepared import (
+    check_delimiter,
+    check_paths,
+    check_twice,
+    log_written,
+    seed_option,
+    table_options,
+    written_to,
+)
 from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from fmcli.prepare.rules import Rule
 
 FEWEST = 2  # outputs
 LONGEST_QUOTE = 40  # characters of a line
@@ -26,6 +39,80 @@ def positive_shares(value: str) -> tuple[Fraction, ...]:
     return found
 
 
+@dataclass(frozen=True)
+class RuleChoice:
+    """What decides which output a row is written to; if nothing does, chance does."""
+
+    by_time: str | None
+    by_group: str | None
+    by_order: bool
+    last: int | None
+    of: str | None
+
+    def check(self, outputs: int, shares: tuple[Fraction, ...] | None) -> None:
+        """Raise UsageError for options that exclude each other."""
+        given = {
+            "--by-time": self.by_time is not None and self.last is None,
+            "--by-group": self.by_group is not None,
+            "--by-order": self.by_order,
+            "--last": self.last is not None,
+        }
+        chosen = [flag for flag, is_given in given.items() if is_given]
+        if len(chosen) > 1:
+            raise UsageError(f"{chosen[0]} and {chosen[1]} cannot be combined; leave one of them out")
+        if (self.last is None) != (self.of is None):
+            raise UsageError("--last and --of need each other, as in --last 1 --of user")
+        if self.last is not None and (outputs != FEWEST or shares is not None):
+            raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows, "
+                             "and no --shares")  # fmt: skip
+
+    def rule(self, shares: tuple[Fraction, ...], seed: int) -> Rule | None:
+        """Return the rule; None: rows are split at random."""
+        from fmcli.prepare.rules import ByGroup, ByTime, LastOf
+
+        if self.last is not None:
+            return LastOf(self.last)
+        if self.by_group is not None:
+            return ByGroup(shares, seed)
+        return ByTime(shares) if self.by_order or self.by_time is not None else None
+
+
+rule_options = gathered(
+    "rule",
+    RuleChoice,
+    option(
+        "run",
+        "--by-time",
+        metavar="COL",
+        help="The first rows by the time in a column of a table are in the first output, the last ones in the last; "
+        "all rows of a time are in one output. Times are numbers, or dates and times as in ISO 8601.",
+    ),
+    option(
+        "run",
+        "--by-order",
+        is_flag=True,
+        help="The first rows of the file are in the first output, the last ones in the last.",
+    ),
+    option(
+        "run",
+        "--by-group",
+        metavar="COL",
+        help="All rows with the same cell in a column of a table are in one output; in text, all rows with the same "
+        "qid (COL is qid) or feature in a field of ffm text (COL is the field).",
+    ),
+    option(
+        "run",
+        "--last",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="The last N rows of each group by --of are in the second output: by --by-time, with others of the same "
+        "time as the first of them, or by the order of the file. A group without earlier rows stays in the first one. "
+        "[>= 1]",
+    ),
+    option("run", "--of", metavar="COL", help="What tells the groups of --last, as in --by-group."),
+)
+
+
 @click.command(
     cls=SectionCommand,
     name="split",
@@ -34,8 +121,10 @@ def positive_shares(value: str) -> tuple[Fraction, ...]:
         "fmcli split --shares 8/2 all.libsvm train.libsvm test.libsvm",
         "# Five folds of equal size; train on four of them, and validate on the fifth.",
         "fmcli split all.libsvm 1.libsvm 2.libsvm 3.libsvm 4.libsvm 5.libsvm",
-        "# Rows from a pipe.",
-        "zcat all.libsvm.gz | fmcli split --shares 0.9/0.1 - train.libsvm test.libsvm",
+        "# The last tenth of the ratings by time for testing.",
+        "fmcli split --by-time time --shares 9/1 ratings.csv train.csv test.csv",
+        "# The last rating of each user for testing.",
+        "fmcli split --last 1 --of user --by-time time ratings.csv train.csv test.csv",
     ],
 )
 @click.argument("source", metavar="INPUT")
@@ -47,33 +136,61 @@ def positive_shares(value: str) -> tuple[Fraction, ...]:
     metavar="X/Y[/...]",
     help="The shares of the outputs, relative to their sum. [default: equal shares]",
 )
+@rule_options
 @seed_option
-@option("run", "--header", is_flag=True, help="The first line is the header of a table; every output begins with it.")
+@option(
+    "run",
+    "--header",
+    is_flag=True,
+    help="The first line is the header of a table, with which every output begins; so it is if a column of a table "
+    "decides, unless --columns names them.",
+)
+@table_options
 @logging_options
 def command(
     source: str,
     outputs: tuple[str, ...],
     shares: tuple[Fraction, ...] | None,
+    rule: RuleChoice,
     seed: int,
     header: bool,
+    columns: tuple[str, ...],
+    delimiter: str | None,
     logging: LogChoice,
 ) -> None:
-    """Split the rows of a file or of standard input (-) at random into two or more files. Each row is written to one of
-    them, unchanged and in the order of the input; blank lines and comments are left out.
+    """Split the rows of a file or of standard input (-) into two or more files, at random or by a rule. Each row is
+    written to one of them, unchanged and in the order of the input; blank lines and comments are left out.
 
-    Rows are split in chunks of 262,144, which bounds the memory; the shares are exact in each chunk. The log has the
-    number of rows and the SHA-256 digest of each output: the same input and seed give the same files."""
+    Without a rule, rows are split in chunks of 262,144, which bounds the memory; the shares are exact in each chunk.
+    With one, the file is read twice, so that it cannot be standard input, and takes 16 bytes of memory for each row.
+
+    The log has the rows and the SHA-256 digest of each output: the same input and seed give the same files."""
     if len(outputs) < FEWEST:
         raise UsageError("split needs two or more outputs, such as train.libsvm test.libsvm")
     if shares is not None and len(shares) != len(outputs):
         raise UsageError(f"--shares has {len(shares)} numbers, but there are {len(outputs)} outputs")
+    rule.check(len(outputs), shares)
+    delimiter = check_delimiter(delimiter)
+    if header and columns:
+        raise UsageError(
+            "--header and --columns cannot be combined: --columns names the columns of a table without one"
+        )
+    parts = shares or (Fraction(1),) * len(outputs)
+    by = rule.rule(parts, seed)
+    if by is None and (columns or delimiter):
+        raise UsageError("--columns and --delimiter need a column that decides: give --by-time, --by-group or --last")
+    if by is not None:
+        check_twice(source, "split")
     check_paths([source], outputs)
-    from fmcli.prepare.split import split
+    from fmcli.prepare.keyed import Source
+    from fmcli.prepare.rules import LastOf
+    from fmcli.prepare.split import split, split_by
 
+    rows = Source(source, rule.by_group or rule.of, rule.by_time, header, columns, delimiter)
     with logging.opened() as log:
         with ExitStack() as stack:
             sinks = [stack.enter_context(written_to(path)) for path in outputs]
-            found = split(source, sinks, shares or (Fraction(1),) * len(outputs), seed, header)
+            found = split_by(by, rows, sinks) if by else split(source, sinks, parts, seed, header)
         if found.skipped:
             log.line(f"left out {found.skipped:,} blank lines and comments")
         if found.header:
@@ -81,6 +198,8 @@ def command(
                 f"the first line, {found.header[:LONGEST_QUOTE]!r}, looks like the header of a table, but was split "
                 "like a row; with --header, every output begins with it"
             )
+        if isinstance(by, LastOf) and by.whole:
+            log.line(f"{by.whole:,} groups have no earlier rows than their last {rule.last}, and stay in {outputs[0]}")
         for path, sink in zip(outputs, sinks, strict=True):
             log_written(log, path, sink)
             if not sink.rows:

@@ -143,7 +143,7 @@ def score_chunks(
         try:
             if check:
                 check(data)
-            result = work(Piece(data, skipped, stream.keys(buffer), names, grown))
+            result = work(Piece(data, skipped, stream.keys(buffer, labelled), names, grown))
             about = labelled_rows, comments, unseen, repeated, span, features, buffer.size, text.format
             chunk = Chunk(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)

@@ -78,10 +78,11 @@ class Stream:
     label_weights: bool = False
     grouping: Grouping | None = None
 
-    def keys(self, buffer: TextBuffer) -> list[bytes] | None:
-        """Return the key of each row of a buffer: its id, or its line; None if there are no keys."""
+    def keys(self, buffer: TextBuffer, labelled: bool = False) -> list[bytes] | None:
+        """Return the key of each row of a buffer, which needs a label or not: its id, or its line; None if there are no
+        keys."""
         if self.passthrough:
-            return [line.rstrip(b"\r") for _, line in row_lines(buffer)]
+            return [line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)]
         if self.id_column:
             tokens = [line.split(None, self.id_column) for _, line in row_lines(buffer)]
             return [words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens]

@@ -63,3 +63,8 @@ def text(line: bytes) -> str | None:
     """Return in words what a line that cannot be parsed looks like, and what to do; None if it does not look like
     another format."""
     return next((f"{name}, which is not read; {do}" for form, (name, do) in LINES.items() if form.match(line)), None)
+
+
+def is_table(line: bytes) -> bool:
+    """Return whether a line looks like one of a table, which a delimiter separates."""
+    return next((do for form, (_, do) in LINES.items() if form.match(line)), "") == AS_ROWS

@@ -55,7 +55,7 @@ class Encoding:
             if not checked:
                 self._check(row.place, cells)
                 checked = True
-            yield Row(row.place, cells, row.end)
+            yield row._replace(cells=cells)
 
     def _check(self, place: str, cells: Mapping[str, str]) -> None:
         named = [*self.categorical, *self.several, *self.numeric, *filter(None, (self.label, self.group))]

@@ -1,6 +1,6 @@
-"""Random splits: of row numbers, and of the rows of text into several outputs."""
+"""Splits of the rows of a file into several outputs: at random, or by a rule that does not leak."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import NamedTuple
@@ -8,7 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.errors import TransferError
+from fmcli.prepare.keyed import KeyedRows, Source
 from fmcli.prepare.lines import lines
+from fmcli.prepare.rules import Keys, Rule
 from fmcli.prepare.tables import is_header
 from fmcli.prepare.written import Written
 
@@ -16,6 +19,8 @@ from fmcli.prepare.written import Written
 CHUNK_ROWS, CHUNK_BYTES = 1 << 18, 1 << 28
 COMMENT = b"#"
 LINES_TO_KNOW_HEADER = 2
+# The keys of rows take this many times the room of those before, if it is full: few bytes of it are empty.
+GROWTH = 1.1
 
 
 def divided(rows: int, shares: Sequence[Fraction], random: np.random.Generator) -> list[NDArray[np.int64]]:
@@ -68,8 +73,50 @@ def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], see
             _write(chunk, outputs, shares, random)
             chunk, size = [], 0
     _write(chunk, outputs, shares, random)
-    unmarked = not header and len(first) == LINES_TO_KNOW_HEADER and is_header(*first)
-    return Found(skipped, first[0].decode(errors="replace") if unmarked else "")
+    return Found(skipped, "" if header else _unmarked(first))
+
+
+def _unmarked(first: Sequence[bytes]) -> str:
+    """Return the first of two rows, if it looks like the header of a table."""
+    unmarked = len(first) == LINES_TO_KNOW_HEADER and is_header(*first)
+    return first[0].rstrip(b"\n").decode(errors="replace") if unmarked else ""
+
+
+def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
+    """Write each row of a source to the output of its part, in the order of the source; each begins with the header of
+    a table. The source is read twice; the keys of its rows are in memory before they are split.
+
+    Raises BadInputError if a part has no rows, and TransferError if the source changes.
+    """
+    keys = _all_keys(rule, source.read())
+    expected = len(keys)
+    rule.learn(keys)
+    del keys
+    first: list[bytes] = []
+    for chunk in source.read():
+        first = first or ([] if chunk.header or source.columns else chunk.texts[:LINES_TO_KNOW_HEADER])
+        parts = rule.parts(rule.keys(chunk.groups, chunk.times))
+        for number, output in enumerate(outputs):
+            mine = np.flatnonzero(parts == number)
+            output.header(chunk.header)
+            output.lines(b"".join(_chosen(chunk.texts, mine)), len(mine))
+    found = sum(output.rows for output in outputs)
+    if found != expected:
+        raise TransferError(
+            f"{source.path}: the file changed while it was read, from {expected:,} to {found:,} rows; try again"
+        )
+    return Found(0, _unmarked(first))
+
+
+def _all_keys(rule: Rule, chunks: Iterable[KeyedRows]) -> Keys:
+    keys, filled = np.empty(CHUNK_ROWS, dtype=rule.kind), 0
+    for chunk in chunks:
+        found = rule.keys(chunk.groups, chunk.times)
+        if filled + len(found) > len(keys):
+            keys.resize(max(int(GROWTH * len(keys)), filled + len(found)), refcheck=False)
+        keys[filled : filled + len(found)] = found
+        filled += len(found)
+    return keys[:filled]
 
 
 def _write(

@@ -15,6 +15,10 @@ QUOTING = (",", ";")  # cells may be in double quotes with these delimiters
 NAMES = {"\t": "tab"}
 
 
+# The place, the cells, the end and the text of a row; see Row.
+Record = tuple[str, list[str], int, bytes]
+
+
 class Quoted(csv.excel):
     """Cells may be in double quotes."""
 
@@ -33,15 +37,34 @@ class Row(NamedTuple):
     place : its file and line, for messages.
     cells : the text of each cell by the name of its column.
     end : the bytes of text of its file before the next row.
+    text : the row, with a line break.
     """
 
     place: str
     cells: dict[str, str]
     end: int
+    text: bytes
+
+
+class Table(NamedTuple):
+    """A table that is read row by row.
+
+    names : of its columns.
+    header : the text of its header; empty if it has none.
+    """
+
+    names: list[str]
+    header: bytes
+    rows: Iterator[Row]
 
 
 def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Iterator[Row]:
-    """Yield the rows of a table.
+    """Yield the rows of a table; see `opened`."""
+    yield from opened(path, columns, delimiter).rows
+
+
+def opened(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Table:
+    """Return a table, whose rows have not been read yet.
 
     columns : the names of its columns if it has no header.
 
@@ -54,17 +77,21 @@ def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -
         raise BadInputError(f"{shell_word(path)}: the table is empty")
     if first.text.lstrip().startswith(b"{"):
         raise BadInputError(f"{first.name}:{first.number}: found JSON, expected a table; write it as CSV first")
-    delimiter = delimiter or _delimiter(first)
-    names = list(columns)
-    for place, cells, end in _cells(_from(first, found), delimiter):
-        if not names:
-            names = [cell.strip() for cell in cells]
-            if twice := sorted({name for name in names if names.count(name) > 1}):
-                raise BadInputError(f"{place}: found the column {twice[0]!r} twice, expected different names")
-        elif len(cells) != len(names):
+    records = _records(_from(first, found), delimiter or _delimiter(first))
+    names, header = list(columns), b""
+    if not names:
+        place, cells, _, header = next(records)
+        names = [cell.strip() for cell in cells]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise BadInputError(f"{place}: found the column {twice[0]!r} twice, expected different names")
+    return Table(names, header, _rows(names, records))
+
+
+def _rows(names: Sequence[str], records: Iterator[Record]) -> Iterator[Row]:
+    for place, cells, end, text in records:
+        if len(cells) != len(names):
             raise BadInputError(f"{place}: found {len(cells)} cells, expected {len(names)}: {', '.join(names)}")
-        else:
-            yield Row(place, dict(zip(names, cells, strict=True)), end)
+        yield Row(place, dict(zip(names, cells, strict=True)), end, text)
 
 
 def is_header(first: bytes, second: bytes) -> bool:
@@ -105,22 +132,29 @@ def _delimiter(first: Line) -> str:
     raise BadInputError(f"{first.name}:{first.number}: found no delimiter, expected one of {known}")
 
 
-def _cells(found: Iterator[Line], delimiter: str) -> Iterator[tuple[str, list[str], int]]:
-    """Yield the place, the cells and the end of each row. Bytes that are not UTF-8 are kept."""
+def _records(found: Iterator[Line], delimiter: str) -> Iterator[Record]:
+    """Yield the place, the cells, the end and the text of each row. Bytes that are not UTF-8 are kept."""
     last = Line("", 0, b"")
+    taken: list[bytes] = []  # the lines of the row
 
     def texts() -> Iterator[str]:
         nonlocal last
         for last in found:
+            taken.append(last.text + b"\n")
             yield last.text.decode(errors="surrogateescape") + "\n"
+
+    def record(cells: list[str]) -> Record:
+        text = b"".join(taken)
+        taken.clear()
+        return f"{last.name}:{last.number}", cells, last.end, text
 
     if len(delimiter) == 1:
         dialect = Quoted if delimiter in QUOTING else Plain
         try:
             for cells in csv.reader(texts(), dialect, delimiter=delimiter):
-                yield f"{last.name}:{last.number}", cells, last.end
+                yield record(cells)
         except csv.Error as error:
             raise BadInputError(f"{last.name}:{last.number}: the row cannot be read: {error}") from error
     else:
         for text in texts():
-            yield f"{last.name}:{last.number}", text.removesuffix("\n").split(delimiter), last.end
+            yield record(text.removesuffix("\n").split(delimiter))

@@ -32,11 +32,25 @@ def test_from_a_table_to_a_model(run, tmp_path):
             "--shares has 3 numbers, but there are 2 outputs",
         ),
         (["split", "--shares", "1/0", "links.csv", "one", "two"], 2, "is not a list of positive numbers such as 8/2"),
+        (["split", "--by-order", "-", "one", "two"], 2, "split reads the rows twice, which standard input cannot be"),
+        (["split", "--by-order", "/dev/null", "one", "two"], 2, "which /dev/null cannot be; give a file"),
+        (["split", "--by-order", "--by-time", "x", "links.csv", "one", "two"], 2, "--by-time and --by-order cannot be"),
+        (["split", "--last", "1", "links.csv", "one", "two"], 2, "--last and --of need each other"),
+        (["split", "--last", "1", "--of", "user", "links.csv", "1", "2", "3"], 2, "takes 2 outputs"),
+        (["split", "--last", "1", "--of", "user", "--shares", "1/1", "links.csv", "1", "2"], 2, "no --shares"),
+        (["split", "--header", "--columns", "a,b", "--by-order", "links.csv", "1", "2"], 2, "cannot be combined"),
+        (["split", "--columns", "a,b", "links.csv", "1", "2"], 2, "need a column that decides"),
+        (["split", "--by-group", "usr", "links.csv", "1", "2"], 65, "there is no column 'usr'; did you mean user?"),
+        (["split", "--by-time", "film", "links.csv", *"123456"], 65, "too few different times for 6 outputs"),
         (["split", "missing", "one", "two"], 66, "cannot read missing"),
         (["split", "links.csv", "one", "no/two"], 74, "its folder does not exist"),
         (["convert", "links.csv"], 2, "no column is used"),
         (["convert", "--categorical", "user,", "links.csv"], 2, "has an empty name"),
-        (["convert", "--numbers", "--categorical", "user", "-"], 2, "reads the table twice"),
+        (
+            ["convert", "--numbers", "--categorical", "user", "-"],
+            2,
+            "reads the rows twice, which standard input",
+        ),
         (["convert", "--categorical", "usr", "links.csv", "-o", "out"], 65, "did you mean user?"),
         (["convert", "--join", "user", "--categorical", "user", "links.csv"], 2, "is not COLUMN=TABLE"),
         (["negatives", "--pair", "user", "links.csv"], 2, "--pair needs the names of two columns"),
@@ -57,3 +71,26 @@ def test_a_table_that_is_split_without_its_header_gets_a_warning(run, tmp_path):
     for options, warned in (([], True), (["--header"], False)):
         done = run.ok("split", *options, "t.csv", "a", "b")
         assert ("the first line, 'user,film', looks like the header of a table" in done.stderr) == warned
+
+
+def test_rules_split_a_table_by_its_columns(run, tmp_path):
+    (tmp_path / "t.csv").write_text("user,at\nann,5\nbob,1\nann,3\nbob,3\ncy,9\n")
+    rules = {
+        ("--by-time", "at", "--shares", "1/1"): ("bob,1 ann,3 bob,3", "ann,5 cy,9"),
+        ("--by-order",): ("user,at ann,5 bob,1", "ann,3 bob,3 cy,9"),
+        ("--by-order", "--header", "--shares", "4/1"): ("ann,5 bob,1 ann,3 bob,3", "cy,9"),
+        ("--last", "1", "--of", "user"): ("ann,5 bob,1 cy,9", "ann,3 bob,3"),
+        ("--last", "1", "--of", "user", "--by-time", "at"): ("bob,1 ann,3 cy,9", "ann,5 bob,3"),
+    }
+    for rule, expected in rules.items():
+        done = run.ok("split", *rule, "t.csv", "a", "b")
+        parts = [(tmp_path / name).read_text().split() for name in "ab"]
+        headless = rule == ("--by-order",)
+        assert [" ".join(part[not headless :]) for part in parts] == list(expected)
+        assert all(part[0] == "user,at" for part in parts) is not headless
+        assert ("looks like the header of a table" in done.stderr) == headless
+        assert ("1 groups have no earlier rows than their last 1, and stay in a" in done.stderr) == ("--of" in rule)
+    run.ok("split", "--by-group", "user", "t.csv", "a", "b")
+    users = [{row.split(",")[0] for row in (tmp_path / name).read_text().splitlines()[1:]} for name in "ab"]
+    assert users[0] | users[1] == {"ann", "bob", "cy"}
+    assert not users[0] & users[1]

@@ -1,0 +1,155 @@
+"""Rules that split rows without leaks: whole groups, all rows of a time in one part, or the last rows of each group.
+
+A rule makes a key of each row, learns from the keys of all rows, and tells the part of a row by its key. It keeps no
+row: rows are read a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.errors import BadInputError
+
+Groups = NDArray[np.int64]
+Times = NDArray[np.float64]
+Keys = NDArray[Any]
+
+# The finalizer of SplitMix64, a bijection of 64 bits, by which groups come in random order.
+GOLDEN, SHIFTS, FACTORS = 0x9E3779B97F4A7C15, (30, 27, 31), (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1)
+# Bits that, read as a double, are positive and finite; such doubles are ordered as their bits are.
+FINITE = np.uint64((1 << 62) - 1)
+
+# The sides of a run of equal keys.
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+
+
+class Rule(Protocol):
+    """A rule that tells the part of each row.
+
+    kind : of its keys.
+    """
+
+    @property
+    def kind(self) -> type[np.generic]: ...
+
+    def keys(self, groups: Groups, times: Times) -> Keys:
+        """Return the keys of some rows, which are in these groups, and have these times."""
+        ...
+
+    def learn(self, keys: Keys) -> None:
+        """Learn from the keys of all rows, which are sorted in place. Raises BadInputError if a part has no rows."""
+        ...
+
+    def parts(self, keys: Keys) -> NDArray[np.intp]:
+        """Return the part of each row."""
+        ...
+
+
+class ByTime:
+    """The first rows in time are in the first part, and so on. All rows of a time are in one part, so that the parts
+    have the shares as nearly as these rows let them."""
+
+    kind: type[np.generic] = np.float64
+
+    def __init__(self, shares: Sequence[Fraction]) -> None:
+        self._shares, self._first = shares, np.empty(0)
+
+    def keys(self, groups: Groups, times: Times) -> Keys:
+        return times
+
+    def learn(self, keys: Keys) -> None:
+        keys.sort()
+        self._first = keys[cuts(keys, self._shares, "times")]
+
+    def parts(self, keys: Keys) -> NDArray[np.intp]:
+        return np.searchsorted(self._first, keys, side="right")
+
+
+class ByGroup(ByTime):
+    """Groups in random order, each in one part; the parts have the shares as nearly as the groups let them."""
+
+    kind = np.uint64
+
+    def __init__(self, shares: Sequence[Fraction], seed: int) -> None:
+        super().__init__(shares)
+        self._seed = seed
+
+    def keys(self, groups: Groups, times: Times) -> Keys:
+        return mixed(groups, self._seed)
+
+    def learn(self, keys: Keys) -> None:
+        keys.sort()
+        self._first = keys[cuts(keys, self._shares, "groups")]
+
+
+class LastOf:
+    """The last rows of each group are in the second part, with all other rows of the group of these times; all others
+    are in the first part, as is a group that would have no rows there.
+
+    whole : the number of groups that are in the first part only.
+    """
+
+    # Pairs of a group and a time, which are sorted by the group first.
+    kind: type[np.generic] = np.complex128
+
+    def __init__(self, last: int) -> None:
+        self._last, self.whole = last, 0
+        self._groups, self._first = np.empty(0), np.empty(0)
+
+    def keys(self, groups: Groups, times: Times) -> Keys:
+        pairs = np.empty(len(groups), dtype=np.complex128)
+        pairs.real, pairs.imag = (mixed(groups, 0) & FINITE).view(np.float64), times
+        return pairs
+
+    def learn(self, keys: Keys) -> None:
+        keys.sort()
+        groups, times = keys.real, keys.imag
+        starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(keys)), np.bool_), groups[1:] != groups[:-1]]))
+        ends = np.concatenate([starts[1:], [len(keys)]])[: len(starts)]
+        self._groups, self._first = groups[starts], times[np.maximum(ends - self._last, starts)]
+        leaves_none = self._first == times[starts]
+        self._first[leaves_none] = np.inf
+        self.whole = int(leaves_none.sum())
+        if self.whole == len(starts):
+            raise BadInputError(
+                f"no group has rows of a time before its last {self._last}, so that none can be split; give a smaller N"
+            )
+
+    def parts(self, keys: Keys) -> NDArray[np.intp]:
+        of = np.minimum(np.searchsorted(self._groups, keys.real), len(self._groups) - 1)
+        return (keys.imag >= self._first[of]).astype(np.intp)
+
+
+def mixed(groups: Groups, seed: int) -> NDArray[np.uint64]:
+    """Return a random number for each group, which differ as the groups do."""
+    with np.errstate(over="ignore"):
+        keys = groups.view(np.uint64) + np.uint64(seed * GOLDEN & 0xFFFFFFFFFFFFFFFF)
+        for shift, factor in zip(SHIFTS, FACTORS, strict=True):
+            keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys
+
+
+def cuts(keys: Keys, shares: Sequence[Fraction], name: str) -> list[int]:
+    """Return where parts with these shares of the keys begin, after the first one. keys : sorted; equal ones remain in
+    one part. Raises BadInputError if there are fewer different keys, with this `name`, than parts."""
+    rows, before = len(keys), 0
+    found = []
+    for end in list(accumulate(shares))[:-1] if rows else ():
+        wanted = rows * end / sum(shares)
+        low, high = (int(np.searchsorted(keys, keys[int(wanted)], side)) for side in SIDES)
+        before = low if low > before and wanted - low <= high - wanted else high
+        found.append(before)
+    after = rows
+    for part in reversed(range(len(found))):
+        if found[part] >= after:  # no keys are left for the parts from here on
+            found[part] = int(np.searchsorted(keys, keys[after - 1])) if after else 0
+        after = found[part]
+    if not after:
+        raise BadInputError(f"the rows have too few different {name} for {len(shares)} outputs; give fewer outputs")
+    return found
