@@ -203,7 +203,7 @@ def make_anew(rng: random.Random, file: ModelFile, files: list[ModelFile]) -> No
         **{name: rng.random() < 0.5 for name in ("bias", "linear", "augment", "norm") if name in file.meta["options"]},
     }  # fmt: skip
     features, fields = rng.choice((0, 1, 2, 6, 7, 40)), rng.choice((0, 1, 2, 3, 9, 33))
-    file.meta["columns"] = features if kind.compact and rng.random() < 0.7 else None
+    file.meta["columns"] = features if rng.random() < (0.7 if kind.compact else 0.2) else None
     labels = rng.choice((None, [0.0, 1.0], [0.0, 1.0, 2.0]))
     outputs = len(labels) if labels and file.meta.get("loss") == "softmax" else 1
     file.meta |= {"options": options, "features": features, "fields": fields, "labels": labels, "outputs": outputs}

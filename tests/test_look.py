@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 from test_every_pair import planted
 
+from fmcli.registry.entry import Trial
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
+from fmcli.scoring.metrics import measure
 from fmcli.training import job
-from fmcli.training.look import LEAST_ERRORS, look
+from fmcli.training import look as looking
+from fmcli.training.look import Tried, folds_of, look
+from fmcli.training.refit import refit, whole
 
 pytestmark = pytest.mark.exact
 
@@ -19,14 +23,19 @@ def rows():
     return planted("linear", "squared", rows=600)[0]
 
 
-@pytest.fixture(autouse=True)
-def few_rows(monkeypatch):
-    """adagrad looks on few rows, too."""
-    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks_from=600))
+@pytest.fixture
+def trying(monkeypatch):
+    """Return a function that makes adagrad look at one option only, on one fold."""
+
+    def of(trial, option="learning_rate_w", solver="adagrad"):
+        monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], looks={option: trial}))
+        monkeypatch.setattr(looking, "MOST_FOLDS", 1)
+
+    return of
 
 
-def planned(rows, solver="adagrad", settings=None, **options):
-    spec = make_spec("fm", solver, None, {"rank": 2, **options})
+def planned(rows, solver="adagrad", settings=None, model="fm", **options):
+    spec = make_spec(model, solver, None, {"rank": 2, **options} if model == "fm" else options)
     return job.plan(rows, spec, **{"holdout": 0.25, "look": True, **(settings or {})})
 
 
@@ -36,8 +45,9 @@ def metric_of(plan):
     return min(epoch.valid["rmse"] for epoch in trained.epochs)
 
 
-def test_a_clearly_better_value_is_taken_and_kept_as_if_it_were_given(rows):
+def test_a_clearly_better_value_is_taken_and_kept_as_if_it_were_given(rows, trying):
     """With small steps, weights that are four times faster are much better; with large steps they are not."""
+    trying(Trial(((4,),)))
     for rate, better in ((0.01, True), (1.0, False)):
         plan = planned(rows, learning_rate_v=rate, epochs=3)
         plan.spec.values["learning_rate_w"] = rate
@@ -51,17 +61,18 @@ def test_a_clearly_better_value_is_taken_and_kept_as_if_it_were_given(rows):
         assert metric_of(chosen) == pytest.approx(min(compared.before, compared.found))
 
 
-def test_a_difference_within_its_error_decides_nothing(rows, monkeypatch):
+def test_a_difference_within_its_error_decides_nothing(rows, trying):
+    trying(Trial(((4,),), errors=1000))
     plan = planned(rows, learning_rate_v=0.01, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.01
-    monkeypatch.setattr("fmcli.training.look.LEAST_ERRORS", 1000 * LEAST_ERRORS)
     chosen, (compared,) = look(plan)
     assert compared.found < compared.before
     assert not compared.chosen
     assert chosen is plan
 
 
-def test_divergence_is_worse_than_any_value(rows):
+def test_divergence_is_worse_than_any_value(rows, trying):
+    trying(Trial(((4,),)))
     plan = planned(rows, "sgd", epochs=3)
     assert look(plan)[1] == []  # it has no other values
     plan = planned(rows, learning_rate_v=0.05, epochs=3)
@@ -83,19 +94,109 @@ def test_divergence_is_worse_than_any_value(rows):
         ({"linear": False}, {}),
     ],
 )
-def test_nothing_is_tried(rows, options, settings):
+def test_nothing_is_tried(rows, trying, options, settings):
+    trying(Trial(((4,),)))
     plan = planned(rows, settings=settings, **{"epochs": 3, **options})
     assert look(plan) == (plan, [])
 
 
-def test_a_solver_may_look_only_if_there_are_enough_rows(rows):
+def test_an_option_may_be_tried_only_if_there_are_enough_rows(rows, trying):
+    trying(Trial(((4,),), least_rows=600))
+    assert len(look(planned(rows, epochs=2))[1]) == 1
     plan = planned(rows.take(np.arange(599, dtype=np.int32)), epochs=2)
     assert look(plan) == (plan, [])
 
 
-def test_a_run_that_is_not_cheap_does_not_look(rows, monkeypatch):
+def test_options_of_factors_are_tried_only_if_there_are_some(rows, trying):
+    trying(Trial(((10.0,),), absolute=True), "l2_v")
+    assert [one.value for one in look(planned(rows, epochs=2))[1]] == [10.0]
+    assert look(planned(rows, model="linear", epochs=2))[1] == []
+
+
+def test_a_run_that_is_not_cheap_does_not_look(rows, trying, monkeypatch):
+    trying(Trial(((4,),)))
     plan = planned(rows, epochs=2)
     work = rows.take(np.arange(450, dtype=np.int32)).nnz * 2
     for limit, tried in ((rows.nnz * 2, 1), (work, 0)):
         monkeypatch.setattr("fmcli.training.refit.AFFORDABLE", limit)
         assert len(look(plan)[1]) == tried
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.8])
+def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate):
+    """The values tried, and that taken, follow from the metric of a run with each value."""
+    trying(Trial(((2, 4, 8), (1 / 2, 1 / 4)), errors=0))
+    factors = (1 / 4, 1 / 2, 1, 2, 4, 8)
+    metrics = {f: metric_of(planned(rows, learning_rate_v=rate, learning_rate_w=f * rate, epochs=2)) for f in factors}
+    expected, best = [], 1
+    for path in ((2, 4, 8), (1 / 2, 1 / 4)):
+        for factor in path:
+            expected.append(factor)
+            if metrics[factor] >= metrics[best]:
+                break
+            best = factor
+        if best != 1:
+            break
+    plan = planned(rows, learning_rate_v=rate, epochs=2)
+    plan.spec.values["learning_rate_w"] = rate
+    chosen, found = look(plan)
+    assert [one.value / rate for one in found] == pytest.approx(expected)
+    assert chosen.spec.values["learning_rate_w"] / rate == pytest.approx(best)
+    assert best != 1
+
+
+def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(rows):
+    plan = planned(rows, epochs=2)
+    folds = folds_of(plan)
+    assert len(folds) == 600 // 150
+    held = [tuple(fold.validation.data.label) for fold in folds]
+    assert sorted(label for labels in held for label in labels) == sorted(rows.label)
+    for fold, labels in zip(folds, held, strict=True):
+        assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)
+    outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2))]
+    error = np.concatenate([one.score[:, 0] - one.label for one in outcomes])
+    assert measure(["rmse"], Tried.of(folds).outcome)["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+
+
+def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
+    spec = {"epochs": 30, "learning_rate": 0.5}
+    plan = look(planned(rows, **spec))[0]
+    best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec)))
+    assert best[0] != best[-1]
+    assert plan.refit_epochs == int(np.median(best))
+    trained = job.train(plan)
+    assert len(refit(trained, whole(trained)).epochs) == plan.refit_epochs
+    monkeypatch.setattr(looking, "MOST_FOLDS", 1)
+    trained = job.train(look(planned(rows, **spec))[0])
+    assert len(refit(trained, whole(trained)).epochs) == trained.best
+
+
+def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):
+    plan = planned(rows, settings={"holdout": 0.1}, epochs=2)
+    for enough, number in ((1, 1), (60, 1), (61, 2), (10_000, 5)):
+        monkeypatch.setattr(looking, "ENOUGH_HELD_OUT", enough)
+        assert len(folds_of(plan)) == number
+    work = rows.nnz * 2 + plan.model.parameter_count
+    for limit, number in ((0, 1), (work, 1), (3 * work, 3)):
+        monkeypatch.setattr(looking, "AFFORDABLE", limit)
+        assert len(folds_of(plan)) == number
+
+
+def test_groups_of_rows_and_given_validation_data_have_no_folds(rows):
+    grouped = rows.changed(group=np.arange(600, dtype=np.int32) // 10)
+    assert len(folds_of(planned(grouped, epochs=2))) == 1
+    spec = make_spec("fm", None, None, {"epochs": 2})
+    assert len(folds_of(job.plan(rows, spec, valid=rows.take(np.arange(150, dtype=np.int32))))) == 1
+
+
+def test_interactions_that_fit_noise_are_left_out(rng):
+    """Labels are linear in the features, and there are few rows for the many factors."""
+    data = planted("linear", "squared", rows=600)[0]
+    noisy = data.changed(label=data.label + rng.normal(0, 2 * data.label.std(), 600))
+    options = {"rank": 16, "init_std": 0.5, "epochs": 20}
+    plan = planned(noisy, settings={"holdout": 0.2}, **options)
+    chosen, found = look(plan)
+    assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
+    linear = Tried.of(folds_of(planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20))[:1]).outcome
+    assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
+    assert metric_of(plan) > 1.1 * metric_of(chosen)

@@ -132,6 +132,35 @@ def test_a_warm_start_knows_features_by_their_numbers(problem, rng):
     assert times[500] == before[500] + 6
 
 
+@pytest.mark.parametrize("solver", ["adagrad", "mcmc"])
+def test_a_run_numbers_the_features_that_occur_if_they_are_few_of_many(rng, tmp_path, solver):
+    """Such a run has the parameters of one on rows in which they are numbered already."""
+    ids = np.sort(rng.choice(100_000, 9, replace=False))
+    small = rows(rng, list(range(9)))
+    labels = [float(rng.integers(2)) for _ in small]
+    large = dataset([{(int(ids[j]), f): value for (j, f), value in x.items()} for x in small], 100_000, labels)
+    spec = make_spec("fm", solver, None, {"epochs": 2, "rank": 2, **({"burn_in": 0} if solver == "mcmc" else {})})
+    done, numbered = (job.train(job.plan(data, spec)) for data in (large, dataset(small, 9, labels)))
+    assert done.plan.model.features == 9
+    for name, array in numbered.plan.model.parameters.items():
+        np.testing.assert_array_equal(done.plan.model.parameters[name], array)
+    saving.save_model(str(tmp_path / "m"), done, job.summary(done), "ffm")
+    scorer = prediction.load_model(str(tmp_path / "m"))
+    found = [scorer.scores(data.renumbered(done.plan.data.numbering)) for data in (large,)]
+    np.testing.assert_array_equal(found[0], done.plan.evaluation.outcome(done.plan.model, draws=done.earlier).score)
+
+
+def test_a_run_that_may_go_on_with_other_features_does_not_number_them(rng):
+    data = dataset(rows(rng, [3, 40, 70_000, 70_001]), 70_002, [0.0, 1.0] * 20)
+    for epochs, features in ((1, 70_002), (2, 4)):
+        assert job.plan(data, make_spec("fm", None, None, {"epochs": epochs})).model.features == features
+    assert job.plan(data, make_spec("poly2", None, None, {"epochs": 2})).model.features == 70_002
+    options = {"epochs": 2, "split_index": 50}
+    assert job.plan(data, make_spec("bilinear", None, None, options)).model.features == 70_002
+    few = dataset(rows(rng, [3, 40, 50, 65_535]), 1 << 16, [0.0, 1.0] * 20)
+    assert job.plan(few, make_spec("fm", None, None, {"epochs": 2})).model.features == 1 << 16
+
+
 def test_files_with_parameters_of_all_features_are_read(problem):
     """Earlier versions wrote such files."""
     _, (data, _), (a, _), folder = problem

@@ -239,8 +239,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     check_known(meta)
     check_options(kind, loss, meta["options"])
     check_labels(kind, loss, meta["labels"], meta["outputs"])
-    if meta["columns"] is not None and not (kind.compact and meta["columns"] <= meta["features"]):
-        refuse("its kind has columns for all features, or there are more columns than features")
+    if meta["columns"] is not None and meta["columns"] > meta["features"]:
+        refuse("there are more columns than features")
     check_ids(meta)
     if any(feature >= meta["features"] for feature, _ in meta["frequent"]):
         refuse("the index of a frequent feature is not below the number of features")

@@ -9,6 +9,23 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class Trial:
+    """Other values of an option, which a look before a cheap run tries on held-out rows.
+
+    paths : the values of a path are tried one after the other, as long as each is better than the one before; the
+        next path if the first value was not.
+    absolute : whether these are values; otherwise they are factors of the usual value.
+    errors : a value is better if the metric is by more than so many standard errors of the difference.
+    least_rows : of fewer rows, nothing is tried.
+    """
+
+    paths: tuple[tuple[float, ...], ...]
+    absolute: bool = False
+    errors: float = 1.0
+    least_rows: int = 0
+
+
+@dataclass(frozen=True)
 class Entry:
     """A component that can be chosen by name, and the options that it takes.
 
@@ -17,8 +34,7 @@ class Entry:
     options : names of the options that the class takes as keywords.
     defaults : defaults of options that differ from the defaults in OPTIONS.
     refuses : option -> the reason why it cannot be used with this component.
-    looks : option -> a factor: before a cheap run, its default times the factor is tried on held-out rows.
-    looks_from : the number of rows from which that pays.
+    looks : option -> other values to try before a run, if it is not given.
     """
 
     name: str
@@ -27,8 +43,7 @@ class Entry:
     options: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     refuses: Mapping[str, str] = field(default_factory=dict)
-    looks: Mapping[str, float] = field(default_factory=dict)
-    looks_from: int = 0
+    looks: Mapping[str, Trial] = field(default_factory=dict)
 
     def load(self) -> Any:
         """Import the class."""

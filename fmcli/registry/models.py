@@ -17,7 +17,7 @@ from fmcli.registry.derived import (
     passes,
     per_row,
 )
-from fmcli.registry.entry import Entry
+from fmcli.registry.entry import Entry, Trial
 from fmcli.registry.options import NOT_SMOOTH
 from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER
 
@@ -37,6 +37,8 @@ class ModelEntry(Entry):
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
     compact : whether it has parameters only for the features that occur, which are many for each feature.
+    keeps_columns : whether parameters have places by column in another way than one for each, so that a feature keeps its
+        column.
     apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
         and on those that are of no feature.
     rounds : whether it has rounds: each of its parameter rows is that of one feature, or affects every score.
@@ -57,6 +59,7 @@ class ModelEntry(Entry):
     context: tuple[str, ...] = ()
     by_fields: bool = False
     compact: bool = False
+    keeps_columns: bool = False
     apart: bool = True
     rounds: bool = True
     drawn: bool = True
@@ -98,6 +101,12 @@ _PN_STEP = by_longest_row(0.01, 5)
 _SAMPLED = {"mcmc": {"init_std": START_OF_SAMPLES}}
 # Chosen on held-out rows; a stronger penalty sets the factors of rare features to zero.
 _LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
+# With linear weights, products of two linear functions with constants have the same effects as those without, but the
+# linear ones twice, of which the second are fitted with far larger steps.
+_LIFTED_PN_AUGMENT = Derived(
+    "no-augment (order 2 with linear weights) / augment",
+    lambda facts: facts.values["order"] > 2 or not facts.values["linear"],
+)
 # The default solver of models without linear weights is coordinate descent. In these models, the linear effect of a
 # feature depends on all of its factors. A stochastic step changes all of them at once, so that the last rows of an
 # epoch influence every prediction; coordinate descent has no such noise. Because the effect is spread over the factors,
@@ -107,7 +116,7 @@ _BY_COLUMNS = "cd"
 # penalty from the first epoch they would never leave it, so that the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 # On small sparse data, factors have overfit before that epoch.
-_SGL_LOOKS = {"l1_from_epoch": 1 / 3}
+_SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
 _MODELS = (
@@ -119,6 +128,7 @@ _MODELS = (
         ("bias", "linear", "pair_bits"),
         {"norm": True},
         with_solver={"adagrad": {"learning_rate": 0.2}},
+        keeps_columns=True,
         apart=False,
         rounds=False,
     ),
@@ -255,9 +265,8 @@ _MODELS = (
         "Lifted polynomial network: products of different linear functions.",
         "fmcli.models.polynomial.polynet:LiftedPN",
         (*_FM, "order", "augment"),
-        {"augment": True, **_START["lifted-pn"]},
-        with_solver={"adagrad": {"learning_rate": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
-        looks={"learning_rate_v": 0.2},
+        {"augment": _LIFTED_PN_AUGMENT, **_START["lifted-pn"]},
+        with_solver={"adagrad": {"learning_rate_v": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
     ),
     ModelEntry(
         "bilinear",

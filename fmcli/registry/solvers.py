@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
-from fmcli.registry.entry import Entry, load
+from fmcli.registry.entry import Entry, Trial, load
 from fmcli.registry.losses import ORDINAL, PROBIT
 from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
 
@@ -72,6 +72,9 @@ _PER_ROW = {
 }
 # The patience of solvers that may stay on a plateau for some epochs.
 _PLATEAU = 10
+# With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit only
+# noise, nothing else helps.
+_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=2)}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
@@ -87,8 +90,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.adagrad:AdaGrad",
         _RATES,
         {"learning_rate": 0.05},
-        looks={"learning_rate_w": 4},
-        looks_from=10_000,
+        looks={"learning_rate_w": Trial(((4,),), least_rows=10_000), **_WITHOUT_INTERACTIONS},
         rounds=True,
         cluster=ROUNDS,
     ),
@@ -98,6 +100,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
+        looks={"l2_v": Trial(((10, 100),))},
         sums_losses=True,
         penalizes_at_once=True,
         rounds=True,
@@ -108,6 +111,7 @@ _SOLVERS = (
         "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
+        looks=_WITHOUT_INTERACTIONS,
         rounds=True,
     ),
     SolverEntry(
@@ -116,7 +120,8 @@ _SOLVERS = (
         "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
         ("tol", "nuclear"),
         {"epochs": passes(50, least=50), **_PER_ROW},
-        looks={"l2_v": 10},
+        # Rare features need a stronger penalty than those that every row has.
+        looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=0)},
         patience=_PLATEAU,
         by_rows=False,
         in_memory=True,

@@ -9,7 +9,7 @@ no BLAS is called.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple, Protocol
@@ -129,6 +129,20 @@ class Outcome:
             predicted=self.predicted,
             clip=self.clip,
             group=None if self.group is None else self.group[kept],
+        )
+
+    @staticmethod
+    def joined(outcomes: Sequence[Outcome]) -> Outcome:
+        """Return the rows of several outcomes without groups, of models with the same loss."""
+        first = outcomes[0]
+        weighted = any(one._weight is not None for one in outcomes)
+        return Outcome(
+            first.loss,
+            np.concatenate([one.label for one in outcomes]),
+            np.concatenate([one.score for one in outcomes]),
+            np.concatenate([one.weight for one in outcomes]) if weighted else None,
+            predicted=first.predicted,
+            clip=first.clip,
         )
 
     @staticmethod

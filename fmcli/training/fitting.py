@@ -25,22 +25,35 @@ from fmcli.training.rows import Rows
 from fmcli.training.settings import Settings
 from fmcli.training.warm_start import WarmStart
 
+# Features are many if there are more than this, and few of them occur if it is at most this share.
+MANY_FEATURES, FEW_OCCUR = 1 << 16, 0.5
+
 
 def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     """Return the rows, and the settings with their warm start, on the same columns.
 
-    A run has columns only for the features that occur in the rows or in the warm start if its kind of model is so, or
-    if there is a dictionary; otherwise column j is feature j.
+    A run has columns only for the features that occur in the rows or in the warm start if its kind of model is so, if
+    there is a dictionary, or if few of many features occur; otherwise column j is feature j.
     """
     warm_start = settings.warm_start
     numbered = rows.numbering is not None or (warm_start is not None and warm_start.transform.numbering is not None)
-    if not (numbered or MODELS[settings.spec.model].compact):
+    if not (numbered or MODELS[settings.spec.model].compact or are_few(settings, rows)):
         return rows, settings
     numbering = rows.occurring
     if warm_start is not None:
         numbering = numbering.united(warm_start.occurring)
         settings = replace(settings, warm_start=warm_start.on_columns(numbering))
     return rows.on_columns(numbering), settings
+
+
+def are_few(settings: Settings, rows: Rows) -> bool:
+    """Return whether few of many features occur in the rows of a run that visits them several times, so that it saves
+    time to number these. With new rows, there will be others."""
+    spec = settings.spec
+    by_column = MODELS[spec.model].keeps_columns or spec.values.get("split_index") is not None or rows.related
+    if by_column or settings.warm_start is not None or spec.values["epochs"] == 1:
+        return False
+    return rows.features > MANY_FEATURES and len(rows.occurring) <= FEW_OCCUR * rows.features
 
 
 def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform, Rows, Spec]:

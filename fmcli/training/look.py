@@ -1,22 +1,32 @@
-"""A look before the run: options for which no constant suits all data are chosen by short runs on the held-out rows."""
+"""A look before the run: options for which no constant suits all data are chosen by short runs on held-out rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import REFINES
+from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.paired import difference
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
-from fmcli.training.refit import affordable
+from fmcli.training.planning import Plan, occurring, prepared_model
+from fmcli.training.refit import AFFORDABLE, affordable, visits
 
-# Another value is chosen if the metric is better by so many standard errors of the difference.
-LEAST_ERRORS = 1.0
+if TYPE_CHECKING:
+    from fmcli.data.training_rows import RowNumbers
+    from fmcli.registry.entry import Trial
+
+# Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until there
+# are so many in all; on at most so many folds.
+ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,7 @@ class Look:
     usual : the value of the plan.
     metric, found, before : the metric with the other value, and with the usual one; None: training diverged.
     chosen : whether the other value is better.
+    folds : how many times other rows were held out.
     """
 
     option: str
@@ -36,6 +47,7 @@ class Look:
     found: float | None
     before: float | None
     chosen: bool
+    folds: int
 
 
 def looks(plan: Plan) -> bool:
@@ -54,27 +66,104 @@ def looks(plan: Plan) -> bool:
 
 
 def look(plan: Plan) -> tuple[Plan, list[Look]]:
-    """Return the plan with the values of options that are better on its validation data, and what was compared.
+    """Return the plan with the values of options that are better on its validation data, and with the epochs of a refit
+    if there are several folds; and what was compared.
 
     The values are tried one after the other. Raises NotEnoughMemoryError.
     """
     found: list[Look] = []
-    before: Outcome | None = None
-    for option, value in alternatives(plan) if looks(plan) else ():
-        assert plan.validation is not None
-        metric, usual = plan.validation.chooser, plan.spec.values[option]
-        before = before if found else outcome_of(plan)
-        other = with_value(plan, option, value)
-        outcome = outcome_of(other)
-        if outcome is None or before is None:
-            chosen = outcome is not None
-        else:
-            compared = difference(metric, outcome, before, plan.settings.threads)
-            chosen = -compared.worse > LEAST_ERRORS * compared.error
-        found.append(Look(option, value, usual, metric, value_of(outcome, metric), value_of(before, metric), chosen))
-        if chosen:
-            plan, before = other, outcome
-    return plan, found
+    folds = folds_of(plan) if looks(plan) else []
+    tried = list(trials(plan)) if folds else []
+    if not tried and len(folds) < 2:
+        return plan, found
+    usual = Tried.of(folds)
+    for option, trial in tried:
+        for path in paths(trial, usual.plans[0].spec.values[option]):
+            first = len(found)
+            for value in path:
+                other = Tried.of([with_value(fold, option, value) for fold in usual.plans])
+                found.append(compared(usual, other, option, trial.errors))
+                if not found[-1].chosen:
+                    break
+                usual = other
+            if found[first].chosen:
+                break
+    return usual.plan, found
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Plans that differ in the rows that they hold out, and their runs.
+
+    outcome : of the best epoch of each plan on its validation data; None: training diverged.
+    epochs : the median of the best epochs.
+    """
+
+    plans: Sequence[Plan]
+    outcome: Outcome | None
+    epochs: int = 0
+
+    @classmethod
+    def of(cls, plans: Sequence[Plan]) -> Tried:
+        """Train the model of each plan."""
+        outcomes, epochs = [], []
+        for plan in plans:
+            assert plan.validation is not None
+            own = replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, plan.warm_start))
+            try:
+                epochs.append(train(own).best)
+            except DivergedError:
+                return Tried(plans, None)
+            outcomes.append(plan.validation.outcome(own.model))
+        outcome = outcomes[0] if len(outcomes) == 1 else Outcome.joined(outcomes)
+        return Tried(plans, outcome, int(np.median(epochs)))
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the run; of several folds, with the epochs of a refit."""
+        several = len(self.plans) > 1 and self.epochs > 0
+        return replace(self.plans[0], refit_epochs=self.epochs) if several else self.plans[0]
+
+
+def compared(usual: Tried, other: Tried, option: str, errors: float) -> Look:
+    """Return the comparison of runs with another value of an option with the usual ones. errors : see Trial."""
+    plan, outcome, before = usual.plans[0], other.outcome, usual.outcome
+    assert plan.validation is not None
+    metric, chosen = plan.validation.chooser, outcome is not None
+    if outcome is not None and before is not None:
+        found = difference(metric, outcome, before, plan.settings.threads)
+        chosen = -found.worse > errors * found.error
+    metrics = (value_of(one, metric) for one in (outcome, before))
+    values = (one.plans[0].spec.values[option] for one in (other, usual))
+    return Look(option, *values, metric, *metrics, chosen, len(usual.plans))
+
+
+def folds_of(plan: Plan) -> list[Plan]:
+    """Return the plan, and plans of the same run that hold out others of its rows: as many as take little time.
+
+    Pairs and groups of rows, and validation data that are not held out, have none.
+    """
+    validation, source = plan.validation, plan.source
+    assert validation is not None
+    if type(source) is not TrainingRows or source.data.group is not None or not validation.held_out:
+        return [plan]
+    size = validation.data.rows
+    # Where few rows have many features, copies of the parameters take more time than steps.
+    times = int(AFFORDABLE // (visits(plan) + plan.model.parameter_count))
+    number = min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), times, source.all_rows // size)
+    order = generator(plan.spec, FOLD_STREAM).permutation(source.rows)
+    return [plan, *(holding_out(plan, order[size * fold : size * (fold + 1)]) for fold in range(number - 1))]
+
+
+def holding_out(plan: Plan, held: RowNumbers) -> Plan:
+    """Return the plan of the same run that holds out these of its rows."""
+    data, validation = plan.source.data, plan.validation
+    assert validation is not None
+    rows = np.delete(np.arange(data.rows, dtype=np.int32), held)
+    source = TrainingRows(data, rows, plan.source.fields)
+    seen, counts, transform = occurring(source, plan.transform, plan.settings)
+    validated = replace(validation, data=data.take(np.sort(held)))
+    return replace(plan, source=source, seen=seen, counts=counts, transform=transform, validation=validated)
 
 
 def value_of(outcome: Outcome | None, metric: str) -> float | None:
@@ -82,29 +171,25 @@ def value_of(outcome: Outcome | None, metric: str) -> float | None:
     return None if outcome is None else measure([metric], outcome)[metric]
 
 
-def alternatives(plan: Plan) -> Iterator[tuple[str, Any]]:
-    """Yield options that were not given, and other values for them. Those of linear weights need some."""
-    spec = plan.spec
-    has_weights = any(layout.weight and layout.part == "w" and layout.by_feature for layout in plan.model.layout)
+def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
+    """Yield options that were not given, and what to try. Those of linear weights, or of factors, need some."""
+    spec, layout = plan.spec, plan.model.layout
+    parts = {"_w": any(one.weight and one.part == "w" and one.by_feature for one in layout)}
+    parts["_v"] = any(one.penalty == "full" and (one.body or one.part == "v") for one in layout)
     for entry in (MODELS[spec.model], spec.solver_entry):
-        for option, factor in entry.looks.items() if plan.source.all_rows >= entry.looks_from else ():
-            usual, given = spec.values.get(option), spec.given & {option, REFINES.get(option, option)}
-            if usual and not given and (has_weights or not option.endswith("_w")):
-                yield option, type(usual)(factor * usual)
+        for option, trial in entry.looks.items():
+            given = spec.given & {option, REFINES.get(option, option)}
+            if not given and plan.source.all_rows >= trial.least_rows and parts.get(option[-2:], True):
+                yield option, trial
+
+
+def paths(trial: Trial, usual: Any) -> Iterator[list[Any]]:
+    """Yield the values of each path of a trial."""
+    for path in trial.paths:
+        yield [type(usual)(value if trial.absolute else value * usual) for value in path]
 
 
 def with_value(plan: Plan, option: str, value: Any) -> Plan:
     """Return the plan of the same run with another value of an option, which counts as given."""
     spec = replace(plan.spec, values={**plan.spec.values, option: value}, given=plan.spec.given | {option})
     return replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))
-
-
-def outcome_of(plan: Plan) -> Outcome | None:
-    """Return the best epoch's outcome on the validation data; None if training diverges."""
-    assert plan.validation is not None
-    own = replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, plan.warm_start))
-    try:
-        train(own)
-    except DivergedError:
-        return None
-    return plan.validation.outcome(own.model)

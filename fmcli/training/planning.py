@@ -49,6 +49,7 @@ class Plan:
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
+    refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     """
 
     settings: Settings
@@ -64,6 +65,7 @@ class Plan:
     validation: Validation | None
     memory: MemoryNeed
     tested: TestedRows | None = None
+    refit_epochs: int | None = None
 
     @property
     def data(self) -> Dataset:

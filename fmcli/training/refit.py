@@ -32,7 +32,12 @@ def refits(plan: Plan) -> bool:
 
 def affordable(plan: Plan) -> bool:
     """Return whether another run on the same rows takes little time."""
-    return plan.source.all_nonzeros * rank_of(plan) <= AFFORDABLE
+    return visits(plan) <= AFFORDABLE
+
+
+def visits(plan: Plan) -> int:
+    """Return non-zeros x rank, by which the time of an epoch grows."""
+    return plan.source.all_nonzeros * rank_of(plan)
 
 
 def rank_of(plan: Plan) -> int:
@@ -44,7 +49,7 @@ def rank_of(plan: Plan) -> int:
 def whole(chosen: Trained) -> Plan:
     """Return the plan of the same run on all rows, for the best number of epochs."""
     first = chosen.plan
-    spec = replace(first.spec, values={**first.spec.values, "epochs": chosen.best})
+    spec = replace(first.spec, values={**first.spec.values, "epochs": first.refit_epochs or chosen.best})
     source = first.source.whole()
     model = prepared_model(spec, source, first.transform, first.warm_start)
     seen, counts, transform = occurring(source, first.transform, first.settings)

@@ -12,7 +12,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Groups, fields_of_features, without_gaps
 from fmcli.data.labels import NUMBERS, Names
-from fmcli.data.numbering import Numbering
+from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.paired_rows import PairedRows
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.training_rows import RowNumbers, TrainingRows
@@ -134,9 +134,8 @@ class RowsInMemory:
 
     @property
     def occurring(self) -> Numbering | Dictionary:
-        numbering = self.data.compacted().numbering
-        assert numbering is not None
-        return numbering
+        numbering = self.data.numbering
+        return occurring(self.data.index, self.data.features) if numbering is None else numbering
 
     @property
     def held_out(self) -> Dataset | None:

@@ -162,7 +162,7 @@ def test_a_full_disk_and_a_closed_output(run, adult_model, tmp_path):
 
 def test_kernel_form_is_a_model_and_arrays(run, sample, tmp_path):
     train, test = sample / "adult.train.libsvm", sample / "adult.test.libsvm"
-    run.ok("train", "-q", "-m", "lifted-pn", "-k", "3", "-o", "lifted.fm", train)
+    run.ok("train", "-q", "-m", "lifted-pn", "--augment", "-k", "3", "-o", "lifted.fm", train)
     done = run("export", "--kernel-form", "lifted.fm", "direct.fm")
     assert (done.returncode, done.stdout) == (0, b"")
     assert "P: 1 x 122 x 6\n" in done.stderr

@@ -123,7 +123,7 @@ def test_a_dry_run_reports_the_memory_and_writes_nothing(run, sample, tmp_path):
 
 def test_a_dry_run_reports_a_lack_of_memory(run, tmp_path):
     (tmp_path / "huge").write_text("1 999999:1\n-1 1:1\n")
-    done = run.ok("train", "--dry-run", "-k", "65536", "huge")
+    done = run.ok("train", "--dry-run", "-e", "1", "-k", "65536", "huge")
     assert re.search(r"^parameters +65,537,000,001$", done.stderr, re.M)
     assert "needed" in done.stderr
 

@@ -348,13 +348,15 @@ def log_looks(log: Log, looks: Sequence[Look]) -> None:
     for one in looks:
         before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; it is taken" if one.chosen else "", OPTIONS[one.option].flag
-        log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{taken}")
+        folds = f" ({one.folds} folds)" if one.folds > 1 else ""
+        log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{folds}{taken}")
 
 
 def log_refit(log: Log, plan: Plan) -> None:
     """Log the refit."""
     epochs = plan.spec.values["epochs"]
-    log.line(f"training again on all {plan.source.count:,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}")
+    median = ", the median of the best epochs of the folds" if plan.refit_epochs else ""
+    log.line(f"training again on all {plan.source.count:,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}{median}")
 
 
 def log_convergence(log: Log, trained: Trained) -> None:
