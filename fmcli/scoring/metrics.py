@@ -132,7 +132,7 @@ class Outcome:
         )
 
     @staticmethod
-    def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    def concatenated(outcomes: Sequence[Outcome]) -> Outcome:
         """Return the rows of several outcomes without groups, of models with the same loss."""
         first = outcomes[0]
         weighted = any(one._weight is not None for one in outcomes)

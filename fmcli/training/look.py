@@ -115,7 +115,7 @@ class Tried:
             except DivergedError:
                 return Tried(plans, None)
             outcomes.append(plan.validation.outcome(own.model))
-        outcome = outcomes[0] if len(outcomes) == 1 else Outcome.joined(outcomes)
+        outcome = outcomes[0] if len(outcomes) == 1 else Outcome.concatenated(outcomes)
         return Tried(plans, outcome, int(np.median(epochs)))
 
     @property
