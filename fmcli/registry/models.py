@@ -37,8 +37,8 @@ class ModelEntry(Entry):
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
     compact : whether it has parameters only for the features that occur, which are many for each feature.
-    keeps_columns : whether parameters have places by column in another way than one for each, so that a feature keeps its
-        column.
+    keeps_columns : whether parameters have places by column in another way than one for each, so that a feature keeps
+        its column.
     apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
         and on those that are of no feature.
     rounds : whether it has rounds: each of its parameter rows is that of one feature, or affects every score.

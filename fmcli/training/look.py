@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from fmcli.data.training_rows import RowNumbers
     from fmcli.registry.entry import Trial
 
-# Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until there
-# are so many in all; on at most so many folds.
+# Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
+# there are so many in all; on at most so many folds.
 ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
 
 
@@ -133,9 +133,16 @@ def compared(usual: Tried, other: Tried, option: str, errors: float) -> Look:
     if outcome is not None and before is not None:
         found = difference(metric, outcome, before, plan.settings.threads)
         chosen = -found.worse > errors * found.error
-    metrics = (value_of(one, metric) for one in (outcome, before))
-    values = (one.plans[0].spec.values[option] for one in (other, usual))
-    return Look(option, *values, metric, *metrics, chosen, len(usual.plans))
+    return Look(
+        option,
+        value=other.plans[0].spec.values[option],
+        usual=plan.spec.values[option],
+        metric=metric,
+        found=value_of(outcome, metric),
+        before=value_of(before, metric),
+        chosen=chosen,
+        folds=len(usual.plans),
+    )
 
 
 def folds_of(plan: Plan) -> list[Plan]:

@@ -355,8 +355,9 @@ def log_looks(log: Log, looks: Sequence[Look]) -> None:
 def log_refit(log: Log, plan: Plan) -> None:
     """Log the refit."""
     epochs = plan.spec.values["epochs"]
+    many = f"{epochs} epoch{'s' if epochs != 1 else ''}"
     median = ", the median of the best epochs of the folds" if plan.refit_epochs else ""
-    log.line(f"training again on all {plan.source.count:,} rows, for {epochs} epoch{'s' if epochs != 1 else ''}{median}")
+    log.line(f"training again on all {plan.source.count:,} rows, for {many}{median}")
 
 
 def log_convergence(log: Log, trained: Trained) -> None:
