@@ -35,6 +35,7 @@ from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import Trainer
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.solvers.stochastic.trainer import make_solver
+from fmcli.training.settings import HoldOut
 from fmcli.training.validation import split
 
 FEATURES = 7
@@ -308,7 +309,7 @@ def test_sizes_beyond_32_bits():
         with pytest.raises(NotEnoughMemoryError, match="2,147,483,647"):
             model.allocate(0)
     with pytest.raises(BadInputError, match="rows are more than"):
-        split(2**31, 0.0, make_spec(), np.random.default_rng())
+        split(2**31, HoldOut(0.0), make_spec())
 
 
 @pytest.mark.parametrize("said", [{"constraint": "cube"}, {"role": "beta"}])

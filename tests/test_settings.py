@@ -9,6 +9,7 @@ from fmcli.registry.build import build_trainer
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
+from fmcli.training.settings import HoldOut
 from reference.slow_solvers import STATE
 
 LABELS = np.tile([1.0, 2.0, 4.0], 10)
@@ -35,7 +36,7 @@ def test_metrics_that_do_not_fit_are_refused_without_data():
     ],
 )
 def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, share):
-    assert job.Settings(make_spec("fm"), **settings).share_held_out == share
+    assert job.Settings(make_spec("fm"), **settings).hold_out == HoldOut(share)
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, None])

@@ -204,12 +204,15 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
     cache = stored(tmp_path / "c", data, shuffled)
     assert len(cache.shards) > 1
     assert cache.chunks > 1
-    for seed, share in itertools.product(range(3), (0.01, 0.3, None)):
-        settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2, "seed": seed}), holdout=share)
+    for seed, (share, last) in itertools.product(range(3), [(0.01, False), (0.3, False), (None, False), (0.3, True)]):
+        spec = make_spec("fm", "adagrad", None, {"epochs": 2, "seed": seed})
+        settings = Settings(spec, holdout=share, holdout_last=last)
         found, expected = (prepare(settings, rows) for rows in (rows_of_cache(cache), RowsInMemory(data)))
         assert rows_of(found.validation.data) == rows_of(expected.validation.data)
         if share:
             assert found.validation.data.rows == round(share * ROWS)
+        if last:
+            assert rows_of(found.validation.data) == rows_of(data)[-round(share * ROWS) :]
 
 
 def test_a_cache_of_one_shard_has_the_rows_in_the_order_of_the_text(small, tmp_path, monkeypatch):

@@ -33,6 +33,7 @@ from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Task
+from fmcli.training.settings import HoldOut
 from fmcli.training.stored import Change, StoredShards
 from fmcli.training.validation import in_proportion, rows_held_out
 
@@ -304,9 +305,9 @@ class PartitionedShards(StoredShards):
         found = self.cache.each(work.each_shard, shared, change, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
-    def hold_out(self, spec: Spec, share: float | None) -> Self:
+    def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
         """Return the rows, random ones of which are held out in each partition."""
-        number, rows = rows_held_out(self.cache.facts.rows, share, spec), self.cache.rows
+        number, rows = rows_held_out(self.cache.facts.rows, hold_out.share, spec), self.cache.rows
         left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
         if number:
             held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))

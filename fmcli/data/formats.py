@@ -172,8 +172,8 @@ class Text:
             else "give ffm text, in which a field can tell it"
         )
         raise BadInputError(
-            f"{self._ahead[-1].name}: the rows have no groups, which ranking needs; write qid:number after each label, "
-            f"or {field}",
+            f"{self._ahead[-1].name}: the rows have no groups, by which they are ranked or held out; write qid:number "
+            f"after each label, or {field}",
             group_field=None,
         )
 

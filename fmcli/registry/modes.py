@@ -16,6 +16,8 @@ from fmcli.registry.specs import Spec
 RANKING = "ranking"
 # Given if lines with errors are skipped.
 SKIPPING = "--on-bad-line skip"
+# Given if the rows to hold out are not random ones.
+HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.."
 
 
 def anything(spec: Spec) -> str:
@@ -209,6 +211,7 @@ MODES = (
         "--disk",
         {
             "--online": "a cache keeps the rows for several epochs",
+            HOLDOUT_GROUP: "a cache does not keep the groups of rows",
             RANKING: "a cache does not keep the groups of rows",
         },
         parts=("--cache", "--memory"),
@@ -232,6 +235,8 @@ MODES = (
         {
             "--disk": "workers keep the rows",
             "--online": "workers keep the rows",
+            HOLDOUT_LAST: "rows of each partition are held out",
+            HOLDOUT_GROUP: "partitions do not keep the groups of rows",
             RANKING: "partitions do not keep the groups of rows",
             "--sample-weights": "workers do not know the numbers of lines; use --label-weights",
             "--unbuffered": "workers predict whole parts of the inputs",

@@ -44,7 +44,7 @@ DATA = {
     "init_model": "the model to resume from",
 }
 # Parts of an identity that files of earlier versions do not have.
-LATER = {"tested": None}
+LATER = {"tested": None, "holdout_last": False}
 
 
 class Waiting(Protocol):
@@ -209,6 +209,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "metrics": list(settings.metrics),
         "patience": settings.waits,
         "holdout": settings.holdout,
+        "holdout_last": settings.holdout_last,
         "refit": refits,
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),

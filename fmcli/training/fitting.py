@@ -22,7 +22,7 @@ from fmcli.registry.specs import Spec
 from fmcli.training.clipping import fit_clip
 from fmcli.training.groups import groups_of
 from fmcli.training.rows import Rows
-from fmcli.training.settings import Settings
+from fmcli.training.settings import HoldOut, Settings
 from fmcli.training.warm_start import WarmStart
 
 # Features are many if there are more than this, and few of them occur if it is at most this share.
@@ -56,9 +56,8 @@ def are_few(settings: Settings, rows: Rows) -> bool:
     return rows.features > MANY_FEATURES and len(rows.occurring) <= FEW_OCCUR * rows.features
 
 
-def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform, Rows, Spec]:
-    """Return the transform of a run, its rows of which a share is held out (None: the default), and its spec with the
-    loss of the labels.
+def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, Rows, Spec]:
+    """Return the transform of a run, its rows of which some are held out, and its spec with the loss of the labels.
 
     Raises BadInputError for labels that do not fit the loss, and UsageError.
     """
@@ -79,7 +78,7 @@ def fit(settings: Settings, rows: Rows, share: float | None) -> tuple[Transform,
         norm=bool(spec.values["norm"]),
         label_range=label_range,
     )
-    rows = rows.hold_out(spec, share)
+    rows = rows.hold_out(spec, hold_out)
     if settings.min_count > 1:
         transform = without_rare(transform, rows, settings)
     transform = replace(transform, groups=groups_of(settings, rows, transform))

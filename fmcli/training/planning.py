@@ -24,7 +24,7 @@ from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.fitting import fit, on_columns
 from fmcli.training.rows import Rows
-from fmcli.training.settings import Settings, make_model
+from fmcli.training.settings import HoldOut, Settings, make_model
 from fmcli.training.tested import TestedRows
 from fmcli.training.validation import Validation
 from fmcli.training.warm_start import WarmStart
@@ -126,7 +126,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     """
     read = [*rows.in_memory, *([valid] if valid else [])]
     rows, settings = on_columns(settings, rows)
-    transform, rows, spec = fit(settings, rows, settings.share_held_out if valid is None else 0.0)
+    transform, rows, spec = fit(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
     source = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler)
     seen, counts, transform = occurring(source, transform, settings)
     warm_start, labels = settings.warm_start, transform.labels

@@ -21,6 +21,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
 from fmcli.system.memory import require
 from fmcli.training import account
+from fmcli.training.settings import HoldOut
 from fmcli.training.validation import split
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Rows(Protocol):
         """Return the rows with the columns of a numbering of all features that occur."""
         ...
 
-    def hold_out(self, spec: Spec, share: float | None) -> Self:
-        """Return the rows of which a share (None: the default) is held out. Raises UsageError if no rows are left, and
+    def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
+        """Return the rows of which some are held out. Raises UsageError if no rows are left, and
         NotEnoughMemoryError."""
         ...
 
@@ -144,8 +145,8 @@ class RowsInMemory:
     def on_columns(self, numbering: Numbering | Dictionary) -> RowsInMemory:
         return replace(self, data=self.data.renumbered(numbering))
 
-    def hold_out(self, spec: Spec, share: float | None) -> RowsInMemory:
-        held, rows = split(self.data.rows, share, spec, self.data.group)
+    def hold_out(self, spec: Spec, hold_out: HoldOut) -> RowsInMemory:
+        held, rows = split(self.data.rows, hold_out, spec, self.data.group)
         require(account.copies(spec, self.data, len(held)), "training")
         return replace(self, held=held, rows=rows)
 

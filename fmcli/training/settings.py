@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class HoldOut:
+    """Which rows are held out.
+
+    share : of all rows; None: the default.
+    last : whether it is the last rows; otherwise they are random.
+    """
+
+    share: float | None
+    last: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """A run's choices, and how its epochs are evaluated.
 
@@ -26,6 +38,7 @@ class Settings:
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: the usual share, but none
         of a stream, if training resumes from a model, or if no metric can choose.
+    holdout_last : whether this share is the last rows, not random ones.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     look : whether a look on validation data may choose options that were not given, if that is cheap.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
@@ -48,6 +61,7 @@ class Settings:
     warm_start: WarmStart | None = None
     valid_name: str = "validation data"
     holdout: float | None = 0.0
+    holdout_last: bool = False
     refit: bool | None = None
     look: bool = False
     metrics: tuple[str, ...] = ()
@@ -81,12 +95,10 @@ class Settings:
         return of_predictions(self.metrics)
 
     @property
-    def share_held_out(self) -> float | None:
-        """The share of rows to hold out if there are no validation data; None: the default share."""
+    def hold_out(self) -> HoldOut:
+        """Which rows to hold out if there are no validation data."""
         without = self.stream or self.warm_start or (self.metrics and not self.choosing)
-        if self.holdout is None and without:
-            return 0.0
-        return self.holdout
+        return HoldOut(0.0 if self.holdout is None and without else self.holdout, self.holdout_last)
 
     def check_chooser(self) -> None:
         """UsageError if no metric could choose the epoch."""

@@ -34,6 +34,7 @@ from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.planning import Plan
 from fmcli.training.rows import Rows, RowsInMemory
+from fmcli.training.settings import HoldOut
 from fmcli.training.validation import numbers_held_out, rows_held_out
 
 MEGABYTE = 1_000_000
@@ -106,10 +107,10 @@ class StoredShards:
         """Return rows as they were read, with the weights of their labels."""
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
-    def hold_out(self, spec: Spec, share: float | None) -> Self:
+    def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
         """Return the rows of which those are held out that would be if all were in memory."""
-        cache, facts = self.cache, self.cache.facts
-        numbers = numbers_held_out(facts.rows, rows_held_out(facts.rows, share, spec), spec)
+        cache, rows = self.cache, self.cache.facts.rows
+        numbers = numbers_held_out(rows, rows_held_out(rows, hold_out.share, spec), hold_out, spec)
         if not len(numbers):
             return self
         assert isinstance(cache, Cache)

@@ -23,6 +23,7 @@ from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
+from fmcli.training.settings import HoldOut
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
 # The default holdout: this share of the rows, or more if that is less than so many rows, but at most the second share.
@@ -34,9 +35,9 @@ RANGE = 1 << 20
 
 
 def split(
-    rows: int, share: float | None, spec: Spec, group: NDArray[np.int32] | None = None
+    rows: int, hold_out: HoldOut, spec: Spec, group: NDArray[np.int32] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the numbers of the rows to hold out and of those to train on, both increasing; share None: the default.
+    """Return the numbers of the rows to hold out and of those to train on, both increasing.
 
     Groups (0, 1, .. for each row), if there are some, remain whole.
 
@@ -44,10 +45,12 @@ def split(
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
-    count = rows_held_out(rows, share, spec)
+    count = rows_held_out(rows, hold_out.share, spec)
     if group is None:
         chosen = np.zeros(rows, dtype=np.bool_)
-        chosen[numbers_held_out(rows, count, spec)] = True
+        chosen[numbers_held_out(rows, count, hold_out, spec)] = True
+    elif hold_out.last:
+        chosen = last_groups(group, count)[group]
     else:
         chosen = groups_held_out(group, count, spec)[group]
     everything = np.arange(rows, dtype=np.int32)
@@ -74,11 +77,11 @@ def usual_share(rows: int) -> float:
     return max(USUAL_SHARE, min(MOST_SHARE, ENOUGH_HELD_OUT / rows))
 
 
-def numbers_held_out(rows: int, count: int, spec: Spec) -> NDArray[np.int64]:
-    """Return the numbers of random rows to hold out, increasing. They are drawn range by range, so that it takes little
-    memory even if rows are not in memory."""
-    if not count:
-        return np.zeros(0, dtype=np.int64)
+def numbers_held_out(rows: int, count: int, hold_out: HoldOut, spec: Spec) -> NDArray[np.int64]:
+    """Return the numbers of so many rows to hold out, increasing. Random ones are drawn range by range, so that it
+    takes little memory even if rows are not in memory."""
+    if hold_out.last or not count:
+        return np.arange(rows - count, rows, dtype=np.int64)
     first = range(0, rows, RANGE)
     sizes = tuple(min(RANGE, rows - begin) for begin in first)
     ranges = zip(first, sizes, in_proportion(count, sizes), strict=True)
@@ -104,6 +107,15 @@ def drawn(rows: int, held: int, random: np.random.Generator) -> tuple[NDArray[np
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[random.permutation(rows)[:held]] = True
     return everything.compress(chosen), everything.compress(~chosen)
+
+
+def last_groups(group: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
+    """Return whether each group begins in so many last rows. Raises UsageError if none does, or all do."""
+    chosen: NDArray[np.bool_] = np.unique(group, return_index=True)[1] >= len(group) - count
+    if count and (chosen.all() or not chosen.any()):
+        left = "training" if chosen.any() else "validation"
+        raise UsageError(f"holding out the groups that begin in the last {count} rows leaves no group for {left}")
+    return chosen
 
 
 def groups_held_out(group: NDArray[np.int32], count: int, spec: Spec) -> NDArray[np.bool_]:

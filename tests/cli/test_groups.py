@@ -45,15 +45,16 @@ def test_groups_choose_the_epoch_and_are_evaluated(run, rows, tmp_path):
 def test_held_out_groups_are_whole():
     from fmcli.errors import UsageError
     from fmcli.registry.specs import make_spec
+    from fmcli.training.settings import HoldOut
     from fmcli.training.validation import split
 
     group = np.random.default_rng(0).integers(0, 50, 1000).astype(np.int32)
-    held, rest = split(1000, 0.2, make_spec(), group)
+    held, rest = split(1000, HoldOut(0.2), make_spec(), group)
     assert sorted([*held, *rest]) == list(range(1000))
     assert not set(group[held]) & set(group[rest])
     assert 200 <= len(held) <= 200 + np.bincount(group).max()
     with pytest.raises(UsageError, match="holding out 990 of 1000 rows in whole groups leaves no group for training"):
-        split(1000, 0.99, make_spec(), group)
+        split(1000, HoldOut(0.99), make_spec(), group)
 
 
 @pytest.mark.parametrize(

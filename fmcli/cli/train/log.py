@@ -114,8 +114,9 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
         purpose = "evaluate the average" if spec.solver_entry.is_sampler else "choose the epoch"
+        last = "the last " if plan.settings.holdout_last else ""
         log.line(
-            f"holding out {100 * held / plan.source.all_rows:.3g} % ({held:,} rows) to {purpose}; "
+            f"holding out {last}{100 * held / plan.source.all_rows:.3g} % ({held:,} rows) to {purpose}; "
             + (
                 "then training again on all rows, unless --no-refit is given"
                 if again

@@ -10,7 +10,7 @@ from fmcli.cli.options import check_files, check_last
 from fmcli.cli.relations import files_of
 from fmcli.errors import UsageError
 from fmcli.registry.models import DEFAULT_MODEL
-from fmcli.registry.modes import RANKING
+from fmcli.registry.modes import HOLDOUT_GROUP, HOLDOUT_LAST, RANKING
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.files import probe_output
 
@@ -68,6 +68,8 @@ class Request:
         return {
             "--ensemble": self.members > 1,
             "--holdout 0": settings.holdout == 0,
+            HOLDOUT_LAST: settings.holdout_last,
+            HOLDOUT_GROUP: self.validation.held.group,
             "--rare share": settings.share_rare,
             "--hash-bits": settings.hash_bits,
             "--norm": values["norm"],

@@ -3,10 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from fmcli.cli.options import METRIC_NAMES, gathered, option, share
+from fmcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from fmcli.data.formats import Grouping
+
+# The forms of --holdout, and the groups that are those of query numbers.
+LAST, GROUP, QUERY = "last", "group", "qid"
+
+
+class Held(NamedTuple):
+    """Which rows are held out.
+
+    share : of all rows; None: the default.
+    last : whether it is the last ones.
+    group : what tells the groups of which whole ones are held out; None: nothing, unless the run needs groups.
+    """
+
+    share: float | None
+    last: bool = False
+    group: Grouping | None = None
+
+
+def held(value: str | float | None) -> Held:
+    """Return the rows that a value of --holdout holds out. Raises click.BadParameter."""
+    form, colon, rest = str(value).partition(":")
+    if not colon:
+        return Held(None if value is None else share(form))
+    if form == LAST:
+        return Held(share(rest), last=True)
+    column, _, fraction = rest.partition(":")
+    if form != GROUP or not fraction or not (column == QUERY or column.isdecimal()):
+        forms = "FRACTION, last:FRACTION, group:qid:FRACTION or group:FIELD:FRACTION"
+        raise click.BadParameter(f"{value!r} has none of the forms {forms}")
+    from fmcli.data.formats import Grouping
+
+    return Held(share(fraction), group=Grouping(None if column == QUERY else int(column)))
+
+
+def holdout(value: str) -> str | float:
+    """Return the type of --holdout: a share, or the text of another form."""
+    found = held(value)
+    return value if found.share is None or ":" in value else found.share
 
 
 @dataclass(frozen=True)
@@ -18,12 +61,27 @@ class ValidationChoice:
     """
 
     valid: tuple[str, ...]
-    holdout: float | None
+    holdout: str | float | None
     refit: bool | None
     look: bool
     metrics: tuple[str, ...]
     patience: int | None
     fail_worse: bool
+
+    @property
+    def held(self) -> Held:
+        """Which rows are held out."""
+        return held(self.holdout)
+
+    def grouping(self, ranking: Grouping | None) -> Grouping | None:
+        """Return what tells the groups of rows, which are held out as a whole.
+
+        ranking : what tells those of ranking, if there are some. Raises UsageError if the two differ.
+        """
+        group = self.held.group
+        if group and ranking and group != ranking:
+            raise UsageError("--holdout group:.. and the groups of ranking must be the same; see --group-field")
+        return group or ranking
 
 
 validation_options = gathered(
@@ -40,10 +98,12 @@ validation_options = gathered(
     option(
         "validation",
         "--holdout",
-        type=share,
+        type=holdout,
         metavar="FRACTION",
-        help="Share of the rows to hold out as validation data; 0 trains on all rows. [default: 0.05, or 500 rows if "
-        "that is more, but at most 0.2; 0 with less than 100 rows, -v, -i, -e 1, mcmc, or standard input]",
+        help="Share of the rows to hold out as validation data; 0 trains on all rows. last:0.1 holds out the last "
+        "rows, group:qid:0.1 and group:0:0.1 whole groups: by qid, or by the feature in field 0 of ffm text. "
+        "[default: 0.05, or 500 rows if that is more, but at most 0.2; 0 with less than 100 rows, -v, -i, -e 1, mcmc, "
+        "or standard input]",
     ),
     option(
         "validation",

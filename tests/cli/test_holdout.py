@@ -1,0 +1,89 @@
+"""Forms of --holdout: no group is on both sides, no later row is trained on, and other modes say why not."""
+
+import numpy as np
+import pytest
+
+from fmcli.errors import UsageError
+from fmcli.registry.specs import make_spec
+from fmcli.training.settings import HoldOut
+from fmcli.training.validation import split
+
+SPEC = make_spec("fm")
+ROWS = 300
+GROUPS = np.random.default_rng(4).integers(0, 40, ROWS)
+
+
+@pytest.fixture
+def trained_on(run, tmp_path):
+    """Return the numbers of the rows that a run does not hold out: each row has a feature of its own, of which the
+    linear model keeps a weight if it was trained on."""
+    (tmp_path / "t").write_text(
+        "".join(f"{n % 2} qid:{group} 0:{n}:1 1:{1000 + group}:0.01\n" for n, group in enumerate(GROUPS))
+    )
+
+    def rows(*options):
+        fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "-o", "m"]
+        run.ok("train", *fixed, *options, "t")
+        run.ok("export", "m", "w.txt")
+        weights = (tmp_path / "w.txt").read_text().split("\narray w ")[1].splitlines()[1].split()
+        return {row for row, weight in enumerate(weights[:ROWS]) if float(weight) != 0}
+
+    return rows
+
+
+@pytest.mark.parametrize("options", [[], ["--disk", "--cache", "c"], ["--disk", "--cache", "c", "--memory", "1"]])
+def test_no_run_trains_on_rows_after_those_that_are_held_out(trained_on, options):
+    assert trained_on("--holdout", "last:0.1", *options) == set(range(270))
+
+
+@pytest.mark.parametrize("form", ["group:qid:0.2", "group:1:0.2"])
+def test_no_group_is_held_out_in_part(trained_on, form):
+    seen = trained_on("--holdout", form)
+    held = set(range(ROWS)) - seen
+    assert 0.2 * ROWS <= len(held) <= 0.2 * ROWS + np.bincount(GROUPS).max()
+    assert not set(GROUPS[sorted(held)]) & set(GROUPS[sorted(seen)])
+    assert seen == trained_on("--holdout", form, "-j", "2") != trained_on("--holdout", form, "--seed", "7")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--holdout", "group:0.1"], "'group:0.1' has none of the forms FRACTION, last:FRACTION"),
+        (["--holdout", "group:user:0.1"], "has none of the forms"),
+        (["--holdout", "first:0.1"], "has none of the forms"),
+        (["--holdout", "last:1"], "1.0 is not in the range 0<=x<1"),
+        (["--holdout", "last:0.1", "-v", "t"], "-v and --holdout cannot be combined"),
+        (["--holdout", "last:0.1", "--online"], "--online and --holdout cannot be combined"),
+        (["--holdout", "last:0.1", "--cluster", "local:1"], "rows of each partition are held out"),
+        (["--holdout", "group:qid:0.1", "--cluster", "local:1"], "partitions do not keep the groups of rows"),
+        (["--holdout", "group:qid:0.1", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
+        (["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"], "the groups of ranking must be the same"),
+    ],
+)
+def test_forms_that_a_run_cannot_have(run, tmp_path, arguments, words):
+    (tmp_path / "t").write_text("1 qid:1 0:1:1\n")
+    assert words in run.fails(2, "train", *arguments, "t").stderr
+
+
+def test_rows_without_groups_cannot_be_held_out_by_groups(run, tmp_path):
+    (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
+    assert "the rows have no groups" in run.fails(65, "train", "--holdout", "group:qid:0.5", "t").stderr
+
+
+@pytest.mark.parametrize("rows", [10, (1 << 20) + 3])
+def test_the_last_rows_are_held_out(rows):
+    held, rest = split(rows, HoldOut(0.1, last=True), SPEC)
+    assert np.array_equal(np.concatenate([rest, held]), np.arange(rows))
+    assert len(held) == round(0.1 * rows)
+    with pytest.raises(UsageError, match="leaves no rows for validation or no rows for training"):
+        split(rows, HoldOut(1e-9, last=True), SPEC)
+
+
+def test_groups_that_begin_in_the_last_rows_are_held_out():
+    group = np.array([0, 0, 1, 1, 2, 1, 2, 3, 4, 3], dtype=np.int32)
+    held, rest = split(10, HoldOut(0.3, last=True), SPEC, group)
+    assert (held.tolist(), rest.tolist()) == ([7, 8, 9], [0, 1, 2, 3, 4, 5, 6])
+    group = np.array([0, 1, 0], dtype=np.int32)
+    for share, left in ((0.34, "no group for validation"), (0.99, "no rows for training")):
+        with pytest.raises(UsageError, match=left):
+            split(3, HoldOut(share, last=True), SPEC, group)
