@@ -182,9 +182,10 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
         assert len(folds_of(plan)) == number
 
 
-def test_groups_of_rows_and_given_validation_data_have_no_folds(rows):
+def test_groups_of_rows_the_last_rows_and_given_validation_data_have_no_folds(rows):
     grouped = rows.changed(group=np.arange(600, dtype=np.int32) // 10)
     assert len(folds_of(planned(grouped, epochs=2))) == 1
+    assert len(folds_of(planned(rows, settings={"holdout_last": True}, epochs=2))) == 1
     spec = make_spec("fm", None, None, {"epochs": 2})
     assert len(folds_of(job.plan(rows, spec, valid=rows.take(np.arange(150, dtype=np.int32))))) == 1
 

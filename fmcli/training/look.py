@@ -148,11 +148,13 @@ def compared(usual: Tried, other: Tried, option: str, errors: float) -> Look:
 def folds_of(plan: Plan) -> list[Plan]:
     """Return the plan, and plans of the same run that hold out others of its rows: as many as take little time.
 
-    Pairs and groups of rows, and validation data that are not held out, have none.
+    Pairs and groups of rows, and validation data that are not held out, have none; nor have the last rows, because
+    others would be predicted from rows after them.
     """
     validation, source = plan.validation, plan.source
     assert validation is not None
-    if type(source) is not TrainingRows or source.data.group is not None or not validation.held_out:
+    independent = source.data.group is None and not plan.settings.holdout_last
+    if type(source) is not TrainingRows or not independent or not validation.held_out:
         return [plan]
     size = validation.data.rows
     # Where few rows have many features, copies of the parameters take more time than steps.
