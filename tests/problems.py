@@ -15,7 +15,7 @@ from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.scores import scores
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from reference.kinds import Choices, Params, Sample, column
 
 DOUBLE = REAL == "double"
@@ -170,6 +170,6 @@ def score_all(model: Model, data: Dataset) -> np.ndarray:
 def gradient(model: Model, x: Sample, solver: Any, loss: Loss, label: float) -> Params:
     """Return the gradient of the loss: with a learning rate of 1, one SGD step subtracts exactly the gradient."""
     before = parameters(model)
-    Trainer(model, solver, loss, dataset([x], model.features, [label])).run(np.zeros(1, dtype=np.int32), 0, 1)
+    RowLoop(model, solver, loss, dataset([x], model.features, [label])).train_on(np.zeros(1, dtype=np.int32), 0, 1)
     after = parameters(model)
     return {name: before[name] - after[name] for name in before}

@@ -16,7 +16,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training.job import empty_score, plan, train
 from fmcli.training.warm_start import WarmStart
 from reference.kinds import elementary
@@ -57,7 +57,7 @@ def slopes(model, x):
     solver = ROW_SOLVERS["adagrad"].load()(learning_rate=1e-3)
     data = dataset([x], model.features, score_all(model, dataset([x], model.features))[0] - 1)
     solver.bind(model, Penalty())
-    Trainer(model, solver, Squared(), data).run(np.zeros(1, dtype=np.int32), 0, 1)
+    RowLoop(model, solver, Squared(), data).train_on(np.zeros(1, dtype=np.int32), 0, 1)
     (name,) = model.parameters
     return np.sqrt(model.states[name][0][0, :, 0].astype(float))
 
@@ -261,10 +261,10 @@ def test_theta_stays_on_the_simplex(solver, batch_size):
     model.start(np.ones(FEATURES, dtype=np.bool_), 0.3, rng)
     trained.bind(model, Penalty(l1_v=0.01, l2_v=0.01))
     trained.start()
-    trainer = Trainer(model, trained, Softmax(outputs=2), data, batch_size)
+    trainer = RowLoop(model, trained, Softmax(outputs=2), data, batch_size)
     for _ in range(5):
         for first in range(0, 40, batch_size):
-            trainer.run(np.arange(40, dtype=np.int32), first, min(first + batch_size, 40))
+            trainer.train_on(np.arange(40, dtype=np.int32), first, min(first + batch_size, 40))
             theta = parameters(model)["theta"]
             assert (theta >= 0).all()
             np.testing.assert_allclose(theta.sum(axis=1), 1, rtol=4 * np.finfo(REAL_TYPE).eps)

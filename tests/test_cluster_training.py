@@ -147,7 +147,7 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     step.bind(model_, Penalty(**{name: spec.values[name] for name in job.STRENGTHS if name in spec.values}))
     step.start()
     rounds = SampleRounds(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
-    RoundLoop(model_, step, loss).run(None, rounds, np.arange(count, dtype=np.int32), 0, count)
+    RoundLoop(model_, step, loss).train_on(None, rounds, np.arange(count, dtype=np.int32), 0, count)
     step.end_epoch()
     assert_close(found.plan.model.parameters, model_.parameters, FOLLOWED)
     assert cluster.tasks

@@ -11,7 +11,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import SOLVERS
 from fmcli.solvers.coordinate import trainer
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from reference import slow_losses, slow_models
 
 FEATURES, ROWS, FIELDS, SLICE = 7, 9, 3, 16
@@ -333,7 +333,7 @@ def test_gradients_of_frozen_models_leave_anchors_alone(frozen):
     data = dataset(random_rows(rng, ROWS, FEATURES), FEATURES, rng.normal(size=ROWS))
     if frozen:
         model.freeze(data)
-    Trainer(model, solver, make_loss("squared"), data).run(np.arange(ROWS, dtype=np.int32), 0, ROWS)
+    RowLoop(model, solver, make_loss("squared"), data).train_on(np.arange(ROWS, dtype=np.int32), 0, ROWS)
     after = parameters(model)
     assert np.array_equal(after["anchors"], before["anchors"]) == frozen
     assert not np.array_equal(after["V"], before["V"])

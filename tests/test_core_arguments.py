@@ -32,7 +32,7 @@ from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.stochastic.batch import Batch
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.settings import HoldOut
@@ -129,14 +129,14 @@ class TestModels:
         workspace, objective = Workspace(model, data.longest), Objective(model, Squared(), data)
         solver = SGD(learning_rate=0.1)
         solver.bind(model, Penalty())
-        trainer = Trainer(model, solver, Squared(), data)
+        trainer = RowLoop(model, solver, Squared(), data)
         descent = Descent(model, Squared(), Penalty(), data)
         visitor = CoordinateUpdater(descent)
         model.allocate(1)
         order = np.arange(data.rows, dtype=np.int32)
         for use in (
             lambda: scores(model, data, workspace, 0, 1, np.empty((1, 1))),
-            lambda: trainer.run(order, 0, 1),
+            lambda: trainer.train_on(order, 0, 1),
             lambda: objective.read(np.zeros(objective.size)),
             lambda: objective.write(np.zeros(objective.size)),
             lambda: objective.accumulate(0, 1, np.zeros(objective.size)),
@@ -180,7 +180,7 @@ def test_solvers_without_a_model(name, rng):
     data, model = data_for("fm", rng), model_of("fm")
     solver = make_solver(resolve(make_spec("fm", name), rows=1, nonzeros=1, features=1, validated=False))
     with pytest.raises(ValueError, match=r"not bound|slots|state"):
-        Trainer(model, solver, Squared(), data)
+        RowLoop(model, solver, Squared(), data)
     for use in (solver.start, lambda: solver.resume(3), solver.end_epoch, solver.load_strengths):
         try:
             use()  # some solvers have nothing to do here, and raise no error
@@ -191,7 +191,7 @@ def test_solvers_without_a_model(name, rng):
     other = model_of("fm")
     other.allocate(solver.slots)
     with pytest.raises(ValueError, match="not bound"):
-        Trainer(other, solver, Squared(), data)
+        RowLoop(other, solver, Squared(), data)
 
 
 @pytest.mark.parametrize("numbers", [[-1], [8], [2**31 - 1], [0, 8]])
@@ -200,13 +200,13 @@ def test_numbers_of_rows(rows, numbers, rng):
     model = model_of("fm")
     solver = SGD(learning_rate=0.1)
     solver.bind(model, Penalty())
-    trainer = Trainer(model, solver, Squared(), data_for("fm", rng))
+    trainer = RowLoop(model, solver, Squared(), data_for("fm", rng))
     llfm = model_of("llfm")
     for use in (
         lambda: rows.seen(numbers),
         lambda: rows.counts(numbers),
         lambda: first_fields(rows, numbers, np.arange(3, dtype=np.int32)),
-        lambda: trainer.run(numbers, 0, len(numbers)),
+        lambda: trainer.train_on(numbers, 0, len(numbers)),
         lambda: llfm.active_anchors(data_for("llfm", rng), numbers),
     ):
         with pytest.raises(IndexError):

@@ -16,7 +16,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import scores
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training import job, saving
 from fmcli.training.warm_start import WarmStart
 from reference import kinds, slow_losses, slow_models
@@ -124,9 +124,9 @@ def test_one_anchor_is_fm(solver, variant):
             array[...] = (0.3 * start.normal(size=array.size)).reshape(array.shape)
         trained.bind(model, Penalty(l1_w=0.01, l2_v=0.1, group_l1=0.02))
         trained.start()
-        trainer = Trainer(model, trained, make_loss("logistic"), data, batch_size=3)
+        trainer = RowLoop(model, trained, make_loss("logistic"), data, batch_size=3)
         for _ in (1, 2):
-            trainer.run(np.arange(20, dtype=np.int32), 0, 20)
+            trainer.train_on(np.arange(20, dtype=np.int32), 0, 20)
             trained.end_epoch()
         ends.append([model.parameters[key].ravel().tolist() for key in ("bias", "w", "V")] + [score_all(model, data)])
     assert ends[0][:3] == ends[1][:3]
@@ -155,13 +155,13 @@ def test_cached_scales_and_squares_equal_recomputed_ones(anchor_rate):
     before = fill(model, rng)
     snapshot = model.snapshot()
     solver.bind(model, Penalty())
-    Trainer(model, solver, make_loss("logistic"), data).run(np.arange(300, dtype=np.int32), 0, 300)
+    RowLoop(model, solver, make_loss("logistic"), data).train_on(np.arange(300, dtype=np.int32), 0, 300)
     kept = np.empty((300, 1))
     scores(model, data, Workspace(model, data.longest), 0, 300, kept)
     after = parameters(model)  # folds the scales into the anchors
     assert np.abs(after["anchors"] - before["anchors"]).max() > 0.1
     np.testing.assert_allclose(kept, score_all(model, data), rtol=100 * CLOSE["rtol"], atol=100 * CLOSE["atol"])
-    Trainer(model, solver, make_loss("logistic"), data).run(np.arange(300, dtype=np.int32), 0, 100)
+    RowLoop(model, solver, make_loss("logistic"), data).train_on(np.arange(300, dtype=np.int32), 0, 100)
     model.restore(snapshot)  # in the middle of an epoch, as after divergence
     assert_close(parameters(model), before, {"rtol": 0, "atol": 0})
 

@@ -15,7 +15,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring import prediction
 from fmcli.scoring.scores import mean_loss
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training import job, saving
 
 pytestmark = pytest.mark.exact
@@ -164,9 +164,9 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
 
 def steps_by_rows(model, data, penalty, solver, steps):
     """Take full-batch steps with a stochastic solver, that is, proximal gradient steps; return the objective after."""
-    trainer = Trainer(model, solver, Squared(), data, batch_size=data.rows)
+    trainer = RowLoop(model, solver, Squared(), data, batch_size=data.rows)
     for _ in range(steps):
-        trainer.run(np.arange(data.rows, dtype=np.int32), 0, data.rows)
+        trainer.train_on(np.arange(data.rows, dtype=np.int32), 0, data.rows)
     solver.end_epoch()
     return mean_loss(Squared(), data.label, score_all(model, data)) + penalty.value(model)
 

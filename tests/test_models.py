@@ -26,7 +26,7 @@ from fmcli.losses.loss import Squared
 from fmcli.models.layout import REAL_TYPE, row_stride
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models
 from reference.kinds import KINDS, per_feature
@@ -270,9 +270,9 @@ def test_beta_is_constant_unless_it_is_fitted(name, solver, batch_size):
         before = fill(model, np.random.default_rng(1))
         trained.bind(model, Penalty(l1_w=0.01, l1_v=0.01, l2_w=0.1, l2_v=0.1))
         trained.start()
-        trainer = Trainer(model, trained, Squared(), data, batch_size)
+        trainer = RowLoop(model, trained, Squared(), data, batch_size)
         for _ in (1, 2):
-            trainer.run(np.arange(20, dtype=np.int32), 0, 20)
+            trainer.train_on(np.arange(20, dtype=np.int32), 0, 20)
             trained.end_epoch()
         # FTRL recomputes the start values from its state, up to rounding.
         rounding = 2 * np.finfo(REAL_TYPE).eps

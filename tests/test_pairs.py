@@ -14,7 +14,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import measure
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.training import job
 from fmcli.training.refit import refit, whole
@@ -100,8 +100,8 @@ def test_the_gradient_of_pairs_by_central_differences(kind):
             array[at] = before
             slopes[name][at] = (sides[0][0] - sides[1][0]) / (sides[0][1] - sides[1][1])
     start, expected = parameters(model), mean_loss()
-    trainer = Trainer(model, solver, LOSSES["bpr"].load()(), data, 8, pairs=True)
-    total = trainer.run(np.arange(8, dtype=np.int32), 0, 8, 0.0, partner)
+    trainer = RowLoop(model, solver, LOSSES["bpr"].load()(), data, 8, pairs=True)
+    total = trainer.train_on(np.arange(8, dtype=np.int32), 0, 8, 0.0, partner)
     assert total / 8 == pytest.approx(expected, rel=1e-5)
     assert (parameters(model)["bias"] == start["bias"]).all()
     largest = max(np.abs(slope).max() for slope in slopes.values())
@@ -116,13 +116,13 @@ def test_partners_must_be_rows():
     model.allocate(solver.slots)
     solver.bind(model, Penalty())
     order, loss = np.arange(3, dtype=np.int32), LOSSES["bpr"].load()()
-    pairs = Trainer(model, solver, loss, data, pairs=True)
+    pairs = RowLoop(model, solver, loss, data, pairs=True)
     for partner in ([1, 2], [1, 2, 3], [1, 2, -1]):
         with pytest.raises(IndexError, match="a sample has no partner in the data"):
-            pairs.run(order, 0, 3, 0.0, np.array(partner, np.int32))
-    for trainer, partner in ((pairs, None), (Trainer(model, solver, loss, data), order)):
+            pairs.train_on(order, 0, 3, 0.0, np.array(partner, np.int32))
+    for trainer, partner in ((pairs, None), (RowLoop(model, solver, loss, data), order)):
         with pytest.raises(ValueError, match="samples have partners in pairs, and only there"):
-            trainer.run(order, 0, 3, 0.0, partner)
+            trainer.train_on(order, 0, 3, 0.0, partner)
 
 
 @pytest.mark.parametrize(

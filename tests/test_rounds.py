@@ -66,9 +66,9 @@ def test_rounds_stay_together(monkeypatch):
             arranged.append(len(self))
 
     class Loop(RoundLoop):
-        def run(self, pool, of, order, start, stop, total=0):
+        def train_on(self, pool, of, order, start, stop, total=0):
             trained_on.append((of.data.rows, order[start:stop].tolist()))
-            return super().run(pool, of, order, start, stop, total)
+            return super().train_on(pool, of, order, start, stop, total)
 
     monkeypatch.setattr(round_epochs, "SampleRounds", Recorded)
     monkeypatch.setattr(round_epochs, "RoundLoop", Loop)

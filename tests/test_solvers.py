@@ -29,7 +29,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.rounds.row_sums import added_sums, row_sums, step_by_sums
-from fmcli.solvers.stochastic.loop import Trainer
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.training.job import empty_score, plan, train
@@ -94,7 +94,7 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
     trained.start()
     data = dataset(rows, FEATURES, labels, weights)
     mean = 1 if weights is None else np.mean(weights)
-    trainer = Trainer(model, trained, loss, data, batch_size, mean, pairs=pairs)
+    trainer = RowLoop(model, trained, loss, data, batch_size, mean, pairs=pairs)
     ends_of = [*round_ends] or [*range(batch_size, ROWS, batch_size), ROWS]
 
     steps, ends = [], []
@@ -115,10 +115,10 @@ def follow(kind, model, solver, loss, slow_loss, labels, *, penalty, batch_size=
             loop = PartsOfRounds(model, trained, loss) if by_parts else loop
         for number, (first, last) in enumerate(zip([0, *ends_of], ends_of, strict=False)):
             if round_ends:
-                total += loop.run(POOL, rounds, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
+                total += loop.train_on(POOL, rounds, np.arange(len(ends_of), dtype=np.int32), number, number + 1)
             else:
                 of_pairs = (0.0, partners[epoch - 1].astype(np.int32)) if pairs else ()
-                total += trainer.run(order.astype(np.int32), first, last, *of_pairs)
+                total += trainer.train_on(order.astype(np.int32), first, last, *of_pairs)
             now = next(step)
             if look_often:
                 assert_close(parameters(model), now, FOLLOWED)
@@ -257,7 +257,7 @@ def test_gradients_as_formulas_and_as_numbers_give_the_same_bits(name, solver, r
         start = parameters(model)
         trained.bind(model, Penalty(**PENALTIES["by-part"]))
         trained.start()
-        Trainer(model, trained, make_loss("softmax"), data).run(np.arange(len(rows), dtype=np.int32), 0, len(rows))
+        RowLoop(model, trained, make_loss("softmax"), data).train_on(np.arange(len(rows), dtype=np.int32), 0, len(rows))
         trained.end_epoch()
         ends.append(parameters(model))
     assert any((ends[0][key] != start[key]).any() for key in start)
@@ -300,11 +300,11 @@ def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, ran
         fill(model, np.random.default_rng(7), scale=0.15)
         trained.bind(model, Penalty(**PENALTIES[penalty]))
         trained.start()
-        trainer = Trainer(model, trained, make_loss("logistic"), data, mean_weight=1.2)
+        trainer = RowLoop(model, trained, make_loss("logistic"), data, mean_weight=1.2)
         assert trainer.by_runs == runs
         total = 0.0
         for start, stop in ((0, 1), (1, 10), (10, len(rows))):
-            total = trainer.run(order, start, stop, total)
+            total = trainer.train_on(order, start, stop, total)
         ends.append((total, parameters(model), {key: np.array(state) for key, state in model.states.items()}))
     for total, values, states in ends[1:]:
         assert total == ends[0][0]
@@ -329,7 +329,7 @@ def test_what_is_not_trained_in_runs_of_samples(kind, outputs, solver, options, 
     trained.bind(model, Penalty(**PENALTIES[penalty]))
     data = dataset(random_rows(np.random.default_rng(8), ROWS, FEATURES), FEATURES, np.zeros(ROWS))
     loss = make_loss("squared" if outputs == 1 else "softmax")
-    assert not Trainer(model, trained, loss, data, batch_size).by_runs
+    assert not RowLoop(model, trained, loss, data, batch_size).by_runs
 
 
 # The models in which a sample touches other rows than those of its features.
@@ -414,7 +414,7 @@ def test_fobos_closed_form_is_accurate_to_first_order(adaptive):
         start = fill(model, np.random.default_rng(4))
         solver.bind(model, Penalty(l1_w=0.5, l1_v=0.5, group_l1=0.5, l2_w=0.1, l2_v=0.2))
         rows = [{0: 1.0}] * 50 + [dict.fromkeys(range(FEATURES), 1.0)]
-        Trainer(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(51))).run(
+        RowLoop(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(51))).train_on(
             np.arange(51, dtype=np.int32), 0, 51
         )
         solver.end_epoch()
@@ -435,7 +435,7 @@ def test_deferred_steps_of_any_strength_and_number(adaptive, l2):
         model.allocate(solver.slots)
         start = fill(model, np.random.default_rng(4))
         solver.bind(model, Penalty(l1_w=1e-3, l1_v=1e-3, l2_w=l2, l2_v=l2))
-        Trainer(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(len(rows)))).run(
+        RowLoop(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(len(rows)))).run(
             np.arange(len(rows), dtype=np.int32), 0, len(rows)
         )
         solver.end_epoch()
@@ -517,7 +517,7 @@ def test_a_step_without_gradient_is_the_prox(strengths, rate):
     solver.bind(model, penalty)
     x = dict.fromkeys(range(FEATURES), 1.0)
     label = score_all(model, dataset([x], FEATURES))[0]
-    Trainer(model, solver, make_loss("squared"), dataset([x], FEATURES, label)).run(np.zeros(1, np.int32), 0, 1)
+    RowLoop(model, solver, make_loss("squared"), dataset([x], FEATURES, label)).train_on(np.zeros(1, np.int32), 0, 1)
     for u, v in zip(before["w"][0], model.parameters["w"][0], strict=True):
         best = minimize_scalar(
             lambda v, u=u: (v - u) ** 2 / (2 * rate) + penalty.l1_w * abs(v) + penalty.l2_w / 2 * v**2

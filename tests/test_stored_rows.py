@@ -25,7 +25,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.registry.streams import SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic import round_epochs
-from fmcli.solvers.stochastic.loop import Trainer as Loop
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
@@ -154,7 +154,7 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
     begins = np.cumsum([0, *(data.rows for data in pieces)])
     whole = concatenated(pieces)
     mean_weight = whole.total_weight() / whole.rows
-    loop = Loop(plan.model, rows, loss, whole, 1, mean_weight)
+    loop = RowLoop(plan.model, rows, loss, whole, 1, mean_weight)
     by_shards = RoundLoop(plan.model, rows, loss) if size > 1 else None
     for epoch in range(1, EPOCHS + 1):
         random, order = generator(plan.spec, SHUFFLE_STREAM, epoch), list(range(len(begins) - 1))
@@ -164,14 +164,14 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
             random.shuffle(numbers)
             first = min(single, len(numbers))
             single -= first
-            loop.run(numbers, 0, first)
+            loop.train_on(numbers, 0, first)
             if first < len(numbers):
                 chosen = whole.take(numbers[first:])
                 divisor = mean_weight if rows.averages_weights else 1.0
                 by_sample = plan.model.pair_block >= 0
                 ends = round_epochs.round_ends(chosen.rows, size)
                 in_shards = SampleRounds(chosen, ends, mean_weight=divisor, by_sample=by_sample)
-                by_shards.run(None, in_shards, np.arange(len(in_shards), dtype=np.int32), 0, len(in_shards))
+                by_shards.train_on(None, in_shards, np.arange(len(in_shards), dtype=np.int32), 0, len(in_shards))
         rows.end_epoch()
         plan.model.end_epoch()
     for name, array in plan.model.parameters.items():

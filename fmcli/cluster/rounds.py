@@ -79,7 +79,7 @@ class Rounds:
         """Return the number of rows of an epoch that are done after a round."""
         return sum(rows * (round + 1) // self.rounds for rows in self.sizes)
 
-    def train(self, stop: int, total: float) -> tuple[int, float, float]:
+    def advance(self, stop: int, total: float) -> tuple[int, float, float]:
         """Train for a round.
 
         Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted

@@ -80,7 +80,7 @@ def train(
     require(plan.memory.total, "training", held=plan.memory.held)
     run = Run(plan, on_epoch, observer or Observer(), keeper or Keeper())
     try:
-        run.train()
+        run.complete()
     except DivergedError as error:
         if run.best.number:
             error.trained = run.finish(run.best.restore())
@@ -153,7 +153,7 @@ class Run:
         self.begun = seconds
         return self.plan.epochs_before + ended + 1, self.trainer.row
 
-    def train(self) -> None:
+    def complete(self) -> None:
         """Train, until the last epoch or until a rule ends training."""
         self.keeper.begins(self.progress)
         self.begin = time.perf_counter() - self.begun

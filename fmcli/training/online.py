@@ -151,7 +151,7 @@ def train_online(
             observer, spec = on_plan(plan), plan.spec
         require(plan.memory.total, "training", held=plan.memory.held)
         run = Run(plan, lambda epoch: None, Offset(observer, rows, loss), Keeper())
-        run.train()
+        run.complete()
         epoch, added = run.epochs[-1], plan.source.total_weight
         weight += added
         loss += (epoch.loss - loss) * added / weight

@@ -20,7 +20,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.rows import score_rows
-from fmcli.solvers.stochastic.loop import Trainer as Loop
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.settings import make_model
@@ -41,13 +41,13 @@ class Shard:
         strengths = {name: spec.values[name] for name in job.STRENGTHS if name in spec.values}
         self.solver.bind(self.model, Penalty(**strengths))
         self.solver.start()
-        self.loop = Loop(self.model, self.solver, self.loss, plan.data)
+        self.loop = RowLoop(self.model, self.solver, self.loss, plan.data)
 
     def train(self, random: np.random.Generator, parts: int) -> Iterator[None]:
         """Train on the rows in random order; yields after each of so many parts."""
         order = random.permutation(self.rows).astype(np.int32)
         for part in range(parts):
-            self.loop.run(order, len(order) * part // parts, len(order) * (part + 1) // parts)
+            self.loop.train_on(order, len(order) * part // parts, len(order) * (part + 1) // parts)
             yield
 
 

@@ -229,7 +229,7 @@ def command(
         check_output(inputs, written.output)
     checkpoint.check()
     request.check_files(checkpoint, init_model)
-    from fmcli.cli.train.run import run
+    from fmcli.cli.train.run import train_request
 
     with logging.opened() as log, checkpoint.opened(log, dry=dry_run) as keeper:
-        run(log, request, bad_lines.rule(log), keeper)
+        train_request(log, request, bad_lines.rule(log), keeper)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fmcli.training.trained import Epoch, Trained
 
 
-def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
+def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     """Read the data, train the model, and save it."""
     if request.online:
         from fmcli.cli.train.online import run_online
@@ -51,15 +51,17 @@ def run(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
 
         with request.cluster.connected(log) as cluster:
             keeper.signals = cluster.deferring
-            train(log, request, bad, keeper, lambda: plan_on_cluster(log, request, bad, cluster))
+            train_rows(log, request, bad, keeper, lambda: plan_on_cluster(log, request, bad, cluster))
             sent, received = human_bytes(cluster.sent), human_bytes(cluster.received)
             log.line(f"sent {sent} of parameters to workers, received {received} of sums")
     else:
         log.detail(f"{request.settings.threads} threads")
-        train(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
+        train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
 
 
-def train(log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Callable[[], tuple[Plan, str]]) -> None:
+def train_rows(
+    log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Callable[[], tuple[Plan, str]]
+) -> None:
     """Train the model on the rows of a plan, which `planned` returns with their format, and save it."""
     begin = time.perf_counter()
     settings = request.settings

@@ -6,7 +6,7 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.solvers.stochastic.solver import Solver
 
-class Trainer:
+class RowLoop:
     def __init__(
         self,
         model: Model,
@@ -24,7 +24,7 @@ class Trainer:
     def single(self) -> bool: ...
     @property
     def by_runs(self) -> bool: ...
-    def run(
+    def train_on(
         self,
         order: NDArray[np.int32],
         start: int,

@@ -34,4 +34,4 @@ class PairEpochs(RowEpochs):
         super().begin(number, pool, last, done)
 
     def _run(self, first: int, last: int, total: float) -> float:
-        return self.loop.run(self.order, first, last, total, self.partner)
+        return self.loop.train_on(self.order, first, last, total, self.partner)

@@ -179,7 +179,7 @@ class RoundEpochs:
             self._kept[piece] = rounds
         return rounds
 
-    def train(self, stop: int, total: float) -> tuple[int, float, float]:
+    def advance(self, stop: int, total: float) -> tuple[int, float, float]:
         """Train on the next rows and rounds, up to the round that contains sample `stop`.
 
         Returns how many samples of the epoch are done then, the weight of the new ones, and `total` plus their weighted
@@ -187,12 +187,12 @@ class RoundEpochs:
         """
         weight = 0.0
         if self._done < self._single:
-            self._done, weight, total = self.rows.train(min(stop, self._single), total)
+            self._done, weight, total = self.rows.advance(min(stop, self._single), total)
         while self._done < stop:
             if self._next == len(self._ends):
                 self._begin_piece()
             last = min(int(np.searchsorted(self._ends, stop)) + 1, len(self._ends))
-            total = self.loop.run(self._pool, self._rounds, self._order, self._next, last, total)
+            total = self.loop.train_on(self._pool, self._rounds, self._order, self._next, last, total)
             weight += self._weight(self._order[self._next : last])
             self._next, self._done = last, int(self._ends[last - 1])
         return self._done, weight, total

@@ -13,7 +13,7 @@ class RoundLoop:
     def __init__(self, model: Model, solver: Solver, loss: Loss, threads: int = 1) -> None: ...
     @staticmethod
     def bytes_needed(model: Model, samples: int, entries: int) -> int: ...
-    def run(
+    def train_on(
         self,
         pool: Executor,
         rounds: SampleRounds,

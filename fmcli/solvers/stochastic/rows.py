@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fmcli.models.workspace import Workspace
 from fmcli.registry.streams import SHUFFLE_STREAM, generator
 from fmcli.solvers.stochastic.batch import Batch
-from fmcli.solvers.stochastic.loop import Trainer as Loop
+from fmcli.solvers.stochastic.loop import RowLoop
 
 if TYPE_CHECKING:
     from fmcli.data.dataset import Dataset
@@ -43,7 +43,7 @@ class RowEpochs:
         self.task, self.unit = task, int(task.spec.values["batch_size"])
         longest = task.source.longest
         self._ahead: Future[list[tuple[Dataset, RowNumbers]]] | None = None
-        self.loop = Loop(task.model, solver, loss, task.data, self.unit, mean_weight, longest, pairs=self.pairs)
+        self.loop = RowLoop(task.model, solver, loss, task.data, self.unit, mean_weight, longest, pairs=self.pairs)
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
@@ -89,7 +89,7 @@ class RowEpochs:
         self.loop.take(self.data)
         self.start, self.stop = self.stop, self.stop + len(self.order)
 
-    def train(self, stop: int, total: float) -> tuple[int, float, float]:
+    def advance(self, stop: int, total: float) -> tuple[int, float, float]:
         """Train on the next rows, before `stop`, or up to the end of the batch that contains it.
 
         Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
@@ -108,7 +108,7 @@ class RowEpochs:
 
     def _run(self, first: int, last: int, total: float) -> float:
         """Train on some rows of the order of this shard; returns `total` plus their weighted losses."""
-        return self.loop.run(self.order, first, last, total)
+        return self.loop.train_on(self.order, first, last, total)
 
     def end(self) -> None:
         """End an epoch, which the deadline may have cut short. Without the generator of its order, which refers to this

@@ -116,7 +116,7 @@ class StochasticTrainer(Trainer):
         while self.done < rows:
             start = self.done
             stop = min(rows, (start // step + 1) * step, ((before + start) // every + 1) * every - before)
-            self.done, trained, self.total = self.epochs.train(stop, self.total)
+            self.done, trained, self.total = self.epochs.advance(stop, self.total)
             self.weight += trained
             if not np.isfinite(self.total):
                 break  # diverged: the check after the epoch raises the error

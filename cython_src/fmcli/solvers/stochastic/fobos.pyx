@@ -48,7 +48,7 @@ cdef class FOBOS(Solver):
     """
 
     cdef Solver inner
-    cdef const SampleRun* current  # valid in `run`
+    cdef const SampleRun* current  # valid in `steps_of_run`
     cdef SGD plain  # the inner solver if it is SGD, else None
     cdef bint one_by_one, exact  # whether steps are applied one by one: as requested, and as the penalty requires
     cdef bint scheduled  # whether steps have different rates
@@ -265,14 +265,14 @@ cdef class FOBOS(Solver):
             last[part] = with_step(last[part - FOBOS_PARTS], share * self.rate[part], self.l2[part])
 
     # A run of the inner solver. If there are penalties, a sample's rows are brought up to date before its score.
-    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+    cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
         cdef SampleRun steps = run[0]
         cdef int b
         for b in range(self.model.n_blocks):
             if self.penalised[b]:
                 steps.before, steps.solver = before_sample, <void*>self
         self.current = run
-        total = self.inner.run(&steps, total)
+        total = self.inner.steps_of_run(&steps, total)
         if steps.before != NULL:
             self.count_step()
         return total

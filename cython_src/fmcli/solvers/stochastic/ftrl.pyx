@@ -53,7 +53,7 @@ cdef class FTRL(Solver):
         cdef int b = gradient.block
         kernels.ftrl(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
 
-    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+    cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
         return kernels.ftrl_samples(run, self.body, self.weight, total)
 
     cdef void round_step(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:

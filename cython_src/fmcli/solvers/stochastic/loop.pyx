@@ -18,7 +18,7 @@ cdef enum:
 cdef Py_ssize_t AHEAD = 2
 
 
-cdef class Trainer:
+cdef class RowLoop:
     """Trains a model on a Dataset, update by update.
 
     Parameters
@@ -68,7 +68,7 @@ cdef class Trainer:
         self.loss.check(data.label, self.model.outputs)
         self.data = data
 
-    def run(
+    def train_on(
         self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0,
         const int32_t[::1] partner=None
     ):
@@ -99,7 +99,7 @@ cdef class Trainer:
             self.describe(&run)
             run.order, run.start, run.stop, run.end = &order[0], start, stop, order.shape[0]
             with nogil:
-                total = self.solver.run(&run, total)
+                total = self.solver.steps_of_run(&run, total)
         elif start < stop:
             with nogil:
                 total = self.updates(&order[0], start, stop, order.shape[0], total, second)

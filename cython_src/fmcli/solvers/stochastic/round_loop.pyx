@@ -153,7 +153,7 @@ cdef class RoundLoop:
         free(self.gradients)
         free(self.body)
 
-    def run(
+    def train_on(
         self, pool, SampleRounds rounds not None, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
         double total=0
     ):

@@ -62,7 +62,7 @@ cdef class SGD(Solver):
         cdef int b = gradient.block
         kernels.sgd(&self.model.block[b], gradient, &self.body[b], &self.weight[b])
 
-    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+    cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
         self.made += run.stop - run.start
         return kernels.sgd_samples(run, self.body, self.weight, total)
 

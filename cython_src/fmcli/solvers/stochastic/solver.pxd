@@ -37,7 +37,7 @@ cdef class Solver:
     cdef void catch_up(self, Scratch* s) noexcept nogil
     cdef void step(self, Scratch* s) noexcept nogil
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil
-    cdef double run(self, const SampleRun* run, double total) noexcept nogil
+    cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil
     cdef void begin_round(self, Py_ssize_t n) noexcept nogil
     cdef void end_round(self, Py_ssize_t n) noexcept nogil
     cdef void round_catch_up(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil

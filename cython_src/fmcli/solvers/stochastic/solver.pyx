@@ -17,7 +17,7 @@ cdef class Solver:
     averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
         sample of weight 2 counts like two samples.
     takes_formulas : whether a step can take a GradientFormula instead of numbers.
-    takes_runs : whether the solver has steps for a run of samples, `run`.
+    takes_runs : whether the solver has steps for a run of samples, `steps_of_run`.
     takes_rounds : whether the solver has a step for a round of samples, `round_step`.
     defers_steps : whether rows must catch up before a round, by `round_catch_up`.
     """
@@ -106,7 +106,7 @@ cdef class Solver:
         pass
 
     # Train on a run of samples; returns `total` plus their weighted losses.
-    cdef double run(self, const SampleRun* run, double total) noexcept nogil:
+    cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
         return total
 
     # Called by one thread before each round of n samples, and after it, while the others wait.
