@@ -141,7 +141,7 @@ class PartsOfRounds:
     def __init__(self, model, solver, loss):
         self.model, self.solver, self.loss = model, solver, loss
 
-    def run(self, pool, rounds, order, number, _):
+    def train_on(self, pool, rounds, order, number, _):
         first, last = rounds.ends[number : number + 2]
         data = rounds.data.take(np.arange(first, last))
         losses, blocks = row_sums(self.model, self.loss, data, rounds.mean_weight, [data.rows - 1, data.rows])
@@ -435,7 +435,7 @@ def test_deferred_steps_of_any_strength_and_number(adaptive, l2):
         model.allocate(solver.slots)
         start = fill(model, np.random.default_rng(4))
         solver.bind(model, Penalty(l1_w=1e-3, l1_v=1e-3, l2_w=l2, l2_v=l2))
-        RowLoop(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(len(rows)))).run(
+        RowLoop(model, solver, make_loss("squared"), dataset(rows, FEATURES, np.ones(len(rows)))).train_on(
             np.arange(len(rows), dtype=np.int32), 0, len(rows)
         )
         solver.end_epoch()
