@@ -52,7 +52,7 @@ def test_prediction_that_is_interrupted_leaves_no_file(start, adult_model, tmp_p
 KILL = "import os, signal, sys; kill = lambda *_: os.kill(os.getpid(), signal.{})"
 MOMENTS = {
     "import": "sys.meta_path.insert(0, type('F', (), {'find_spec': kill})())",
-    "destructor": "import fmcli.cli.train.run as t; t.run = lambda *_: type('D', (), {'__del__': kill})()",
+    "destructor": "import fmcli.cli.train.run as t; t.train_request = lambda *_: type('D', (), {'__del__': kill})()",
 }
 
 
