@@ -12,7 +12,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import measure
 from fmcli.training import job
 from fmcli.training import look as looking
-from fmcli.training.look import Tried, folds_of, look
+from fmcli.training.look import Tried, epochs_of, folds_of, look
 from fmcli.training.refit import refit, whole
 
 pytestmark = pytest.mark.exact
@@ -155,7 +155,7 @@ def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(r
         assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)
     outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2))]
     error = np.concatenate([one.score[:, 0] - one.label for one in outcomes])
-    assert measure(["rmse"], Tried.of(folds).outcome)["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert measure(["rmse"], Tried.of(folds, 2).outcome)["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
 
 
 def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
@@ -169,6 +169,19 @@ def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypat
     monkeypatch.setattr(looking, "MOST_FOLDS", 1)
     trained = job.train(look(planned(rows, **spec))[0])
     assert len(refit(trained, whole(trained)).epochs) == trained.best
+
+
+def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
+    """If they would go on, they do not choose the epochs of the refit."""
+    plan = planned(rows, learning_rate=0.01, epochs=60)
+    one = rows.nnz * 2 + plan.model.parameter_count
+    for visits, epochs in ((10**12, 60), (4 * 40 * one, 40), (0, looking.LEAST_EPOCHS)):
+        monkeypatch.setattr(looking, "MOST_VISITS", visits)
+        assert epochs_of(folds_of(plan)) == epochs
+    monkeypatch.setattr(looking, "LEAST_EPOCHS", 2)
+    assert [Tried.of(folds_of(plan), epochs).epochs for epochs in (2, 60)] == [0, 60]
+    assert look(plan)[0].refit_epochs is None
+    assert look(plan)[0].spec.values["epochs"] == 60
 
 
 def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):
@@ -198,6 +211,6 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
     chosen, found = look(plan)
     assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
-    linear = Tried.of(folds_of(planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20))[:1]).outcome
+    linear = Tried.of(folds_of(planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20))[:1], 20).outcome
     assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)

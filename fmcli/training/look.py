@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
 # there are so many in all; on at most so many folds.
 ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
+# The run of a value has so many epochs at least, if it does not stop before, and more as long as those of all folds
+# visit at most so many entries of a factor, or parameters. It is a count, so that the same data give the same choices.
+LEAST_EPOCHS, MOST_VISITS = 20, 10**8
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,13 @@ def look(plan: Plan) -> tuple[Plan, list[Look]]:
     tried = list(trials(plan)) if folds else []
     if not tried and len(folds) < 2:
         return plan, found
-    usual = Tried.of(folds)
+    epochs = epochs_of(folds)
+    usual = Tried.of(folds, epochs)
     for option, trial in tried:
         for path in paths(trial, usual.plans[0].spec.values[option]):
             first = len(found)
             for value in path:
-                other = Tried.of([with_value(fold, option, value) for fold in usual.plans])
+                other = Tried.of([with_value(fold, option, value) for fold in usual.plans], epochs)
                 found.append(compared(usual, other, option, trial.errors))
                 if not found[-1].chosen:
                     break
@@ -96,7 +100,7 @@ class Tried:
     """Plans that differ in the rows that they hold out, and their runs.
 
     outcome : of the best epoch of each plan on its validation data; None: training diverged.
-    epochs : the median of the best epochs.
+    epochs : the median of the best epochs; 0 if some run would have gone on.
     """
 
     plans: Sequence[Plan]
@@ -104,19 +108,22 @@ class Tried:
     epochs: int = 0
 
     @classmethod
-    def of(cls, plans: Sequence[Plan]) -> Tried:
-        """Train the model of each plan."""
-        outcomes, epochs = [], []
+    def of(cls, plans: Sequence[Plan], most: int) -> Tried:
+        """Train the model of each plan, for at most so many epochs."""
+        outcomes, epochs, ended = [], [], True
         for plan in plans:
             assert plan.validation is not None
-            own = replace(plan, model=prepared_model(plan.spec, plan.source, plan.transform, plan.warm_start))
+            spec = replace(plan.spec, values={**plan.spec.values, "epochs": most})
+            own = replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))
             try:
-                epochs.append(train(own).best)
+                trained = train(own)
             except DivergedError:
                 return Tried(plans, None)
+            epochs.append(trained.best)
+            ended = ended and (len(trained.epochs) < most or most == plan.spec.values["epochs"])
             outcomes.append(plan.validation.outcome(own.model))
         outcome = outcomes[0] if len(outcomes) == 1 else Outcome.concatenated(outcomes)
-        return Tried(plans, outcome, int(np.median(epochs)))
+        return Tried(plans, outcome, int(np.median(epochs)) if ended else 0)
 
     @property
     def plan(self) -> Plan:
@@ -157,11 +164,22 @@ def folds_of(plan: Plan) -> list[Plan]:
     if type(source) is not TrainingRows or not independent or not validation.held_out:
         return [plan]
     size = validation.data.rows
-    # Where few rows have many features, copies of the parameters take more time than steps.
-    times = int(AFFORDABLE // (visits(plan) + plan.model.parameter_count))
+    times = int(AFFORDABLE // work(plan))
     number = min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), times, source.all_rows // size)
     order = generator(plan.spec, FOLD_STREAM).permutation(source.rows)
     return [plan, *(holding_out(plan, order[size * fold : size * (fold + 1)]) for fold in range(number - 1))]
+
+
+def work(plan: Plan) -> int:
+    """Return by what the time of an epoch grows: where few rows have many features, copies of the parameters take more
+    time than steps."""
+    return visits(plan) + plan.model.parameter_count
+
+
+def epochs_of(folds: Sequence[Plan]) -> int:
+    """Return how many epochs the run of a value has at most on each fold."""
+    asked: int = folds[0].spec.values["epochs"]
+    return min(asked, max(LEAST_EPOCHS, MOST_VISITS // (len(folds) * work(folds[0]))))
 
 
 def holding_out(plan: Plan, held: RowNumbers) -> Plan:
