@@ -150,7 +150,7 @@ def test_times_may_be_dates(tmp_path):
         ("id,at\n1,5\n2,later\n", {"time": "at"}, "t:3: found 'later' in the column 'at', expected a number"),
         ("id,at\n1,5\n2,nan\n", {"time": "at"}, "t:3: found 'nan' in the column 'at', expected a number"),
         ("id,at\n1,5\n", {"group": "od"}, "there is no column 'od'; did you mean id?"),
-        ("7,5\n1,5\n", {"group": "user"}, "if the table has no header, name its columns by --columns"),
+        ("7,5\n1,5\n", {"group": "user"}, "there is no column 'user'; there are: 7, 5"),
         ("1 0:1:1\n0 1:1:1\n", {"group": "0"}, "t:2:1: found '0', expected one feature in the field of the groups"),
         ("1 qid:1 1:1\n0 1:1\n", {"group": "qid"}, "t:2:1: found '0', expected label qid:number"),
     ],
@@ -163,7 +163,7 @@ def test_rows_without_a_key(tmp_path, monkeypatch, text, of, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(("of", "message"), [({"time": "at"}, "use --by-order"), ({"group": "user"}, "by qid, or by")])
+@pytest.mark.parametrize(("of", "message"), [({"time": "at"}, "have no times"), ({"group": "user"}, "by qid, or by")])
 def test_text_has_neither_columns_nor_times(tmp_path, of, message):
     (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
     with pytest.raises(UsageError, match=message):

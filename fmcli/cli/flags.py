@@ -24,6 +24,8 @@ FLAGS = {
     "memory": "--memory",
     "class_weight": "--class-weight",
     "pos_weight": "--pos-weight",
+    "columns": "--columns",
+    "by_order": "--by-order",
 }
 
 

@@ -66,8 +66,8 @@ class Source:
             return self._table()
         if self.time is not None:
             raise UsageError(
-                f"{self.path} is not a table, and other rows have no times; use --by-order if they are in the order of "
-                "time"
+                f"{self.path} is not a table, and other rows have no times",
+                by_order={True: "if they are in the order of time"},
             )
         return self._plain() if self.group is None else self._grouped(self.group)
 
@@ -112,8 +112,8 @@ class Source:
         for name in (self.group, self.time):
             if name is not None and name not in table.names:
                 unnamed = any(is_number(name.encode(errors="surrogateescape")) for name in table.names)
-                advice = "; if the table has no header, name its columns by --columns" if unnamed else ""
-                raise BadInputError(f"{self.path}: {no_such('column', name, table.names)}{advice}")
+                advice = {"columns": {"NAMES": "if the table has no header"}} if unnamed else {}
+                raise BadInputError(f"{self.path}: {no_such('column', name, table.names)}", **advice)
         clock = Clock(self.time) if self.time is not None else None
         header, first = table.header, 0
         rows = (row for row in table.rows)

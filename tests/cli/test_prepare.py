@@ -41,6 +41,8 @@ def test_from_a_table_to_a_model(run, tmp_path):
         (["split", "--header", "--columns", "a,b", "--by-order", "links.csv", "1", "2"], 2, "cannot be combined"),
         (["split", "--columns", "a,b", "links.csv", "1", "2"], 2, "need a column that decides"),
         (["split", "--by-group", "usr", "links.csv", "1", "2"], 65, "there is no column 'usr'; did you mean user?"),
+        (["split", "--by-time", "x", "rows", "1", "2"], 2, "have no times; use --by-order if they are in the order of"),
+        (["split", "--by-group", "x", "headless", "1", "2"], 65, "; use --columns NAMES if the table has no header"),
         (["split", "--by-time", "film", "links.csv", *"123456"], 65, "too few different times for 6 outputs"),
         (["split", "missing", "one", "two"], 66, "cannot read missing"),
         (["split", "links.csv", "one", "no/two"], 74, "its folder does not exist"),
@@ -59,11 +61,13 @@ def test_from_a_table_to_a_model(run, tmp_path):
     ],
 )
 def test_errors(run, tmp_path, arguments, status, message):
-    (tmp_path / "links.csv").write_text(LINKS)
+    texts = {"links.csv": LINKS, "rows": "1 1:1\n0 2:1\n", "headless": "7,5\n1,2\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
     done = run(*arguments)
     assert done.returncode == status, done.stderr
     assert message in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["links.csv"]
+    assert {path.name for path in tmp_path.iterdir()} == texts.keys()
 
 
 def test_a_table_that_is_split_without_its_header_gets_a_warning(run, tmp_path):
