@@ -69,12 +69,13 @@ above it in this list, so that there are no circles:
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
+                  tables of other programs as text (arrow.pyx, queries.py),
                   the rows to train on (in shards), labels, scales of columns, the numbering of the features
                   that occur, the dictionary of ids, and the transform of rows that has these; numbers to text.
                   data/stored has the cache of rows, data/related rows with relations, data/counts how often features
                   occur, alone and in pairs
     losses        one class each
-    prepare       files of rows: random splits, tables as rows of features, negatives for observed pairs
+    prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
                   models/local has llfm: anchors, coding, k-means; models/related the sums of relations' rows
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row

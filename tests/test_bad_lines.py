@@ -27,7 +27,6 @@ OTHER_FORMATS = {
     b"@RELATION iris\n": "the line looks like ARFF,",
     b"rows.svm".ljust(257, b"\0") + b"ustar  \0root\n": "the file looks like a tar archive,",
     b"PK\x03\x04\x14\0\0\0\x08\0": "it is a zip archive, not libsvm or ffm text; unpack it first",
-    b"PAR1\x15\x04\x15\x10\x15\x14": "it is a Parquet file, not libsvm or ffm text; write it as CSV",
     b"\xff\xfe1\0 \x001\0:\x001\0\n\0": "it is UTF-16 text, not libsvm or ffm text; convert it to UTF-8",
     b'\x38\x0a\0\0\0\0\0\0{"__metadata__":': "it is a model file, not rows in libsvm or ffm text",
 }
@@ -42,7 +41,6 @@ TABLES = {
     b"user id|age group\n": "a table separated by |",
     b"1::1193::5::978300760\n": "a table separated by ::",
     b'{"user": 1, "film": 2}\n': "JSON",
-    b"PAR1\x15\x04\x15\x10\x15\x14": "Parquet",
 }
 
 

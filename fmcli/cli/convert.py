@@ -14,9 +14,11 @@ from fmcli.cli.prepared import (
     check_paths,
     check_twice,
     column_table,
+    log_order,
     log_written,
     names,
     output_option,
+    table_of,
     table_options,
     written_to,
 )
@@ -38,11 +40,20 @@ if TYPE_CHECKING:
         "fmcli convert --columns user,film,rating,time --label rating --categorical user,film --to ffm u.data -o u.ffm",
         "# Attributes from a second table, by the column user.",
         "fmcli convert --join user=users.csv --label rating --categorical user,film,job --numeric age ratings.csv",
+        "# A Parquet file.",
+        "fmcli convert --label rating --categorical user,film ratings.parquet -o ratings.libsvm",
         "# Numbers instead of names, for programs that need them.",
         "fmcli convert --numbers --label rating --categorical user,film ratings.csv -o ratings.libsvm",
     ],
 )
-@click.argument("table", metavar="TABLE")
+@click.argument("table", metavar="TABLE", required=False)
+@option(
+    "run",
+    "--sql",
+    metavar="QUERY",
+    help="The result of a SELECT statement in place of TABLE, by DuckDB: FROM 'ratings.parquet' JOIN 'users.csv' USING "
+    "(user). [default: none]",
+)
 @option("run", "--label", metavar="COLUMN", help="The column of the label. [default: none: rows to predict]")
 @option(
     "run",
@@ -96,7 +107,8 @@ if TYPE_CHECKING:
 @output_option
 @logging_options
 def command(
-    table: str,
+    table: str | None,
+    sql: str | None,
     label: str | None,
     categorical: tuple[str, ...],
     several: tuple[str, ...],
@@ -111,18 +123,19 @@ def command(
     output: str | None,
     logging: LogChoice,
 ) -> None:
-    """Write a table of text, such as CSV, as rows of features that the other commands read. Standard input is "-".
+    """Write a table, CSV or Parquet, as rows of features that the other commands read. Standard input is "-".
 
     Cells may be in double quotes if the delimiter is a comma or a semicolon. Blanks, colons and % in names become %XX.
     An empty cell gives no feature, and so does the number 0. In ffm text, the fields are the columns used, from 0 on,
     in the order of the table. The log has the number of rows and the SHA-256 digest of the output."""
+    source = table_of(table, sql)
     if not (categorical or several or numeric):
         raise UsageError("no column is used; name some with --categorical, --several or --numeric")
     if not separator:
         raise UsageError("--separator needs at least one character")
     if numbers:
-        check_twice(table, "--numbers")
-    check_paths([table, *(path for _, path in join)], [output] if output else [])
+        check_twice(source, "--numbers")
+    check_paths([source, *(path for _, path in join)], [output] if output else [])
     from fmcli.data.sources import text_bytes
     from fmcli.prepare.encode import Encoding, numbered
     from fmcli.prepare.tables import by_key, rows
@@ -133,11 +146,12 @@ def command(
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with logging.opened(progress=not on_terminal) as log:
-        size = text_bytes([table]) if log.shows_progress else 0
+        log_order(log, source)
+        size = text_bytes([source]) if log.shows_progress else 0
 
         def whole() -> Iterator[Row]:
             begin = time.perf_counter()
-            for number, row in enumerate(encoding.whole(rows(table, columns, delimiter)), start=1):
+            for number, row in enumerate(encoding.whole(rows(source, columns, delimiter)), start=1):
                 if log.due():
                     log.progress_of_rows(number, time.perf_counter() - begin, row.end, size)
                 yield row

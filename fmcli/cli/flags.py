@@ -26,6 +26,7 @@ FLAGS = {
     "pos_weight": "--pos-weight",
     "columns": "--columns",
     "by_order": "--by-order",
+    "sql": "--sql",
 }
 
 

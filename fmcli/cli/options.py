@@ -410,13 +410,14 @@ def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
     import os
     from itertools import combinations, product
 
+    from fmcli.data.sources import is_query
     from fmcli.system.files import same_file
 
     for output in filter(is_remote, outputs):
         raise UsageError(f"cannot write {output}: only local files are written; write to one, and copy it there")
     if inputs.count("-") > 1:
         raise UsageError("standard input (-) can be read only once")
-    files = [path for path in inputs if path != "-" and not is_remote(path)]
+    files = [path for path in inputs if path != "-" and not is_remote(path) and not is_query(path)]
     for output, path in product(outputs, files):
         if same_file(output, path):
             raise UsageError(f"the output {output} would overwrite the input {path}")

@@ -75,6 +75,27 @@ def check_delimiter(delimiter: str | None) -> str | None:
     return delimiter
 
 
+def table_of(path: str | None, query: str | None) -> str:
+    """Return the input of a command that takes a table or a query. Raises UsageError if there is not one of them."""
+    from fmcli.data.sources import QUERY
+
+    if (path is None) == (query is None):
+        raise UsageError("give one table, or a query with --sql")
+    return path if path is not None else f"{QUERY}{query}"
+
+
+def log_order(log: Log, path: str) -> None:
+    """Log that the rows of a query have no fixed order, if this is so."""
+    from fmcli.data.sources import QUERY, is_query
+
+    if not is_query(path):
+        return
+    from fmcli.data.queries import is_ordered
+
+    if not is_ordered(path.removeprefix(QUERY)):
+        log.line("the query has no ORDER BY, so that the order of its rows is not fixed; it is read by one thread")
+
+
 def check_twice(path: str, what: str) -> None:
     """Raise UsageError if an input, which `what` reads twice, can be read only once. A missing one is found later."""
     if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):

@@ -25,6 +25,8 @@ TAIL_BYTES = 1 << 12
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 # Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
 MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
+PARQUET = b"PAR1"  # the first bytes of a Parquet file
+QUERY = "sql:"  # the beginning of an input that is a query; a SELECT statement follows
 # A longer line is an error, so that compressed or binary data without line breaks do not fill the memory.
 LONGEST_LINE = 64 << 20
 
@@ -97,10 +99,15 @@ def buffers(
     for path in paths:
         extent = Extent(path) if isinstance(path, str) else path
         with ExitStack() as stack:
+            if is_query(extent.path):
+                yield from _cut(_query(extent.path), extent, spare, size, unbuffered)
+                continue
             source = _Raw(extent, stack)
             text: _Source = source
             if extent.start == 0 and (kind := source.compression()):
                 text = _Inflated(source, kind)
+            elif extent.start == 0 and source.is_parquet and os.path.isfile(extent.path):
+                text = _parquet(extent.path)
             elif extent.start == 0 and (reason := binary(source.head)):
                 raise BadInputError(f"{source.name}: {reason}")
             if extent.start or extent.stop is not None:
@@ -111,8 +118,8 @@ def buffers(
 def extents(path: str, size: int) -> list[Extent]:
     """Return the extents of a file, in order, of at most this many bytes and a line; a file that is compressed or
     remote
-    is one extent. Raises MissingInputError."""
-    total = 0 if _is_compressed(path) or is_remote(path) else size_on_disk(path)
+    is one extent, and so is a table that is not text. Raises MissingInputError."""
+    total = 0 if is_query(path) or _is_other(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
         return [Extent(path)]
     count = -(-total // size)
@@ -123,17 +130,38 @@ def extents(path: str, size: int) -> list[Extent]:
 def text_bytes(paths: Sequence[str]) -> int:
     """Return the size of the text of the inputs; 0 if it is not known, as for pipes, addresses and compressed files.
     Raises MissingInputError."""
-    known = all(path != "-" and os.path.isfile(path) and not _is_compressed(path) for path in paths)
+    known = all(path != "-" and os.path.isfile(path) and not _is_other(path) for path in paths)
     return sum(map(size_on_disk, paths)) if known else 0
 
 
-def _is_compressed(path: str) -> bool:
+def is_query(path: str) -> bool:
+    """Return whether an input is a query. A local file with such a name can be read as ./name."""
+    return path.startswith(QUERY)
+
+
+def _is_other(path: str) -> bool:
+    """Return whether a file is not text, but becomes text when it is read."""
     with ExitStack() as stack:
-        return _Raw(Extent(path), stack).compression() is not None
+        source = _Raw(Extent(path), stack)
+        return source.compression() is not None or source.is_parquet
+
+
+def _query(path: str) -> _Source:
+    from fmcli.data.queries import QueryText
+
+    return QueryText(path.removeprefix(QUERY), name_of(path))
+
+
+def _parquet(path: str) -> _Source:
+    from fmcli.data.queries import parquet
+
+    return parquet(path)
 
 
 def name_of(path: str) -> str:
     """Return the name of an input in messages."""
+    if is_query(path):
+        return "the query"
     return "<stdin>" if path == "-" else without_secrets(path)
 
 
@@ -240,6 +268,11 @@ class _Raw:
         while filled < LONGEST_HEAD and b"\n" not in head and (count := self.readinto(memoryview(head)[filled:])):
             filled += count
         self.head = bytes(head[:filled])
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether it is a Parquet file."""
+        return self.head.startswith(PARQUET)
 
     def compression(self) -> str | None:
         """Return the format in which the file is compressed."""

@@ -1,0 +1,395 @@
+// Tables that come by Arrow's C stream interface, written as CSV: https://arrow.apache.org/docs/format/CStreamInterface.html
+//
+// The structs are those of the specification, which asks programs to define them on their own. A producer does not tell
+// the sizes of its buffers; all else that it says is checked before it is followed.
+#ifndef FMCLI_ARROW_H
+#define FMCLI_ARROW_H
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+extern "C" {
+
+struct ArrowSchema {
+    const char* format;
+    const char* name;
+    const char* metadata;
+    int64_t flags;
+    int64_t n_children;
+    struct ArrowSchema** children;
+    struct ArrowSchema* dictionary;
+    void (*release)(struct ArrowSchema*);
+    void* private_data;
+};
+
+struct ArrowArray {
+    int64_t length;
+    int64_t null_count;
+    int64_t offset;
+    int64_t n_buffers;
+    int64_t n_children;
+    const void** buffers;
+    struct ArrowArray** children;
+    struct ArrowArray* dictionary;
+    void (*release)(struct ArrowArray*);
+    void* private_data;
+};
+
+}  // extern "C"
+
+#endif  // ARROW_C_DATA_INTERFACE
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+extern "C" {
+
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
+    int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
+    const char* (*get_last_error)(struct ArrowArrayStream*);
+    void (*release)(struct ArrowArrayStream*);
+    void* private_data;
+};
+
+}  // extern "C"
+
+#endif  // ARROW_C_STREAM_INTERFACE
+
+namespace fmcli {
+
+// The kinds of cells. OTHER: they cannot be read.
+enum class Cell : uint8_t {
+    OTHER, EMPTY, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT, DOUBLE, TEXT, LARGE_TEXT, VIEW,
+    LIST, LARGE_LIST, DICTIONARY,
+};
+
+inline bool is_whole(Cell cell) { return cell >= Cell::INT8 && cell <= Cell::UINT64; }
+// Whether no cell needs quotes.
+inline bool is_plain(Cell cell) { return cell < Cell::TEXT; }
+inline bool is_list(Cell cell) { return cell == Cell::LIST || cell == Cell::LARGE_LIST; }
+
+// The type of a column. index : of a dictionary's numbers. inner : of a list's cells, or of a dictionary's (0 or 1).
+struct ArrowType {
+    Cell cell = Cell::OTHER;
+    Cell index = Cell::OTHER;
+    std::vector<ArrowType> inner;
+};
+
+inline Cell plain_cell(const char* format) {
+    if (!format) return Cell::OTHER;
+    const std::string_view text = format;
+    if (text == "vu") return Cell::VIEW;
+    if (text.size() != 1) return Cell::OTHER;
+    switch (text[0]) {
+        case 'n': return Cell::EMPTY;
+        case 'b': return Cell::BOOL;
+        case 'c': return Cell::INT8;
+        case 'C': return Cell::UINT8;
+        case 's': return Cell::INT16;
+        case 'S': return Cell::UINT16;
+        case 'i': return Cell::INT32;
+        case 'I': return Cell::UINT32;
+        case 'l': return Cell::INT64;
+        case 'L': return Cell::UINT64;
+        case 'f': return Cell::FLOAT;
+        case 'g': return Cell::DOUBLE;
+        case 'u': return Cell::TEXT;
+        case 'U': return Cell::LARGE_TEXT;
+        default: return Cell::OTHER;
+    }
+}
+
+// The type of a schema; within a list, that of its cells, and within a dictionary, that of its values.
+inline ArrowType arrow_type(const ArrowSchema& schema, bool in_list = false, bool in_dictionary = false) {
+    ArrowType type;
+    const std::string_view format = schema.format ? schema.format : "";
+    if (schema.dictionary) {
+        if (in_dictionary) return {};
+        type.cell = Cell::DICTIONARY;
+        type.index = plain_cell(schema.format);
+        type.inner.push_back(arrow_type(*schema.dictionary, true, true));
+        return is_whole(type.index) && type.inner[0].cell != Cell::OTHER ? type : ArrowType();
+    }
+    if (format == "+l" || format == "+L") {
+        if (in_list || schema.n_children != 1 || !schema.children || !schema.children[0]) return {};
+        type.cell = format == "+l" ? Cell::LIST : Cell::LARGE_LIST;
+        type.inner.push_back(arrow_type(*schema.children[0], true));
+        return type.inner[0].cell != Cell::OTHER ? type : ArrowType();
+    }
+    type.cell = plain_cell(schema.format);
+    return type;
+}
+
+// A view of text: if it has at most INLINE bytes, they follow the length; otherwise, these numbers do.
+struct ArrowView {
+    static constexpr int32_t INLINE = 12;
+    int32_t length;
+    char prefix[4];
+    int32_t buffer;
+    int32_t offset;
+};
+
+// Writes the rows of batches as lines of CSV.
+class ArrowText {
+public:
+    std::string text;   // what has been written
+    std::string fault;  // why a batch or a row cannot be written
+    int64_t column = -1;  // of the fault; -1: of the batch
+
+    void add_column(const ArrowSchema& schema, bool read) {
+        types_.push_back(arrow_type(schema));
+        read_.push_back(read && types_.back().cell != Cell::OTHER);
+    }
+
+    void set_separator(const std::string& separator) { separator_ = separator; }
+
+    // Writes a cell of text.
+    void write_text(std::string_view cell) {
+        if (cell.find_first_of("\",\n\r") == std::string_view::npos) {
+            text.append(cell);
+            return;
+        }
+        text.push_back('"');
+        for (const char c : cell) text.append(c == '"' ? 2 : 1, c);
+        text.push_back('"');
+    }
+
+    // Begins a batch; false: it is not one of the schema.
+    bool begin(const ArrowArray& batch) {
+        row_ = 0;
+        column = -1;
+        if (batch.n_children != static_cast<int64_t>(types_.size()) || (batch.n_children && !batch.children) ||
+            batch.length < 0 || batch.offset < 0) {
+            return fail("a batch has other columns than the schema");
+        }
+        if (batch.null_count != 0 && batch.n_buffers > 0 && batch.buffers && batch.buffers[0]) {
+            return fail("whole rows are null");
+        }
+        for (size_t at = 0; at < types_.size(); ++at) {
+            column = static_cast<int64_t>(at);
+            if (read_[at] && !(batch.children[at] && valid(*batch.children[at], types_[at]) &&
+                               batch.offset <= batch.children[at]->length - batch.length)) {
+                return fail("the buffers of a batch do not fit its type");
+            }
+        }
+        column = -1;
+        return true;
+    }
+
+    // Writes rows of the batch until the text has about `limit` bytes; false: there is a fault. `rows` : those so far.
+    bool write(const ArrowArray& batch, size_t limit, int64_t& rows) {
+        for (; row_ < batch.length && text.size() < limit; ++row_, ++rows) {
+            const size_t begin = text.size();
+            bool first = true;
+            for (size_t at = 0; at < types_.size(); ++at) {
+                if (!read_[at]) continue;
+                if (!first) text.push_back(',');
+                first = false;
+                column = static_cast<int64_t>(at);
+                if (!write_cell(*batch.children[at], types_[at], batch.offset + row_)) return false;
+            }
+            if (text.size() == begin) text.append("\"\"");  // a blank line would be no row
+            text.push_back('\n');
+        }
+        column = -1;
+        return true;
+    }
+
+    bool ended(const ArrowArray& batch) const { return row_ >= batch.length; }
+
+private:
+    std::vector<ArrowType> types_;
+    std::vector<bool> read_;
+    std::string separator_ = "|";
+    std::string cell_;
+    int64_t row_ = 0;
+
+    bool fail(const char* why) {
+        fault = why;
+        return false;
+    }
+
+    template <class T>
+    static const T* buffer(const ArrowArray& array, int number) {
+        return static_cast<const T*>(array.buffers[number]);
+    }
+
+    // Whether an array has the parts that its type needs.
+    static bool valid(const ArrowArray& array, const ArrowType& type) {
+        if (array.length < 0 || array.offset < 0 || array.offset > INT64_MAX - array.length - 1) return false;
+        if (type.cell == Cell::EMPTY) return true;
+        const Cell stored = type.cell == Cell::DICTIONARY ? type.index : type.cell;
+        const bool is_text = stored == Cell::TEXT || stored == Cell::LARGE_TEXT;
+        const int64_t least = is_text || stored == Cell::VIEW ? 3 : 2;
+        if (!array.buffers || (stored == Cell::VIEW ? array.n_buffers < least : array.n_buffers != least)) return false;
+        if (array.length && !array.buffers[1]) return false;
+        if (stored == Cell::VIEW && array.n_buffers > least && !array.buffers[array.n_buffers - 1]) return false;
+        if (is_list(type.cell)) {
+            return array.n_children == 1 && array.children && array.children[0] &&
+                   valid(*array.children[0], type.inner[0]);
+        }
+        return type.cell != Cell::DICTIONARY || (array.dictionary && valid(*array.dictionary, type.inner[0]));
+    }
+
+    static bool is_null(const ArrowArray& array, int64_t at) {
+        const uint8_t* const bits = buffer<uint8_t>(array, 0);
+        return bits && !(bits[at >> 3] >> (at & 7) & 1);
+    }
+
+    // Writes the cell of a row; nothing for a null.
+    bool write_cell(const ArrowArray& array, const ArrowType& type, int64_t row) {
+        if (!is_list(type.cell)) {
+            std::string_view found;
+            if (!find(array, type, row, found)) return false;
+            if (is_plain(type.cell)) {
+                text.append(found);
+            } else if (found.data()) {
+                write_text(found);
+            }
+            return true;
+        }
+        const int64_t at = array.offset + row;
+        if (is_null(array, at)) return true;
+        int64_t begin, end;
+        bounds(array, type.cell == Cell::LARGE_LIST, at, begin, end);
+        const ArrowArray& cells = *array.children[0];
+        if (begin < 0 || begin > end || end > cells.length) return fail("a list lies outside of its cells");
+        std::string joined;
+        bool first = true;
+        for (int64_t inner = begin; inner < end; ++inner) {
+            std::string_view found;
+            if (!find(cells, type.inner[0], inner, found)) return false;
+            if (!found.data()) continue;
+            if (found.find(separator_) != std::string_view::npos) {
+                return fail("a cell of a list has the separator in it; choose another one");
+            }
+            if (!first) joined += separator_;
+            first = false;
+            joined += found;
+        }
+        write_text(joined);
+        return true;
+    }
+
+    static void bounds(const ArrowArray& array, bool large, int64_t at, int64_t& begin, int64_t& end) {
+        if (large) {
+            begin = buffer<int64_t>(array, 1)[at];
+            end = buffer<int64_t>(array, 1)[at + 1];
+        } else {
+            begin = buffer<int32_t>(array, 1)[at];
+            end = buffer<int32_t>(array, 1)[at + 1];
+        }
+    }
+
+    template <class T>
+    bool number(const ArrowArray& array, int64_t at, std::string_view& found) {
+        // Enough for the digits of any number below 2^64 and of the shortest decimal of a double.
+        constexpr size_t WIDEST = 32;
+        cell_.resize(WIDEST);
+        const T value = buffer<T>(array, 1)[at];
+        std::to_chars_result end{};
+        if constexpr (std::is_floating_point_v<T>) {
+            constexpr T LARGEST = T(1ull << 63);  // of the whole numbers that are written without an exponent
+            // Adding 0 turns -0 into 0.
+            end = value == std::trunc(value) && std::abs(value) < LARGEST
+                ? std::to_chars(cell_.data(), cell_.data() + WIDEST, value + T(0), std::chars_format::fixed)
+                : std::to_chars(cell_.data(), cell_.data() + WIDEST, value);
+        } else {
+            end = std::to_chars(cell_.data(), cell_.data() + WIDEST, value);
+        }
+        found = {cell_.data(), static_cast<size_t>(end.ptr - cell_.data())};
+        return true;
+    }
+
+    // Finds the text of a cell that is no list; `found` has no data for a null.
+    bool find(const ArrowArray& array, const ArrowType& type, int64_t row, std::string_view& found) {
+        const int64_t at = array.offset + row;
+        found = {};
+        if (type.cell == Cell::EMPTY || is_null(array, at)) return true;
+        switch (type.cell) {
+            case Cell::BOOL: found = buffer<uint8_t>(array, 1)[at >> 3] >> (at & 7) & 1 ? "true" : "false"; return true;
+            case Cell::INT8: return number<int8_t>(array, at, found);
+            case Cell::UINT8: return number<uint8_t>(array, at, found);
+            case Cell::INT16: return number<int16_t>(array, at, found);
+            case Cell::UINT16: return number<uint16_t>(array, at, found);
+            case Cell::INT32: return number<int32_t>(array, at, found);
+            case Cell::UINT32: return number<uint32_t>(array, at, found);
+            case Cell::INT64: return number<int64_t>(array, at, found);
+            case Cell::UINT64: return number<uint64_t>(array, at, found);
+            case Cell::FLOAT: return number<float>(array, at, found);
+            case Cell::DOUBLE: return number<double>(array, at, found);
+            case Cell::TEXT:
+            case Cell::LARGE_TEXT: return find_text(array, type.cell == Cell::LARGE_TEXT, at, found);
+            case Cell::VIEW: return find_view(array, at, found);
+            case Cell::DICTIONARY: return find_value(array, type, at, found);
+            default: return fail("a cell has another type than its column");
+        }
+    }
+
+    bool find_text(const ArrowArray& array, bool large, int64_t at, std::string_view& found) {
+        int64_t begin, end;
+        bounds(array, large, at, begin, end);
+        const char* const data = buffer<char>(array, 2);
+        if (begin < 0 || begin > end || (begin < end && !data)) return fail("text lies outside of its buffer");
+        found = begin < end ? std::string_view(data + begin, static_cast<size_t>(end - begin)) : std::string_view("");
+        return true;
+    }
+
+    bool find_view(const ArrowArray& array, int64_t at, std::string_view& found) {
+        const ArrowView* const place = buffer<ArrowView>(array, 1) + at;
+        ArrowView view;
+        std::memcpy(&view, place, sizeof view);
+        const char* data = place->prefix;
+        if (view.length > ArrowView::INLINE) {
+            const int64_t buffers = array.n_buffers - 3;  // without the nulls, the views and the sizes
+            if (view.buffer < 0 || view.buffer >= buffers) return fail("text lies outside of its buffer");
+            const int64_t size = static_cast<const int64_t*>(array.buffers[array.n_buffers - 1])[view.buffer];
+            data = static_cast<const char*>(array.buffers[2 + view.buffer]);
+            if (!data || view.offset < 0 || int64_t(view.offset) + view.length > size) {
+                return fail("text lies outside of its buffer");
+            }
+            data += view.offset;
+        }
+        if (view.length < 0) return fail("text lies outside of its buffer");
+        found = {data, static_cast<size_t>(view.length)};
+        return true;
+    }
+
+    template <class T>
+    static int64_t index(const ArrowArray& array, int64_t at) {
+        const T value = buffer<T>(array, 1)[at];
+        return value > T(0) && uint64_t(value) > uint64_t(INT64_MAX) ? -1 : static_cast<int64_t>(value);
+    }
+
+    static int64_t index(const ArrowArray& array, Cell cell, int64_t at) {
+        switch (cell) {
+            case Cell::INT8: return index<int8_t>(array, at);
+            case Cell::UINT8: return index<uint8_t>(array, at);
+            case Cell::INT16: return index<int16_t>(array, at);
+            case Cell::UINT16: return index<uint16_t>(array, at);
+            case Cell::INT32: return index<int32_t>(array, at);
+            case Cell::UINT32: return index<uint32_t>(array, at);
+            case Cell::INT64: return index<int64_t>(array, at);
+            default: return index<uint64_t>(array, at);
+        }
+    }
+
+    bool find_value(const ArrowArray& array, const ArrowType& type, int64_t at, std::string_view& found) {
+        const int64_t value = index(array, type.index, at);
+        if (value < 0 || value >= array.dictionary->length) return fail("a number lies outside of its dictionary");
+        return find(*array.dictionary, type.inner[0], value, found);
+    }
+};
+
+}  // namespace fmcli
+
+#endif  // FMCLI_ARROW_H

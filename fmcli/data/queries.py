@@ -1,0 +1,125 @@
+"""Tables that DuckDB reads, as text: Parquet files and the results of queries. It is imported only for these."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fmcli.data.arrow import ArrowError, ArrowStream
+from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.system.memory import available
+from fmcli.text import shell_word
+
+INSTALL = "pip install 'fmcli-train[tables]'"
+# DuckDB gets at most so much memory, and at most this share of what is free.
+MOST_MEMORY, SHARE_OF_FREE = 1 << 30, 4
+# It writes no files: neither those of sorts that do not fit into memory, nor extensions, nor secrets.
+CONFIGURATION = {
+    "threads": 1,
+    "temp_directory": "",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_persistent_secrets": False,
+}
+# The beginning of the format of an Arrow type that is not read -> its name.
+TYPES = {
+    "d:": "decimal",
+    "tdD": "date",
+    "tdm": "date",
+    "ts": "timestamp",
+    "tt": "time",
+    "tD": "duration",
+    "ti": "interval",
+    "+s": "struct",
+    "+m": "map",
+    "+w": "fixed-size list",
+    "+vl": "list view",
+    "+l": "list of such cells",
+    "+L": "list of such cells",
+    "w:": "binary",
+    "z": "binary",
+    "Z": "binary",
+    "vz": "binary",
+    "e": "float16",
+}
+
+
+class QueryText:
+    """The result of a query as text: CSV with a header.
+
+    query : one SELECT statement.
+    name : of the input in messages.
+
+    Raises UsageError if DuckDB is not installed or the statement is no SELECT, MissingInputError and BadInputError.
+    """
+
+    def __init__(self, query: str, name: str) -> None:
+        self._name, self._duckdb = name, _duckdb(name)
+        try:
+            connection = _connect(self._duckdb)
+            self._require_select(connection, query)
+            self._stream = ArrowStream(connection.sql(query))
+        except self._duckdb.Error as error:
+            raise self._located(error) from error
+        unread = [(column, format) for column, format, readable in self._stream.columns if not readable]
+        if unread:
+            column, format = unread[0]
+            raise BadInputError(
+                f"{name}: the column {column!r} has the type {_type_name(format)}, which is not read; cast it to a "
+                "number or text, or leave it out, in a query",
+                sql=None,
+            )
+        self._stream.choose([column for column, *_ in self._stream.columns])
+
+    def readinto(self, room: memoryview) -> int:
+        """Write text into a buffer, as a file does."""
+        try:
+            return self._stream.readinto(room)
+        except ArrowError as error:
+            at = "" if error.column is None else f", row {error.row}, column {error.column!r}"
+            raise BadInputError(f"{self._name}{at}: {error}") from error
+
+    def _require_select(self, connection: Any, query: str) -> None:
+        found = connection.extract_statements(query)
+        if len(found) != 1 or found[0].type != self._duckdb.StatementType.SELECT:
+            raise UsageError(f"{self._name} is not one SELECT statement")
+
+    def _located(self, error: Exception) -> BadInputError | MissingInputError:
+        text = " ".join(str(error).split())
+        if isinstance(error, self._duckdb.IOException):
+            return MissingInputError(f"cannot read {self._name}: {text}")
+        return BadInputError(f"{self._name}: {text}")
+
+
+def parquet(path: str) -> QueryText:
+    """Return the text of a Parquet file. Raises the errors of QueryText."""
+    if any(character in path for character in "*?["):
+        raise UsageError(f"{shell_word(path)}: the name of a Parquet file must not have the characters * ? [")
+    quoted = path.replace("'", "''")
+    return QueryText(f"SELECT * FROM read_parquet('{quoted}')", path)
+
+
+def is_ordered(query: str) -> bool:
+    """Return whether the result of a query has a fixed order. Raises UsageError if DuckDB is not installed."""
+    connection = _connect(_duckdb("a query"))
+    (text,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
+    statements = json.loads(text).get("statements", [])
+    modifiers = statements[0]["node"]["modifiers"] if statements else []
+    return any(modifier["type"] == "ORDER_MODIFIER" for modifier in modifiers)
+
+
+def _connect(duckdb: Any) -> Any:
+    memory = min(MOST_MEMORY, available() // SHARE_OF_FREE)
+    return duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{memory}B"})
+
+
+def _duckdb(name: str) -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise UsageError(f"{name} needs DuckDB: {INSTALL}") from error
+    return duckdb
+
+
+def _type_name(format: str) -> str:
+    return next((name for begin, name in TYPES.items() if format.startswith(begin)), format)
