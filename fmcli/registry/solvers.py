@@ -74,7 +74,7 @@ _PER_ROW = {
 _PLATEAU = 10
 # With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
 # only noise, nothing else helps.
-_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=2)}
+_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True)}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
