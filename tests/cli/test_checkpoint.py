@@ -37,7 +37,7 @@ def rows(sample):
 
 
 def test_a_killed_run_continues(run, start, rows, tmp_path):
-    command = ("train", "-e", "400", "--holdout", "0.1", "--patience", "400")
+    command = ("train", "-e", "400", "--holdout", "0.1", "--patience", "400", "--no-look")
     run(*command, "-o", "whole", rows)
     process = start(*command, *OFTEN, "-o", "m", rows)
     wait_for(tmp_path / "c")
@@ -54,7 +54,9 @@ def test_a_killed_run_continues(run, start, rows, tmp_path):
 
 @pytest.mark.parametrize(("number", "solver"), [(signal.SIGINT, "adagrad"), (signal.SIGTERM, "cd")])
 def test_a_signal_waits_for_the_checkpoint(start, rows, tmp_path, number, solver):
-    process = start("train", "-s", solver, *(["--tol", "0"] if solver == "cd" else []), "-e", "1000000", *KEEP, rows)
+    process = start(
+        "train", "-s", solver, "--no-look", *(["--tol", "0"] if solver == "cd" else []), "-e", "1000000", *KEEP, rows
+    )
     while not process.stderr.readline().startswith(b"epoch"):
         assert process.poll() is None
     process.send_signal(number)
