@@ -7,7 +7,7 @@ import pytest
 @pytest.fixture
 def ffm_model(run, sample, tmp_path):
     """An ffm model of the adult sample."""
-    run.ok("train", "-m", "ffm", "-o", "ffm.fm", sample / "adult.train.ffm")
+    run.ok("train", "-m", "ffm", "--no-look", "-o", "ffm.fm", sample / "adult.train.ffm")
     return tmp_path / "ffm.fm"
 
 
