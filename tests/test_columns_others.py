@@ -295,8 +295,8 @@ def test_anchors_step_as_far_as_the_objective_falls(rate):
             return seen[-1][0]
 
         gradient = problem.model.anchor_gradient([problem.data], make_loss("squared"))
-        assert problem.model.steps_apart
-        assert problem.model.step_apart([problem.data], make_loss("squared"), objective)
+        assert problem.model.anchored.learned
+        assert problem.model.anchored.step_apart([problem.data], make_loss("squared"), objective)
     before, after = seen[0][0], seen[-1][0]
     assert after < before <= min(found for found, _ in seen[1:-1] or seen[:1])
     assert (rate == 0.05) == (len(seen) == 2)
@@ -312,14 +312,14 @@ def test_anchors_stay_where_no_step_lowers_the_objective():
         seen.append(parameters(problem.model)["anchors"])
         return 1.0
 
-    assert not problem.model.step_apart([problem.data], make_loss("squared"), objective)
+    assert not problem.model.anchored.step_apart([problem.data], make_loss("squared"), objective)
     assert np.array_equal(seen[-1], before)
     assert 2 < len(seen) <= HALVINGS + 2
     assert not any(np.array_equal(anchors, before) for anchors in seen[1:-1])
 
 
 def test_anchors_that_are_not_learned_have_no_step():
-    assert not build("llfm", FEATURES, llfm_variant="do", rank=2).steps_apart
+    assert not build("llfm", FEATURES, llfm_variant="do", rank=2).anchored.learned
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -332,7 +332,7 @@ def test_gradients_of_frozen_models_leave_anchors_alone(frozen):
     solver.bind(model, Penalty())
     data = dataset(random_rows(rng, ROWS, FEATURES), FEATURES, rng.normal(size=ROWS))
     if frozen:
-        model.freeze(data)
+        model.anchored.freeze(data)
     RowLoop(model, solver, make_loss("squared"), data).train_on(np.arange(ROWS, dtype=np.int32), 0, ROWS)
     after = parameters(model)
     assert np.array_equal(after["anchors"], before["anchors"]) == frozen

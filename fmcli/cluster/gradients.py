@@ -17,6 +17,7 @@ from fmcli.solvers.trainer import Task
 
 if TYPE_CHECKING:
     from fmcli.cluster.rows import PartitionedCache
+    from fmcli.models.anchored import Anchored
 
 # How many sums a task adds. Sums form a tree, which depends only on the number of partitions.
 FAN_IN = 4
@@ -39,8 +40,8 @@ class Gradients:
         model, partitions, cluster = self.task.model, self.partitions, self.partitions.cluster
         if self._columns is None:
             self._columns = columns_of_each(partitions, self.shared)
-            if model.awaits_rows:
-                self._record_rows()
+            if model.anchored and model.anchored.awaits_rows:
+                self._record_rows(model.anchored)
         needed = sum(model.features if columns is None else len(columns) for columns in self._columns.values())
         # There is less to send if each worker gets all of them.
         together = needed > len(set(cluster.places)) * model.features
@@ -67,10 +68,10 @@ class Gradients:
             gradient[where].reshape(count, width)[rows] += numbers
         return sums.loss, gradient
 
-    def _record_rows(self) -> None:
-        """Let the model record which rows enter scores."""
-        model = self.task.model
-        found = self.partitions.each(work.rows_entered, self.shared, values_of(model, None), purpose="looking at")
+    def _record_rows(self, anchored: Anchored) -> None:
+        """Let a model with anchors record which rows enter scores."""
+        values = values_of(self.task.model, None)
+        found = self.partitions.each(work.rows_entered, self.shared, values, purpose="looking at")
         for _, blocks in found:
             for block, rows in enumerate(blocks):
-                model.entered(block, rows)
+                anchored.entered(block, rows)

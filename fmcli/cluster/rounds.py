@@ -104,7 +104,8 @@ class Rounds:
         in_order = [shares[number] for number in sorted(shares)]
         for block in range(len(model.layout)):
             total_sums = added_sums([sums.of_share(share, block) for sums, share in in_order])
-            model.entered(block, total_sums.rows)
+            if model.anchored:
+                model.anchored.entered(block, total_sums.rows)
             step_by_sums(model, self.solver, self.loss, block, total_sums)
         model.project()
         done = self.done_after(self.place.round)

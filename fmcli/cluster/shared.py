@@ -228,7 +228,8 @@ class Shared:
         for name, array in values.others.items():
             model.parameters[name][...] = array
         model.remeasure()
-        model.freeze(data)
+        if model.anchored:
+            model.anchored.freeze(data)
         assert spec.loss is not None
         return model, build_loss(spec, spec.loss, self.goal.outputs)
 

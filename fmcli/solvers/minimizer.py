@@ -36,7 +36,8 @@ class Minimizer(ABC):
         on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
         **arguments: Any,
     ) -> None:
-        model.freeze(data)
+        if model.anchored:
+            model.anchored.freeze(data)
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.threads, self.on_rows = threads, on_rows
         self.prepare(**arguments)
@@ -73,7 +74,8 @@ class MinimizingTrainer(Trainer):
     def bytes_needed(self) -> int:
         task, epochs = self.task, self.task.spec.values["epochs"]
         needed = self.minimizer.bytes_needed(task.model, task.data, task.threads, epochs) + task.source.shard_bytes
-        return needed + task.model.freeze_needed(len(task.rows)) + task.copy_needed()
+        kept = task.model.anchored.freeze_needed(len(task.rows)) if task.model.anchored else 0
+        return needed + kept + task.copy_needed()
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task = self.task

@@ -250,8 +250,8 @@ def start(plan: Plan, loss: Loss) -> None:
             model.parameters["bias"][...] = (best - empty_score(model))[: model.outputs]
     if plan.warm_start:
         plan.warm_start.copy_parameters(model)
-    else:
-        model.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))
+    elif model.anchored:
+        model.anchored.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:

@@ -136,7 +136,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "valid": validated.epochs[validated.best - 1].valid if kept else of_start,
         "valid_constant": validated.baseline.measure(validation) if validation else {},
         "sparsity": model_sparsity(plan.model),
-        **plan.model.figures(plan.data, plan.rows),
+        **(plan.model.anchored.figures(plan.data, plan.rows) if plan.model.anchored else {}),
         **({"draws": 1 + len(trained.draws)} if plan.spec.solver_entry.is_sampler else {}),
         **({"convergence": trained.convergence} if trained.convergence else {}),
         **({"train_rows": len(plan.rows)} if len(plan.rows) < plan.source.count else {}),

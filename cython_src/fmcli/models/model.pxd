@@ -31,7 +31,7 @@ cdef class Model:
     cdef bint trained[MAX_BLOCKS]
     cdef bint constrained    # whether any block is on the simplex
     cdef int32_t* every_row  # 0, 1, 2, ...: the row ids of blocks whose rows all affect every sample
-    cdef readonly bint has_bias, steps_apart, joins
+    cdef readonly bint has_bias, joins
     cdef readonly int pair_block  # whose gradient can be a formula of second order; NONE: there is none
     cdef bint attached
     cdef int generation  # how often rows were allocated or attached; not positive while there are none

@@ -44,7 +44,6 @@ cdef class Model:
     has_bias : whether each score has one bias.
     absent : number of further features, which have no columns because they do not occur: their parameters are 0.
     cutpoints : number of cutpoints between ordered labels, an array of their own; set before `allocate` or `attach`.
-    steps_apart : whether the model has parameters that only `step_apart` updates once it is frozen.
     joins : whether the cache of a sample is the sum of those of its parts, and its score the sum of theirs and, for
         each pair of parts, of the inner product of their caches.
     """
@@ -124,6 +123,11 @@ cdef class Model:
     def update_needed(self, Py_ssize_t batch):
         """Return bytes that are kept for a batch of samples until their update, beside the gradients."""
         return 0
+
+    @property
+    def anchored(self):
+        """The model, if it has anchors (fmcli.models.anchored.Anchored); None for others."""
+        return None
 
     @property
     def parameter_count(self):
@@ -342,34 +346,11 @@ cdef class Model:
                         if layout.by_feature:
                             values[:, ~seen] = 0
 
-    def start_on(self, data, rows, generator):
-        """Set the start values that depend on the training data; called after `start`, unless training resumes from
-        an earlier model.
-
-        Parameters
-        ----------
-        data : Dataset.
-        rows : int32, numbers of the rows to train on.
-        generator : numpy.random.Generator.
-        """
-
     def remeasure(self):
         """Update what the model derives from its parameters; called after they have been written to."""
 
     def end_epoch(self):
         """Called after each epoch, before the parameters are read."""
-
-    @property
-    def awaits_rows(self):
-        """Whether the model records which rows enter scores, until the end of the first epoch."""
-        return False
-
-    def entered(self, int block, rows):
-        """Record that rows of a block (int32, ids) have entered scores that were computed elsewhere."""
-
-    def figures(self, data, rows):
-        """Return name -> number: figures of this kind of model on some rows of a Dataset, for the summary of a run."""
-        return {}
 
     # The largest number of rows of block b that a sample of `longest` entries touches.
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
@@ -502,25 +483,6 @@ cdef class Model:
         self.constrain()
 
     # ---- For coordinate descent: a row of parameters, and all samples that it affects. ----
-
-    def freeze(self, data):
-        """From now on, gradients update only the rows of blocks; other parameters are updated by `step_apart`. What the
-        latter determine in the samples of this Dataset may be kept."""
-
-    def freeze_needed(self, rows):
-        """Return bytes that `freeze` needs for a Dataset of this many rows."""
-        return 0
-
-    def step_apart(self, shards, loss, objective):
-        """Take a step in the frozen parameters, along the gradient of the mean loss.
-
-        shards : the rows, as Datasets; they are gone through once.
-        objective : returns the objective of the current model. If no step, however short, decreases it, none is taken.
-            The last call is for the parameters that remain.
-
-        Returns whether a step was taken.
-        """
-        return False
 
     # Fill the buffers for the weights of block b with their derivatives; called after `rows` of x.
     cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil:

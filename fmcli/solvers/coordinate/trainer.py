@@ -162,9 +162,10 @@ class CoordinateDescent(Minimizer):
             reached = self.objective(pool)
             return sum(reached)
 
-        if not self.model.steps_apart:
+        anchored = self.model.anchored
+        if not (anchored and anchored.learned):
             return None
-        if self.model.step_apart([self.data], self.loss, objective):
+        if anchored.step_apart([self.data], self.loss, objective):
             self._recompute_sweeps()
         return reached
 

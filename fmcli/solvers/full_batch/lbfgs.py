@@ -151,16 +151,17 @@ class LBFGS(Minimizer):
             self._value_here()
             self.model.end_epoch()  # by now it is known which rows enter samples at all
             self._begin_round()
+        anchored = self.model.anchored if self.model.anchored and self.model.anchored.learned else None
         while self.iteration < epochs:
-            full = self.model.steps_apart and self.iteration - self.round_began == ROUND
+            full = anchored and self.iteration - self.round_began == ROUND
             if not full and self._iterate():
                 self.iteration += 1
                 if after(self.mean_loss, self.penalty_value):
                     break
                 continue
-            if not self.model.steps_apart:
+            if not anchored:
                 break
-            moved = self.model.step_apart(self._shards(), self.loss, self._value_here)
+            moved = anchored.step_apart(self._shards(), self.loss, self._value_here)
             if not moved and self.iteration == self.round_began:
                 break
             self._begin_round()

@@ -60,7 +60,8 @@ cdef class LLFM(Model):
     cdef Coding coding
     cdef Py_ssize_t anchors
     cdef int fms  # block id of the FMs
-    cdef bint biased, linear, learned, frozen
+    cdef bint biased, linear, frozen
+    cdef readonly bint learned
     cdef double anchor_rate
     cdef Anchors centres
     # (features, anchors) Whether a row has entered a score or is inherited; None and NULL if this is not recorded.
@@ -92,7 +93,7 @@ cdef class LLFM(Model):
         self.start_needed = 0
         self.anchors, self.learned, self.anchor_rate = anchors, llfm_variant != "do", anchor_rate
         self.coding = Adaptive(anchors, lc) if llfm_variant == "jo" else Soft(min(neighbours, anchors), coding_c)
-        self.steps_apart, self.frozen = self.learned, False
+        self.frozen = False
         self.inherited = np.zeros(0, dtype=np.bool_)
         self.centres = Anchors(anchors, features)
 
@@ -204,6 +205,10 @@ cdef class LLFM(Model):
                     array[:, some][:, self.touched[:self.features, some].T == 0] = 0
         self.touched = None
         self.marks = NULL
+
+    @property
+    def anchored(self):
+        return self
 
     @property
     def awaits_rows(self):
