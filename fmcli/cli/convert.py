@@ -141,7 +141,8 @@ def command(
     from fmcli.prepare.tables import by_key, rows
 
     delimiter = check_delimiter(delimiter)
-    joined = {column: by_key(path, column) for column, path in join}
+    used = {*categorical, *several, *numeric, *filter(None, (label, group)), *(column for column, _ in join)}
+    joined = {column: by_key(path, column, used) for column, path in join}
     encoding = Encoding(categorical, several, numeric, label, group, to == "ffm", separator, joined)
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
@@ -151,7 +152,7 @@ def command(
 
         def whole() -> Iterator[Row]:
             begin = time.perf_counter()
-            for number, row in enumerate(encoding.whole(rows(source, columns, delimiter)), start=1):
+            for number, row in enumerate(encoding.whole(rows(source, columns, delimiter, used)), start=1):
                 if log.due():
                     log.progress_of_rows(number, time.perf_counter() - begin, row.end, size)
                 yield row

@@ -90,9 +90,12 @@ def command(
     from fmcli.prepare.tables import rows
 
     with logging.opened() as log:
-        pairs = Pairs.of(pair, rows(table, columns, check_delimiter(delimiter)))
-        others = [Pairs.of(pair, rows(path)) for path in exclude]
-        pools = {column: [row.cells[column] for row in rows(path) if column in row.cells] for column, path in among}
+        pairs = Pairs.of(pair, rows(table, columns, check_delimiter(delimiter), pair))
+        others = [Pairs.of(pair, rows(path, used=pair)) for path in exclude]
+        pools = {
+            column: [row.cells[column] for row in rows(path, used=[column]) if column in row.cells]
+            for column, path in among
+        }
         lines = with_negatives(pairs, per_pair, pools, others, seed)
         with written_to(output) as sink:
             sink.header(next(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
@@ -49,11 +50,12 @@ class QueryText:
 
     query : one SELECT statement.
     name : of the input in messages.
+    used : as in sources.Extent.
 
     Raises UsageError if DuckDB is not installed or the statement is no SELECT, MissingInputError and BadInputError.
     """
 
-    def __init__(self, query: str, name: str) -> None:
+    def __init__(self, query: str, name: str, used: Collection[str] | None = None) -> None:
         self._name, self._duckdb = name, _duckdb(name)
         try:
             connection = _connect(self._duckdb)
@@ -61,15 +63,17 @@ class QueryText:
             self._stream = ArrowStream(connection.sql(query))
         except self._duckdb.Error as error:
             raise self._located(error) from error
-        unread = [(column, format) for column, format, readable in self._stream.columns if not readable]
-        if unread:
-            column, format = unread[0]
+        chosen = [column for column, _, readable in self._stream.columns if readable]
+        unread = {column: format for column, format, readable in self._stream.columns if not readable}
+        for column, format in unread.items():
+            if used is not None and column not in used:
+                continue
             raise BadInputError(
                 f"{name}: the column {column!r} has the type {_type_name(format)}, which is not read; cast it to a "
                 "number or text, or leave it out, in a query",
                 sql=None,
             )
-        self._stream.choose([column for column, *_ in self._stream.columns])
+        self._stream.choose(chosen)
 
     def readinto(self, room: memoryview) -> int:
         """Write text into a buffer, as a file does."""
@@ -91,12 +95,12 @@ class QueryText:
         return BadInputError(f"{self._name}: {text}")
 
 
-def parquet(path: str) -> QueryText:
+def parquet(path: str, used: Collection[str] | None = None) -> QueryText:
     """Return the text of a Parquet file. Raises the errors of QueryText."""
     if any(character in path for character in "*?["):
         raise UsageError(f"{shell_word(path)}: the name of a Parquet file must not have the characters * ? [")
     quoted = path.replace("'", "''")
-    return QueryText(f"SELECT * FROM read_parquet('{quoted}')", path)
+    return QueryText(f"SELECT * FROM read_parquet('{quoted}')", path, used)
 
 
 def is_ordered(query: str) -> bool:

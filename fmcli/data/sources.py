@@ -54,12 +54,15 @@ class Extent:
 
     stop : None: the end of the file.
     size : of the file in bytes, which it must still have; None: it may have changed.
+    used : columns that are used. Others are left out if they have a type that is not read, which text does not know;
+        None: all are used.
     """
 
     path: str
     start: int = 0
     stop: int | None = None
     size: int | None = None
+    used: frozenset[str] | None = None
 
     def __str__(self) -> str:
         if self.start == 0 and self.stop is None:
@@ -100,14 +103,14 @@ def buffers(
         extent = Extent(path) if isinstance(path, str) else path
         with ExitStack() as stack:
             if is_query(extent.path):
-                yield from _cut(_query(extent.path), extent, spare, size, unbuffered)
+                yield from _cut(_query(extent), extent, spare, size, unbuffered)
                 continue
             source = _Raw(extent, stack)
             text: _Source = source
             if extent.start == 0 and (kind := source.compression()):
                 text = _Inflated(source, kind)
             elif extent.start == 0 and source.is_parquet and os.path.isfile(extent.path):
-                text = _parquet(extent.path)
+                text = _parquet(extent)
             elif extent.start == 0 and (reason := binary(source.head)):
                 raise BadInputError(f"{source.name}: {reason}")
             if extent.start or extent.stop is not None:
@@ -146,16 +149,16 @@ def _is_other(path: str) -> bool:
         return source.compression() is not None or source.is_parquet
 
 
-def _query(path: str) -> _Source:
+def _query(extent: Extent) -> _Source:
     from fmcli.data.queries import QueryText
 
-    return QueryText(path.removeprefix(QUERY), name_of(path))
+    return QueryText(extent.path.removeprefix(QUERY), name_of(extent.path), extent.used)
 
 
-def _parquet(path: str) -> _Source:
+def _parquet(extent: Extent) -> _Source:
     from fmcli.data.queries import parquet
 
-    return parquet(path)
+    return parquet(extent.path, extent.used)
 
 
 def name_of(path: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fmcli.data.sources import buffers
+from fmcli.data.sources import Input, buffers
 
 BUFFER_BYTES = 1 << 22
 
@@ -22,7 +22,7 @@ class Line(NamedTuple):
     end: int = 0
 
 
-def lines(paths: Sequence[str]) -> Iterator[Line]:
+def lines(paths: Sequence[Input]) -> Iterator[Line]:
     """Yield all lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.buffers."""
     spare: list[bytearray] = []
     number = end = 0

@@ -1,10 +1,11 @@
 """Tables in text: lines of cells with a delimiter, and usually a header."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fmcli.data.labels import is_number
+from fmcli.data.sources import Extent
 from fmcli.errors import BadInputError
 from fmcli.prepare.lines import Line, lines
 from fmcli.text import shell_word
@@ -58,20 +59,25 @@ class Table(NamedTuple):
     rows: Iterator[Row]
 
 
-def rows(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Iterator[Row]:
+def rows(
+    path: str, columns: Sequence[str] = (), delimiter: str | None = None, used: Collection[str] | None = None
+) -> Iterator[Row]:
     """Yield the rows of a table; see `opened`."""
-    yield from opened(path, columns, delimiter).rows
+    yield from opened(path, columns, delimiter, used).rows
 
 
-def opened(path: str, columns: Sequence[str] = (), delimiter: str | None = None) -> Table:
+def opened(
+    path: str, columns: Sequence[str] = (), delimiter: str | None = None, used: Collection[str] | None = None
+) -> Table:
     """Return a table, whose rows have not been read yet.
 
     columns : the names of its columns if it has no header.
+    used : the columns that are used, as in sources.Extent.
 
     Raises BadInputError for a table without a delimiter, a header with a name that occurs twice, and a row with too few
     or too many cells.
     """
-    found = lines([path])
+    found = lines([Extent(path, used=None if used is None else frozenset(used))])
     first = next((line for line in found if line.text.strip()), None)
     if first is None:
         raise BadInputError(f"{shell_word(path)}: the table is empty")
@@ -104,11 +110,14 @@ def is_header(first: bytes, second: bytes) -> bool:
     return len(names) == len(cells) and not any(map(is_number, names)) and any(map(is_number, cells))
 
 
-def by_key(path: str, column: str) -> Mapping[str, dict[str, str]]:
+def by_key(path: str, column: str, used: Collection[str] | None = None) -> Mapping[str, dict[str, str]]:
     """Return the rows of a table by their cell in one column, which is left out. Raises BadInputError if the table
-    lacks the column, or has two rows with the same cell there."""
+    lacks the column, or has two rows with the same cell there.
+
+    used : as in `opened`.
+    """
     found: dict[str, dict[str, str]] = {}
-    for row in rows(path):
+    for row in rows(path, used=used):
         if column not in row.cells:
             raise BadInputError(f"{shell_word(path)}: found no column {column!r}, expected one to find rows by")
         key = row.cells.pop(column)

@@ -32,6 +32,16 @@ def test_parquet_and_csv_of_the_same_rows_are_the_same_text(run, tmp_path):
     assert "ORDER BY" not in done.stderr
 
 
+def test_columns_that_are_not_used_may_have_any_type(run, tmp_path):
+    query = "SELECT 1 AS label, 7 AS \"user\", DATE '2020-01-01' AS day"
+    done = run.ok("convert", "--label", "label", "--categorical", "user", "--sql", query)
+    assert done.stdout == b"1 user=7:1\n"
+    done = run.fails(65, "convert", "--label", "label", "--categorical", "user,day", "--sql", query)
+    assert "the column 'day' has the type date, which is not read; cast it" in done.stderr
+    duckdb.connect().execute(f"COPY ({query}) TO '{tmp_path / 't.parquet'}'")
+    assert "the column 'day'" in run.fails(65, "split", "--by-order", "--header", "t.parquet", "a", "b").stderr
+
+
 @pytest.mark.usefixtures("tables")
 def test_a_parquet_file_is_split_as_csv(run, tmp_path):
     run.ok("split", "--by-group", "user", "t.parquet", "a", "b")
@@ -60,8 +70,12 @@ def test_nothing_is_written_beside_the_output(run, tmp_path):
         (["--sql", "INSTALL httpfs"], 2, "the query is not one SELECT statement"),
         (["--sql", "SELEC 1"], 65, "the query: Parser Error"),
         (["--sql", "SELECT * FROM 'none.parquet'"], 66, "cannot read the query: IO Error: No files found"),
-        (["--sql", "SELECT date '2020-01-01' AS day"], 65, "the column 'day' has the type date, which is not read"),
-        (["--sql", "SELECT 1.5 AS price"], 65, "the column 'price' has the type decimal, which is not read"),
+        (
+            ["--sql", "SELECT date '2020-01-01' AS \"user\""],
+            65,
+            "the column 'user' has the type date, which is not read",
+        ),
+        (["--sql", 'SELECT 1.5 AS "user"'], 65, "the column 'user' has the type decimal, which is not read"),
         (["--sql", "SELECT ['a|b'] AS user, 1 AS x"], 65, "row 1, column 'user': a cell of a list has the separator"),
         (["--sql", "SELECT error('no') AS user, 1 AS x FROM range(3)"], 65, "no"),
         (["--sql", "SELECT 1", "t"], 2, "give one table, or a query with --sql"),
