@@ -138,5 +138,5 @@ def large(tmp_path_factory) -> Path:
 
 def _model(tmp_path_factory, forks: Forks, name: str) -> Path:
     path = tmp_path_factory.mktemp("model") / f"{name}.fm"
-    forks.run(["train", "-q", "-o", path, SAMPLE / name], path.parent).check_returncode()
+    forks.run(["train", "-q", "--no-look", "-o", path, SAMPLE / name], path.parent).check_returncode()
     return path
