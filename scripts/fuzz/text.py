@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Fuzz the text reader with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer (text.cpp).
+"""Fuzz the text reader (text.cpp), or the importer of Arrow streams (arrow.cpp), with libFuzzer, AddressSanitizer and
+UndefinedBehaviorSanitizer.
 
     python scripts/fuzz/text.py --runs 100000000
+    python scripts/fuzz/text.py arrow --runs 100000000
     python scripts/fuzz/text.py --runs 100000000 --folder FOLDER --minimise
 
-Compiles text.cpp with clang, which needs its runtime libraries (libclang-rt-19-dev for clang++-19), and starts from the
-corpus in tests/corpus. An input that ends the process is written to a file whose name begins with "crash-", and
-FOLDER/text FILE runs it again. The exit status is that of libFuzzer.
+Compiles it with clang, which needs its runtime libraries (libclang-rt-19-dev for clang++-19), and starts from the
+corpus in tests/corpus, if there is one. An input that ends the process is written to a file whose name begins with
+"crash-", and FOLDER/text FILE, or FOLDER/arrow FILE, runs it again. The exit status is that of libFuzzer.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ FLAGS = ("-std=c++17", "-O2", "-g1", "-Wall", "-Wextra", "-fno-omit-frame-pointe
 SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 # A small quarantine and no stacks of allocations take a third less time; a crash is run again with both.
 FAST = {"ASAN_OPTIONS": "quarantine_size_mb=1:malloc_context_size=0:detect_stack_use_after_return=0"}
-LONGEST = 120  # bytes of an input; many short ones find more than few long ones
+# Bytes of an input; many short ones find more than few long ones.
+LONGEST = {"text": 120, "arrow": 400}
 # Words that random changes hardly find.
 WORDS = (
     *("qid:", "nan", "inf", "e-", "e+", "0x", "#", " 1:1", " 0:1:1", "\\x0d\\x0a", "0.1", "16777217"),
@@ -35,6 +38,7 @@ WORDS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("target", nargs="?", choices=("text", "arrow"), default="text")
     parser.add_argument("--runs", type=int, default=10_000_000)
     parser.add_argument("--compiler", default="clang++", help="of clang")
     parser.add_argument("--folder", type=Path, help="where the program and the corpus are kept")
@@ -42,8 +46,8 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fmcli-fuzz-") as temporary:
         folder = options.folder or Path(temporary)
-        program, corpus = build(folder, options.compiler), folder / "corpus"
-        unpack("text", corpus)
+        program, corpus = build(folder, options.compiler, options.target), folder / "corpus"
+        unpack(options.target, corpus)
         words = folder / "words"
         words.write_text("".join(f'"{word}"\n' for word in WORDS))
         status = fuzz(program, f"-dict={words}", f"-runs={options.runs}", "-print_final_stats=1", corpus)
@@ -51,21 +55,21 @@ def main() -> int:
             smallest = Path(temporary) / "smallest"
             smallest.mkdir()
             status = fuzz(program, "-merge=1", smallest, corpus)
-            pack(smallest, "text")
+            pack(smallest, options.target)
     return status
 
 
-def build(folder: Path, compiler: str) -> Path:
-    """Compile the harness."""
+def build(folder: Path, compiler: str, target: str) -> Path:
+    """Compile the harness of a target."""
     folder.mkdir(parents=True, exist_ok=True)
-    program, source = folder / "text", Path(__file__).with_name("text.cpp")
+    program, source = folder / target, Path(__file__).with_name(f"{target}.cpp")
     subprocess.run([compiler, *FLAGS, SANITIZERS, f"-I{ROOT / 'cython_src'}", source, "-o", program], check=True)
     return program
 
 
 def fuzz(program: Path, *arguments: str | Path) -> int:
     """Run libFuzzer. Returns its exit status."""
-    command = [program, "-detect_leaks=0", f"-max_len={LONGEST}", *arguments]
+    command = [program, "-detect_leaks=0", f"-max_len={LONGEST[program.name]}", *arguments]
     return subprocess.run(command, env={**os.environ, **FAST}, check=False).returncode
 
 
