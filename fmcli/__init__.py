@@ -80,8 +80,8 @@ above it in this list, so that there are no circles:
                   models/local has llfm: anchors, coding, k-means; models/related the sums of relations' rows
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, rounds, sgd, adagrad, ftrl, fobos), rounds (the two halves
-                  of a round), coordinate, gibbs (priors, draws, cutpoints, random numbers by counters), full_batch,
-                  closed_form.py
+                  of a round), coordinate, gibbs (priors, draws, cutpoints, convergence, random numbers by counters),
+                  full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
     export        text, kernel form

@@ -6,8 +6,9 @@ from test_every_pair import planted
 
 from fmcli.cli.train.advice import advice
 from fmcli.registry.specs import make_spec
-from fmcli.training import convergence, job
-from fmcli.training.convergence import Trace, effective_sizes, split_r_hat
+from fmcli.solvers.gibbs import convergence
+from fmcli.solvers.gibbs.convergence import Trace, effective_sizes, split_r_hat
+from fmcli.training import job
 
 
 def by_definition(draws):

@@ -16,7 +16,7 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
 from fmcli.scoring.rows import score_rows
-from fmcli.training.convergence import TRACE_BYTES, WATCHED_ROWS, Trace
+from fmcli.solvers.gibbs.convergence import TRACE_BYTES, WATCHED_ROWS, Trace
 from fmcli.training.settings import make_model
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ class Trained:
         averaged with those of the model.
     tested : (rows, outputs) the scores of the rows of the plan that are predicted by the mean over all sweeps.
     members : the number of members of the ensemble.
-    convergence : of a solver that samples: the figures of fmcli.training.convergence.Trace.
+    convergence : of a solver that samples: the figures of fmcli.solvers.gibbs.convergence.Trace.
     chosen_by : if the model was trained again on all rows: the run whose held-out rows chose the number of epochs.
     """
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.reader import read
+from fmcli.solvers.gibbs.convergence import WATCHED_ROWS, effective_sizes
 from fmcli.solvers.gibbs.sampler import SHARE_OF_START, Hyperpriors
-from fmcli.training.convergence import WATCHED_ROWS, effective_sizes
 
 Floats = NDArray[np.float64]
 PRIOR = Hyperpriors()

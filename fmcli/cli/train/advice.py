@@ -13,8 +13,8 @@ from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.scoring.metrics import measure, metric_of
+from fmcli.solvers.gibbs.convergence import warning
 from fmcli.training.baseline import Comparison, beats
-from fmcli.training.convergence import warning
 
 if TYPE_CHECKING:
     from fmcli.models.model import Model

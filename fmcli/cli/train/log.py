@@ -20,10 +20,10 @@ from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.sparsity import SPARSITY
+from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
 from fmcli.training.account import MemoryNeed
-from fmcli.training.convergence import WATCHED_ROWS
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.groups import groups_in_words
 from fmcli.training.planning import Plan
