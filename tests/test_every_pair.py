@@ -180,6 +180,8 @@ def test_planted_data(model, solver, loss):
     # kernel weights first.
     spread = 0.3 if solver == "cd" and "fit_beta" in MODELS[model].options else 0.1
     model_options = {"rank": RANK, "init_std": spread} if "rank" in MODELS[model].options else {}
+    if model == "lifted-pn":  # as what is planted, also at order 2
+        model_options["augment"] = True
     epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver not in ("sgd", "mcmc") else EPOCHS
     epochs *= 2 if solver == "lbfgs" else 1
     trained = run(

@@ -105,8 +105,9 @@ def test_training_goes_on_from_the_direct_model(name, tmp_path, rng):
     one = load_model(lifted)
     write_kernel_form(lifted, one, direct)
     data = dataset(random_rows(rng, 40, FEATURES - 2), FEATURES, rng.integers(CLASSES, size=40).astype(float))
-    rank = load_model(direct).meta["options"]["rank"]
-    spec = make_spec(DIRECT[name][0], "adagrad", "softmax", {"rank": rank, "epochs": 0})
+    options = load_model(direct).meta["options"]
+    options = {option: options[option] for option in ("rank", "augment")}
+    spec = make_spec(DIRECT[name][0], "adagrad", "softmax", {**options, "epochs": 0})
     trained = job.train(job.plan(data, spec, warm_start=load_warm_start(direct)))
     scores = one.scores(data)
     assert np.abs(score_all(trained.plan.model, data) - scores).max() <= SAME * max(1, np.abs(scores).max())
