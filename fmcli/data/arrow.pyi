@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Protocol
 
-class Streamed(Protocol):
+class _Streamed(Protocol):
     """A table that other programs can read."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -29,7 +29,7 @@ class ArrowStream:
     Raises ArrowError.
     """
 
-    def __init__(self, source: Streamed, *, separator: bytes = b"|") -> None: ...
+    def __init__(self, source: _Streamed, *, separator: bytes = b"|") -> None: ...
     @property
     def columns(self) -> list[tuple[str, str, bool]]:
         """The name and the format of each column, as Arrow spells it, and whether it can be read."""
