@@ -11,7 +11,7 @@ from fmcli.errors import BadInputError, MissingInputError, UsageError
 from fmcli.system.memory import available
 from fmcli.text import shell_word
 
-INSTALL = "pip install 'fmcli-train[tables]'"
+INSTALL = "pip install duckdb"
 # DuckDB gets at most so much memory, and at most this share of what is free.
 MOST_MEMORY, SHARE_OF_FREE = 1 << 30, 4
 # It writes no files: neither those of sorts that do not fit into memory, nor extensions, nor secrets.

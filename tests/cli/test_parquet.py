@@ -94,4 +94,4 @@ def test_the_package_is_named_if_it_is_missing(run, tmp_path):
     without = "import sys; sys.modules['duckdb'] = None"
     for table, name in ((["t"], "t"), (["--sql", "SELECT 1 AS user"], "a query")):
         done = run.fails(2, "convert", "--categorical", "user", *table, before=without)
-        assert done.stderr == f"fmcli: error: {name} needs DuckDB: pip install 'fmcli-train[tables]'\n"
+        assert done.stderr == f"fmcli: error: {name} needs DuckDB: pip install duckdb\n"
