@@ -63,6 +63,7 @@ above it in this list, so that there are no circles:
     system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
                   whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
+                  denormals.h: numbers too small to be normal are 0 in training;
                   kept.py: the progress of a run as arrays by name, and their checks
     kernels       the instruction set, chosen at import, for which each folder with hot loops (kernels) has a table: its
                   kernels.h lists the functions of its .inl files, and scripts/declarations.py makes the rest

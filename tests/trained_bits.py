@@ -44,6 +44,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("ftrl", {"round_size": 8, "epochs": ROUND_EPOCHS, "l1": 0.01, "group_l1": 0.01}),
     ("cd", {"l1": 0.01}),
     ("cd", {"group_l1": 0.01}),
+    ("adagrad", {"l2_v": 10.0, "init_std": 1e-36}),  # denormal numbers
+    ("cd", {"l2_v": 10.0, "init_std": 1e-36}),
 ]
 # Options of the models, each with the values to try.
 FLAGS: dict[str, tuple[Any, ...]] = {

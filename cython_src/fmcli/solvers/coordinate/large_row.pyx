@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
 from fmcli.base.types cimport ColumnView
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
@@ -91,18 +92,24 @@ cdef class LargeRowUpdater:
         """Return one updater's share of the sums: every len(team)-th part."""
         cdef CoordinateUpdater member = self.member(number)
         cdef Py_ssize_t part = number, threads = len(self.team)
+        cdef FloatingMode mode
         with nogil:
+            mode = flush_denormals()
             while part < self.sums.shape[0]:
                 member.quadratic.clear()
                 member.bound_loss(&self.view, part * PART, min((part + 1) * PART, self.view.n))
                 member.quadratic.save(&self.sums[part, 0])
                 part += threads
+            return_to_mode(mode)
 
     def apply_parts(self, Py_ssize_t number):
         """Return one updater's share of the samples whose scores and caches take the step."""
         cdef CoordinateUpdater member = self.member(number)
         cdef Py_ssize_t part = number, threads = len(self.team)
+        cdef FloatingMode mode
         with nogil:
+            mode = flush_denormals()
             while part < self.sums.shape[0]:
                 member.apply_step(&self.view, part * PART, min((part + 1) * PART, self.view.n))
                 part += threads
+            return_to_mode(mode)

@@ -2,6 +2,7 @@
 
 from fmcli.models.layout import allocate
 
+from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
 from fmcli.base.types cimport LANES, ColumnView, cache_in, real
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.solvers.coordinate.kernels cimport kernels
@@ -36,6 +37,7 @@ cdef class CoordinateUpdater(RowSlice):
         cdef ColumnView v, following
         cdef Py_ssize_t i
         cdef Columns columns
+        cdef FloatingMode mode
         cdef bint outside
         self.visit(block, output, related)
         outside = not 0 <= start <= stop <= order.shape[0]
@@ -48,6 +50,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.begin_view(block, output, &v)
         following = v
         with nogil:
+            mode = flush_denormals()
             for i in range(start, stop):
                 if i + 1 < stop and related is None:
                     following.row = order[i + 1]
@@ -58,6 +61,7 @@ cdef class CoordinateUpdater(RowSlice):
                 columns.view(v.row, &v)
                 if v.n:
                     self.update_row(&v)
+            return_to_mode(mode)
 
     # Begin a pass over rows start:stop of a relation, for a block of parameters and a class.
     cdef begin_rows(
@@ -74,8 +78,10 @@ cdef class CoordinateUpdater(RowSlice):
         cdef ColumnView v, part
         cdef Py_ssize_t i, at
         cdef double* slope
+        cdef FloatingMode mode
         self.begin_rows(block, output, related, start, stop, &v)
         with nogil:
+            mode = flush_denormals()
             for i in range(start, stop):
                 related.enter(i, output)
                 slope = related.state(i) + related.width
@@ -91,14 +97,17 @@ cdef class CoordinateUpdater(RowSlice):
                         slope + related.width)
                     at += part.n
                 related.complete(i)
+            return_to_mode(mode)
 
     def leave(self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop):
         """Apply what these updates have changed in rows start:stop to the scores and caches of their samples."""
         cdef ColumnView v, part
         cdef Py_ssize_t i, n, at
         cdef const real* sums
+        cdef FloatingMode mode
         self.begin_rows(block, output, related, start, stop, &v)
         with nogil:
+            mode = flush_denormals()
             for i in range(start, stop):
                 sums = related.sums_of(i, output)
                 related.change(i, output, self.step)
@@ -115,6 +124,7 @@ cdef class CoordinateUpdater(RowSlice):
                     self.model.update_part(&part, sums, self.step)
                     at += part.n
                 related.leave(i, output)
+            return_to_mode(mode)
 
     # All factors and the weight of a row of a relation, as a feature of its samples.
     cdef void part_view(self, ColumnView* v, Py_ssize_t lanes) noexcept nogil:

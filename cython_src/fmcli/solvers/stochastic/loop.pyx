@@ -1,5 +1,6 @@
 """The one loop of stochastic training, for every model and every solver."""
 
+from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
 from fmcli.base.types cimport Sample, Scratch, prefetch_line
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport SampleRun
@@ -80,6 +81,7 @@ cdef class RowLoop:
         sample of the data.
         """
         cdef SampleRun run
+        cdef FloatingMode mode
         cdef const int32_t* second = NULL
         if (partner is None) != (self.second is None):
             raise ValueError("samples have partners in pairs, and only there")
@@ -99,10 +101,14 @@ cdef class RowLoop:
             self.describe(&run)
             run.order, run.start, run.stop, run.end = &order[0], start, stop, order.shape[0]
             with nogil:
+                mode = flush_denormals()
                 total = self.solver.steps_of_run(&run, total)
+                return_to_mode(mode)
         elif start < stop:
             with nogil:
+                mode = flush_denormals()
                 total = self.updates(&order[0], start, stop, order.shape[0], total, second)
+                return_to_mode(mode)
         return total
 
     # Raise IndexError unless each of these samples has a partner in the data.

@@ -6,6 +6,7 @@ import numpy as np
 
 from fmcli.models.layout import allocate
 
+from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
 from fmcli.base.types cimport (
     MANY_ENTRIES, RoundGradient, RowEntries, Sample, Scratch, SparseGradient, ThreadShare, real)
 from fmcli.data.dataset cimport Dataset
@@ -188,11 +189,14 @@ cdef class RoundLoop:
     def work(self, int thread, together, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
         """Return one thread's part of `run`."""
         cdef Py_ssize_t i
+        cdef FloatingMode mode
         cdef Workspace workspace = self.workspaces[thread]
         together.wait()
         with nogil:
+            mode = flush_denormals()
             for i in range(start, stop):
                 self.step(order[i], thread, &workspace.scratch)
+            return_to_mode(mode)
 
     cdef void step(self, Py_ssize_t number, int thread, Scratch* s) noexcept nogil:
         cdef Py_ssize_t begin = self.rounds.end[number], n = self.rounds.end[number + 1] - begin, i
