@@ -60,6 +60,19 @@ def test_the_range_of_clipped_predictions(tmp_path, labels, options, keywords, l
     assert trained.plan.spec.values["clip"] == (limits is not None)
 
 
+def test_two_labels_of_a_closed_form_are_clipped_to_the_signs_that_they_stand_for(tmp_path):
+    path = str(tmp_path / "m")
+    rows = dataset([{0: 1.0}, {1: 1.0}] * 20, 2, [0.0, 1.0] * 20)
+    trained = job.train(job.plan(rows, make_spec("kernel-basis", None, None, {"rank": 2})))
+    saving.save_model(path, trained, job.summary(trained), "libsvm")
+    far = dataset([{0: 1.0}, {0: 9.0}, {1: 9.0}], 2, [0.0, 0.0, 1.0])
+    raw, clipped = (prediction.load_model(path).predictions(far, output)[:, 0] for output in ("raw", "value"))
+    assert -1 < raw[0] < 0
+    assert raw[1] < -1
+    assert raw[2] > 1
+    assert (clipped == [raw[0], -1, 1]).all()
+
+
 def test_evaluate_judges_what_predict_writes(tmp_path):
     path, rows = str(tmp_path / "m"), tmp_path / "rows"
     fitted(path)

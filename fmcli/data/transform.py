@@ -38,8 +38,8 @@ class Transform:
     scale : what is done to the values of columns; None: nothing.
     norm : whether rows are scaled to unit norm.
     fields : the number of fields, including those of the warm start; 0 if the model needs none.
-    label_range : the smallest and largest label, including those of the warm start; None if predictions cannot be
-        clipped to them.
+    label_range : the smallest and largest label as the loss has them, including those of the warm start; None if
+        predictions cannot be clipped to them.
     groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
     marks : uint8, a bit for each feature: whether it occurred in training, also in that of the warm start; None: that
         is not known yet.

@@ -487,7 +487,7 @@ def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
         numbers = np.array(list(map(float, ids)))
     except ValueError:
         return False
-    low, high = scorer.transform.label_range or (-np.inf, np.inf)
+    low, high = (None if scorer.labels.values else scorer.transform.label_range) or (-np.inf, np.inf)
     return bool(((low <= numbers) & (numbers <= high) & scorer.labels.known(numbers)).all())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.labels import Labels
 from fmcli.registry.losses import CLIPPED_LOSS
 from fmcli.registry.specs import Spec, check_clip
 from fmcli.scoring.metrics import Range
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 
 
 def fit_clip(
-    spec: Spec, loss: str, label: NDArray[np.float64], warm_start: WarmStart | None
+    spec: Spec, labels: Labels, label: NDArray[np.float64], warm_start: WarmStart | None
 ) -> tuple[Spec, Range | None]:
-    """Return the spec with its choice to clip, and the range of all labels that it and the warm start were trained on.
+    """Return the spec with its choice to clip, and the range of all labels that it and the warm start were trained on,
+    as the loss has them.
 
     By default, predictions are clipped, unless those of the warm start are not.
 
     Raises UsageError if the loss cannot be clipped.
     """
-    check_clip(loss, spec.values["clip"])
-    if loss != CLIPPED_LOSS:
+    check_clip(labels.loss, spec.values["clip"])
+    if labels.loss != CLIPPED_LOSS:
         return replace(spec, values={**spec.values, "clip": False}), None
-    low, high = float(label.min()), float(label.max())
+    encoded = labels.encode(label)
+    low, high = float(encoded.min()), float(encoded.max())
     if warm_start and warm_start.transform.label_range:
         lowest, highest = warm_start.transform.label_range
         low, high = min(low, lowest), max(high, highest)

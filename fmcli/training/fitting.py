@@ -69,7 +69,7 @@ def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, R
             f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
             "refer to a row of a relation; join the files"
         )
-    spec, label_range = fit_clip(spec, labels.loss, rows.labels, warm_start)
+    spec, label_range = fit_clip(spec, labels, rows.labels, warm_start)
     transform = Transform(
         labels,
         max(rows.features, warm_start.model.features if warm_start else 0),
