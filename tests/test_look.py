@@ -9,7 +9,7 @@ from test_every_pair import planted
 from fmcli.registry.entry import Trial
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.metrics import measure
+from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
 from fmcli.training import look as looking
 from fmcli.training.look import Tried, epochs_of, folds_of, look
@@ -147,21 +147,21 @@ def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate):
 
 def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(rows):
     plan = planned(rows, epochs=2)
-    folds = folds_of(plan)
+    folds = folds_of(plan, 2)
     assert len(folds) == 600 // 150
     held = [tuple(fold.validation.data.label) for fold in folds]
     assert sorted(label for labels in held for label in labels) == sorted(rows.label)
     for fold, labels in zip(folds, held, strict=True):
         assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)
-    outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2))]
+    outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2), 2)]
     error = np.concatenate([one.score[:, 0] - one.label for one in outcomes])
-    assert measure(["rmse"], Tried.of(folds, 2).outcome)["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert measure(["rmse"], Tried(folds, 2).outcome(4))["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
 
 
 def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
     spec = {"epochs": 30, "learning_rate": 0.5, "l2": 1e-5}  # given, so that no other value is taken
     plan = look(planned(rows, **spec))[0]
-    best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec)))
+    best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec), 30))
     assert best[0] != best[-1]
     assert plan.refit_epochs == int(np.median(best))
     trained = job.train(plan)
@@ -174,33 +174,78 @@ def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypat
 def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
     """If they would go on, they do not choose the epochs of the refit."""
     plan = planned(rows, learning_rate=0.01, epochs=60)
-    one = rows.nnz * 2 + plan.model.parameter_count
-    for visits, epochs in ((10**12, 60), (4 * 40 * one, 40), (0, looking.LEAST_EPOCHS)):
+    for visits, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, looking.LEAST_EPOCHS)):
         monkeypatch.setattr(looking, "MOST_VISITS", visits)
-        assert epochs_of(folds_of(plan)) == epochs
+        assert epochs_of(plan) == epochs
+    monkeypatch.setattr(looking, "MOST_VISITS", 10**12)
     monkeypatch.setattr(looking, "LEAST_EPOCHS", 2)
-    assert [Tried.of(folds_of(plan), epochs).epochs for epochs in (2, 60)] == [0, 60]
+    assert [Tried(folds_of(plan, epochs), epochs).plan().refit_epochs for epochs in (2, 60)] == [None, 60]
+    monkeypatch.setattr(looking, "MOST_VISITS", 0)
     assert look(plan)[0].refit_epochs is None
     assert look(plan)[0].spec.values["epochs"] == 60
+
+
+def work_of(plan):
+    return plan.source.data.nnz * 2 + looking.ENTRIES_A_PARAMETER * plan.model.parameter_count
 
 
 def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):
     plan = planned(rows, settings={"holdout": 0.1}, epochs=2)
     for enough, number in ((1, 1), (60, 1), (61, 2), (10_000, 5)):
         monkeypatch.setattr(looking, "ENOUGH_HELD_OUT", enough)
-        assert len(folds_of(plan)) == number
-    work = rows.nnz * 2 + plan.model.parameter_count
-    for limit, number in ((0, 1), (work, 1), (3 * work, 3)):
-        monkeypatch.setattr(looking, "AFFORDABLE", limit)
-        assert len(folds_of(plan)) == number
+        assert len(folds_of(plan, 2)) == number
+    work = work_of(plan)
+    for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
+        monkeypatch.setattr(looking, "MOST_VISITS", limit)
+        assert len(folds_of(plan, epochs)) == number
+
+
+@pytest.mark.parametrize(
+    ("better", "folds", "chosen"),
+    [
+        ([0.9, 0, 0, 0], 1, True),
+        ([-0.01, 0.9, 0.9, 0.9], 1, False),
+        ([0.01, -0.05, 0.9, 0.9], 2, False),
+        ([0.01, 0.01, 0.01, 0.01], 4, False),
+        ([0.03, 0.03, 0.03, 0.03], 4, True),
+        ([0.06, 0.06, 0.06, 0.06], 2, True),
+    ],
+)
+def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, folds, chosen):
+    """The other value's squared errors are smaller by so much in each fold, with a standard deviation of a half: on 150
+    rows the standard error is .04, on 600 .02."""
+    plans = folds_of(planned(rows, epochs=2), 2)
+    squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
+    usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
+    found = looking.compared(usual, other, "l2_v", 1.0)
+    assert (found.folds, found.chosen) == (folds, chosen)
+
+
+class Foretold(Tried):
+    """Runs with these errors of the held-out rows of each fold."""
+
+    def __init__(self, plans, errors):
+        super().__init__(plans, 2)
+        zeros, ones = np.zeros(errors.shape[1]), np.ones(errors.shape[1])
+        self.epochs = [2] * len(plans)
+        self._outcomes = [Outcome("squared", zeros, error[:, None], ones) for error in errors]
+
+
+def test_the_run_of_another_value_has_at_most_some_times_the_usual_epochs(rows):
+    usual, other = (Tried([planned(rows, learning_rate=rate, epochs=200)], 200) for rate in (0.3, 0.003))
+    usual.outcome(1)
+    looking.compared(usual, other, "learning_rate", 1.0)
+    most = max(looking.LEAST_EPOCHS, looking.MOST_TIMES * usual.epochs[0])
+    assert most < 200
+    assert other.epochs == [most]
 
 
 def test_groups_of_rows_the_last_rows_and_given_validation_data_have_no_folds(rows):
     grouped = rows.changed(group=np.arange(600, dtype=np.int32) // 10)
-    assert len(folds_of(planned(grouped, epochs=2))) == 1
-    assert len(folds_of(planned(rows, settings={"holdout_last": True}, epochs=2))) == 1
+    assert len(folds_of(planned(grouped, epochs=2), 2)) == 1
+    assert len(folds_of(planned(rows, settings={"holdout_last": True}, epochs=2), 2)) == 1
     spec = make_spec("fm", None, None, {"epochs": 2})
-    assert len(folds_of(job.plan(rows, spec, valid=rows.take(np.arange(150, dtype=np.int32))))) == 1
+    assert len(folds_of(job.plan(rows, spec, valid=rows.take(np.arange(150, dtype=np.int32))), 2)) == 1
 
 
 def test_interactions_that_fit_noise_are_left_out(rng):
@@ -211,6 +256,6 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
     chosen, found = look(plan)
     assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
-    linear = Tried.of(folds_of(planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20))[:1], 20).outcome
+    linear = Tried([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)], 20).outcome(1)
     assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)

@@ -18,7 +18,7 @@ from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.paired import difference
 from fmcli.training.job import train
 from fmcli.training.planning import Plan, occurring, prepared_model
-from fmcli.training.refit import AFFORDABLE, affordable, visits
+from fmcli.training.refit import affordable, visits
 
 if TYPE_CHECKING:
     from fmcli.data.training_rows import RowNumbers
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
 # Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
 # there are so many in all; on at most so many folds.
 ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
-# The run of a value has so many epochs at least, if it does not stop before, and more as long as those of all folds
-# visit at most so many entries of a factor, or parameters. It is a count, so that the same data give the same choices.
-LEAST_EPOCHS, MOST_VISITS = 20, 10**8
+# Other folds follow as long as another value is better, but by fewer standard errors of the difference than these.
+DECIDED = 2.0
+# The run of a value has so many epochs at least, if it does not stop before, and more as long as they visit at most so
+# many entries of a factor, or parameters; no more folds follow than visit as many in all. It is a count, so that the
+# same data give the same choices. Another value has no more than so many times the epochs of the usual one.
+LEAST_EPOCHS, MOST_VISITS, MOST_TIMES = 20, 10**8, 4
+# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
+ENTRIES_A_PARAMETER = 4
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Look:
     usual : the value of the plan.
     metric, found, before : the metric with the other value, and with the usual one; None: training diverged.
     chosen : whether the other value is better.
-    folds : how many times other rows were held out.
+    folds : how many times other rows were held out until it was clear.
     """
 
     option: str
@@ -75,71 +80,95 @@ def look(plan: Plan) -> tuple[Plan, list[Look]]:
     The values are tried one after the other. Raises NotEnoughMemoryError.
     """
     found: list[Look] = []
-    folds = folds_of(plan) if looks(plan) else []
-    tried = list(trials(plan)) if folds else []
-    if not tried and len(folds) < 2:
+    if not looks(plan):
         return plan, found
-    epochs = epochs_of(folds)
-    usual = Tried.of(folds, epochs)
+    tried, epochs = list(trials(plan)), epochs_of(plan)
+    usual = Tried([plan], epochs)
+    if not tried and most_folds(plan) == 1:
+        return plan, found
+    usual.outcome(1)
+    usual.plans = folds_of(plan, usual.epochs[0] if usual.epochs else epochs)
     for option, trial in tried:
         for path in paths(trial, usual.plans[0].spec.values[option]):
             first = len(found)
             for value in path:
-                other = Tried.of([with_value(fold, option, value) for fold in usual.plans], epochs)
+                other = Tried([with_value(fold, option, value) for fold in usual.plans], epochs)
                 found.append(compared(usual, other, option, trial.errors))
                 if not found[-1].chosen:
                     break
                 usual = other
             if found[first].chosen:
                 break
-    return usual.plan, found
+    return usual.plan(), found
 
 
-@dataclass(frozen=True)
 class Tried:
-    """Plans that differ in the rows that they hold out, and their runs.
+    """Plans that differ in the rows that they hold out, and their runs, each of which is made when it is needed.
 
-    outcome : of the best epoch of each plan on its validation data; None: training diverged.
-    epochs : the median of the best epochs; 0 if some run would have gone on.
+    most : how many epochs a run has at most.
+    epochs : how many each run had.
     """
 
-    plans: Sequence[Plan]
-    outcome: Outcome | None
-    epochs: int = 0
+    def __init__(self, plans: Sequence[Plan], most: int) -> None:
+        self.plans, self.most = plans, most
+        self.epochs: list[int] = []
+        self._best: list[float] = []
+        self._outcomes: list[Outcome] = []
+        self._diverged = False
 
-    @classmethod
-    def of(cls, plans: Sequence[Plan], most: int) -> Tried:
-        """Train the model of each plan, for at most so many epochs."""
-        outcomes, epochs, ended = [], [], True
-        for plan in plans:
-            assert plan.validation is not None
-            spec = replace(plan.spec, values={**plan.spec.values, "epochs": most})
-            own = replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))
-            try:
-                trained = train(own)
-            except DivergedError:
-                return Tried(plans, None)
-            epochs.append(trained.best)
-            ended = ended and (len(trained.epochs) < most or most == plan.spec.values["epochs"])
-            outcomes.append(plan.validation.outcome(own.model))
-        outcome = outcomes[0] if len(outcomes) == 1 else Outcome.concatenated(outcomes)
-        return Tried(plans, outcome, int(np.median(epochs)) if ended else 0)
+    def outcome(self, folds: int, limits: Sequence[int] = ()) -> Outcome | None:
+        """Return that of the best epochs on the validation data of so many plans; None: training diverged.
 
-    @property
+        limits : further limits on the epochs of each run.
+        """
+        while len(self._outcomes) < folds and not self._diverged:
+            number = len(self._outcomes)
+            self._train(self.plans[number], min([self.most, *limits[number : number + 1]]))
+        if self._diverged:
+            return None
+        return self._outcomes[0] if folds == 1 else Outcome.concatenated(self._outcomes[:folds])
+
+    def _train(self, plan: Plan, most: int) -> None:
+        """Train the model of a plan, for at most so many epochs."""
+        assert plan.validation is not None
+        spec = replace(plan.spec, values={**plan.spec.values, "epochs": most})
+        own = replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))
+        try:
+            trained = train(own)
+        except DivergedError:
+            self._diverged = True
+            return
+        goes_on = len(trained.epochs) == most < plan.spec.values["epochs"]
+        self.epochs.append(len(trained.epochs))
+        self._best.append(math.inf if goes_on else trained.best)
+        self._outcomes.append(plan.validation.outcome(own.model))
+
     def plan(self) -> Plan:
-        """The plan of the run; of several folds, with the epochs of a refit."""
-        several = len(self.plans) > 1 and self.epochs > 0
-        return replace(self.plans[0], refit_epochs=self.epochs) if several else self.plans[0]
+        """Return the plan of the run; of several folds, with the median of their best epochs for a refit, if it is
+        known: half of the runs would have gone on otherwise."""
+        first = self.plans[0]
+        if len(self.plans) < 2 or self.outcome(len(self.plans)) is None:
+            return first
+        median = np.median(self._best)
+        return replace(first, refit_epochs=int(median) or None) if math.isfinite(median) else first
 
 
 def compared(usual: Tried, other: Tried, option: str, errors: float) -> Look:
-    """Return the comparison of runs with another value of an option with the usual ones. errors : see Trial."""
-    plan, outcome, before = usual.plans[0], other.outcome, usual.outcome
+    """Return the comparison of runs with another value of an option with the usual ones, on as many folds as it takes
+    until the other one is clearly better, or is not better. errors : see Trial."""
+    plan = usual.plans[0]
     assert plan.validation is not None
-    metric, chosen = plan.validation.chooser, outcome is not None
-    if outcome is not None and before is not None:
+    metric = plan.validation.chooser
+    for folds in range(1, len(usual.plans) + 1):
+        before = usual.outcome(folds)
+        outcome = other.outcome(folds, [max(LEAST_EPOCHS, MOST_TIMES * epochs) for epochs in usual.epochs])
+        chosen = outcome is not None
+        if outcome is None or before is None:
+            break
         found = difference(metric, outcome, before, plan.settings.threads)
         chosen = -found.worse > errors * found.error
+        if found.worse >= 0 or -found.worse > max(DECIDED, errors) * found.error:
+            break
     return Look(
         option,
         value=other.plans[0].spec.values[option],
@@ -148,38 +177,43 @@ def compared(usual: Tried, other: Tried, option: str, errors: float) -> Look:
         found=value_of(outcome, metric),
         before=value_of(before, metric),
         chosen=chosen,
-        folds=len(usual.plans),
+        folds=folds,
     )
 
 
-def folds_of(plan: Plan) -> list[Plan]:
-    """Return the plan, and plans of the same run that hold out others of its rows: as many as take little time.
+def most_folds(plan: Plan) -> int:
+    """Return on how many folds values can be compared.
 
-    Pairs and groups of rows, and validation data that are not held out, have none; nor have the last rows, because
-    others would be predicted from rows after them.
+    Pairs and groups of rows, and validation data that are not held out, have one; and the last rows, because others
+    would be predicted from rows after them.
     """
     validation, source = plan.validation, plan.source
     assert validation is not None
     independent = source.data.group is None and not plan.settings.holdout_last
     if type(source) is not TrainingRows or not independent or not validation.held_out:
-        return [plan]
+        return 1
     size = validation.data.rows
-    times = int(AFFORDABLE // work(plan))
-    number = min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), times, source.all_rows // size)
-    order = generator(plan.spec, FOLD_STREAM).permutation(source.rows)
+    return min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), source.all_rows // size)
+
+
+def folds_of(plan: Plan, epochs: int) -> list[Plan]:
+    """Return the plan, and plans of the same run that hold out others of its rows: as many as take little time if each
+    has so many epochs."""
+    assert plan.validation is not None
+    number = max(1, min(most_folds(plan), int(MOST_VISITS // (epochs * work(plan)))))
+    size, order = plan.validation.data.rows, generator(plan.spec, FOLD_STREAM).permutation(plan.source.rows)
     return [plan, *(holding_out(plan, order[size * fold : size * (fold + 1)]) for fold in range(number - 1))]
 
 
 def work(plan: Plan) -> int:
-    """Return by what the time of an epoch grows: where few rows have many features, copies of the parameters take more
-    time than steps."""
-    return visits(plan) + plan.model.parameter_count
+    """Return by what the time of an epoch grows."""
+    return visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
 
 
-def epochs_of(folds: Sequence[Plan]) -> int:
+def epochs_of(plan: Plan) -> int:
     """Return how many epochs the run of a value has at most on each fold."""
-    asked: int = folds[0].spec.values["epochs"]
-    return min(asked, max(LEAST_EPOCHS, MOST_VISITS // (len(folds) * work(folds[0]))))
+    asked: int = plan.spec.values["epochs"]
+    return min(asked, max(LEAST_EPOCHS, MOST_VISITS // work(plan)))
 
 
 def holding_out(plan: Plan, held: RowNumbers) -> Plan:
