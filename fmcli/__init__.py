@@ -92,8 +92,9 @@ above it in this list, so that there are no circles:
                   validation, the previous run and the warm start from its model, divergence, refit, memory account,
                   saving, checkpoints
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
-    the
-                  partitions of the rows, rounds of row solvers, gradients of L-BFGS
+                  the partitions of the rows, rounds of row solvers, gradients of L-BFGS
+    api           from Python: matrices and files as rows, training, a model; the keyword parameters of training come
+                  from the registry, and errors have the names of parameters
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
                   cli/spellings has the words of other tools
 
@@ -149,4 +150,37 @@ with its exit status, and with the options that help, which the command writes a
 and never imports click.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fmcli.api.data import Data, read
+    from fmcli.api.model import Model
+    from fmcli.api.model import load_model as load
+    from fmcli.api.training import train
+
 __version__ = "0.1.0"
+__all__ = ["Data", "Model", "load", "read", "train"]
+
+# The names of the interface for Python, and where they are: imported when they are used, because the command, and
+# others who import only a part, would wait for numpy.
+_LAZY = {
+    "Data": "fmcli.api.data:Data",
+    "Model": "fmcli.api.model:Model",
+    "load": "fmcli.api.model:load_model",
+    "read": "fmcli.api.data:read",
+    "train": "fmcli.api.training:train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the interface for Python."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, _, attribute = _LAZY[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -12,13 +12,13 @@ import click
 
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
-from fmcli.cli.registered import defaults_in_words, takers
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import LISTED
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.words import defaults_in_words, takers
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
 GUIDE = Path(__file__).resolve().parent.parent / "fmcli" / "guide"

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from fmcli.cli.registered import defaults_in_words, in_words
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, make_spec, resolve
+from fmcli.registry.words import defaults_in_words, in_words
 
 PAIRS = [
     (model, solver)

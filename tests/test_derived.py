@@ -8,12 +8,12 @@ import pytest
 from problems import dataset
 
 from fmcli.cli.models import lines
-from fmcli.cli.registered import defaults_in_words, notes
 from fmcli.registry import catalogue
 from fmcli.registry.derived import Derived
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
+from fmcli.registry.words import defaults_in_words, notes
 from fmcli.scoring import prediction
 from fmcli.training import job, saving
 

@@ -118,9 +118,9 @@ def test_the_compiled_core_names_no_flags():
 
 def test_no_module_below_the_commands_spells_out_flags():
     """Errors of these modules have the names of options, or flags from the registry. Lines of other commands have
-    flags."""
+    flags, and the interface for Python turns flags into names."""
     for path in SIDES[0].rglob("*.py"):
-        if folder(path) in (None, "cli", "registry"):
+        if folder(path) in (None, "api", "cli", "registry"):
             continue
         tree = ast.parse(path.read_text())
         expressions = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings

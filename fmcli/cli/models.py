@@ -10,8 +10,8 @@ import click
 from fmcli.cli.layout import NARROW, columns, wrapped
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.output import write_report
-from fmcli.cli.registered import notes
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.words import notes
 
 YES, NO = "yes", "-"
 

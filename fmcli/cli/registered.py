@@ -1,4 +1,4 @@
-"""Options of the registry as options of the command line, their notes in help, and their defaults by component."""
+"""Options of the registry as options of the command line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import click
 from fmcli.cli.options import F, option
 from fmcli.cli.spellings.translate import LIBFM
 from fmcli.registry.derived import Derived, of_libfm
-from fmcli.registry.entry import Entry
-from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.registry.options import COMMON, OPTIONS, Option
-from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import REFINES, takers_of
+from fmcli.registry.options import OPTIONS, Option
+from fmcli.registry.words import notes
 
 METAVARS = {int: "N", float: "X", str: "NAME"}
 
@@ -69,67 +65,3 @@ def _registered(choice: Option) -> Callable[[F], F]:
         help=text,
         names=choice.choices,
     )
-
-
-def notes(choice: Option) -> str:
-    """Return the usual default of an option and its range: "[default: 0.5; 0 to 1]"."""
-    parts = [choice.range()] if choice.choices else []
-    usual = usual_default(choice)
-    parts += [f"default: {usual}"] if usual and not choice.negative else []
-    permitted = choice.range(exact=False)
-    parts += [permitted] if permitted and not choice.choices else []
-    return f"[{'; '.join(parts)}]" if parts else ""
-
-
-def usual_default(choice: Option) -> str:
-    """Return the default of an option, unless a component has one of its own."""
-    return OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
-
-
-def takers(choice: Option) -> str:
-    """Return the components that take an option: "fm, ffm", "all", or "all but mcmc"."""
-    tables = (MODELS, SOLVERS, LOSSES)
-    refusers = [entry.name for table in tables for entry in table.values() if choice.name in entry.refuses]
-    if choice.name in COMMON:
-        return f"all but {', '.join(refusers)}" if refusers else "all"
-    return ", ".join(name for table in tables for name in takers_of(table, choice.name))
-
-
-def defaults_in_words(choice: Option) -> str:
-    """Return all defaults of an option: "0.01; 0.03 for ffm; 0.05 for shfm with ftrl; at most 8 for lifted-anova"."""
-    special = [
-        f"{value} for {', '.join(names)}{f' with {solver}' if solver else ''}"
-        for (value, solver), names in special_defaults(choice).items()
-    ]
-    limits = {kind.name: kind.limits[choice.name] for kind in MODELS.values() if choice.name in kind.limits}
-    most = [f"at most {limit} for {name}" for name, limit in limits.items()]
-    usual = "not given" if choice.negative else usual_default(choice) or "see the option"
-    return "; ".join([usual, *special, *most])
-
-
-def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
-    """Return (default, solver) -> names of the models, solvers and losses with a default of an option that differs from
-    its usual one; the solver is "" if the default applies to any solver."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
-        if shows(entry, choice.name):
-            found.setdefault((in_words(choice, entry.defaults[choice.name]), ""), []).append(entry.name)
-        for solver, defaults in entry.with_solver.items() if isinstance(entry, ModelEntry) else ():
-            if choice.name in defaults:
-                found.setdefault((in_words(choice, defaults[choice.name]), solver), []).append(entry.name)
-    return found
-
-
-def shows(entry: Entry, name: str) -> bool:
-    """Return whether an entry has a separate default for an option that it does not refuse."""
-    return name in entry.defaults and name not in entry.refuses
-
-
-def in_words(choice: Option, value: Any) -> str:
-    """Return a default of an option as text: for a switch, the flag without its dashes; "" for None."""
-    if value is None or isinstance(value, Derived):
-        return str(value or "")
-    if choice.kind is bool:
-        flag = choice.name.replace("_", "-")
-        return flag if value else f"no-{flag}"
-    return value if choice.kind is str else f"{value:g}"

@@ -24,13 +24,14 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import BadInputError
-from fmcli.model_file.contents import MOST_COPIED, contents
+from fmcli.model_file.contents import MOST_COPIED, aligned, contents
 from fmcli.system.files import atomic_output
 
 FORMAT = 1
@@ -107,16 +108,29 @@ def save(path: str, model: ModelFile) -> None:
     Raises OutputError if it cannot be written, and ValueError or TypeError for content that would not be read back
     unchanged: a reserved name, an array of another type or memory order, a tuple, a NaN, a key that is not a string.
     """
-    layout = list(_lay_out(model.tensors))
-    header = _header(model, layout)
+    header, layout = _header_and_layout(model)
     with atomic_output(path) as file:
         file.write(header)
-        for tensor in layout:
-            if tensor.is_pad:
-                file.write(bytes(tensor.end - tensor.begin))
-            else:
-                for part in _parts(model.tensors[tensor.name]):
-                    file.write(_bytes_of(part))
+        for piece in _contents_of(model, layout):
+            file.write(piece)
+
+
+def to_bytes(model: ModelFile) -> bytes:
+    """Return the bytes of the file that `save` writes. Raises ValueError and TypeError as `save` does."""
+    header, layout = _header_and_layout(model)
+    return b"".join([header, *_contents_of(model, layout)])
+
+
+def from_bytes(data: bytes, name: str) -> ModelFile:
+    """Return the model that `to_bytes` has turned into bytes. Raises BadInputError, which begins with the name."""
+    return _parsed(aligned([data], len(data)), name)
+
+
+def copied(model: ModelFile, name: str) -> ModelFile:
+    """Return the model as `load` would return it from the file that `save` writes. Raises the errors of `save`."""
+    header, layout = _header_and_layout(model)
+    size = len(header) + (layout[-1].end if layout else 0)
+    return _parsed(aligned(chain([header], _contents_of(model, layout)), size), name)
 
 
 def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
@@ -128,7 +142,26 @@ def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
     Raises MissingInputError if it cannot be opened, and BadInputError, with the reason, if it is truncated, corrupted,
     not a model, or from a newer version.
     """
-    file = contents(path, _wanted)
+    return _parsed(contents(path, _wanted), path, verify=verify, kind=kind)
+
+
+def _header_and_layout(model: ModelFile) -> tuple[bytes, list[_Tensor]]:
+    """Return the header of a file, and where its tensors are after it."""
+    layout = list(_lay_out(model.tensors))
+    return _header(model, layout), layout
+
+
+def _contents_of(model: ModelFile, layout: list[_Tensor]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of the tensors of a file."""
+    for tensor in layout:
+        if tensor.is_pad:
+            yield bytes(tensor.end - tensor.begin)
+        else:
+            yield from map(_bytes_of, _parts(model.tensors[tensor.name]))
+
+
+def _parsed(file: memoryview, path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
+    """Return what the bytes of a file say; see `load`."""
     try:
         start, header = _read_header(file)
         metadata = header.pop(METADATA)

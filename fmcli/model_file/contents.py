@@ -9,7 +9,7 @@ import errno
 import mmap
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -51,6 +51,14 @@ def contents(path: str, wanted: Wanted) -> memoryview:
     if data is None:
         raise BadInputError(f"{path}: is empty: not an fmcli model")
     return memoryview(data).toreadonly()
+
+
+def aligned(pieces: Iterable[bytes | memoryview], size: int) -> memoryview:
+    """Return a copy of pieces of a file, with `size` bytes in all, that begins as the bytes of `contents` do."""
+    memory = _memory(size)
+    for piece in pieces:
+        memory.write(piece)
+    return memoryview(memory).toreadonly()
 
 
 def _local(path: str, wanted: Wanted) -> mmap.mmap | None:

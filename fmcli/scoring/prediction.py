@@ -149,10 +149,10 @@ class Scorer:
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
-    def scores(self, data: Dataset) -> NDArray[np.float64]:
+    def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
         """Return raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the
         scores of their mean prediction. Raises NotEnoughMemoryError."""
-        return mean_score(self.labels.loss, self.all_draws, self.prepared(data))
+        return mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads)
 
     @cached_property
     def all_draws(self) -> Draws:
@@ -186,10 +186,10 @@ class Scorer:
     def has_probabilities(self) -> bool:
         return LOSSES[self.labels.loss].load_link().probable
 
-    def predictions(self, data: Dataset, output: OutputType) -> NDArray[np.float64]:
+    def predictions(self, data: Dataset, output: OutputType, threads: int = 1) -> NDArray[np.float64]:
         """Return the predictions of rows that have the columns of the model; see `predicted`. Raises
         NotEnoughMemoryError."""
-        return self.predicted(self.scores(data), output)
+        return self.predicted(self.scores(data, threads), output)
 
     def predicted(self, score: NDArray[np.float64], output: OutputType) -> NDArray[np.float64]:
         """Return (rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are
@@ -537,10 +537,15 @@ def require_one_draw(scorer: Scorer) -> None:
 def export_arrays(path: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
     NotEnoughMemoryError."""
-    scorer = load_model(path)
+    return arrays_as_doubles(load_model(path))
+
+
+def arrays_as_doubles(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model as float64, and the ids of its dictionary. Raises UsageError for a model of several
+    draws, and NotEnoughMemoryError."""
     require_one_draw(scorer)
     arrays = exported(scorer)
     needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())
-    require(needed, f"exporting {path}")
+    require(needed, f"exporting {scorer.path}")
     ids = isinstance(scorer.numbering, Dictionary)
     return {name: array if ids and name == FEATURES else array.astype(np.float64) for name, array in arrays.items()}

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
+
+if TYPE_CHECKING:
+    from threading import Event
 
 Position = Mapping[str, NDArray[Any]]
 
@@ -56,6 +59,7 @@ class Task:
     threads : the number of threads that solvers may use.
     epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
     deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
+    interrupt : ends training as the deadline does, once it is set; None: nothing does.
     """
 
     spec: Spec
@@ -64,9 +68,12 @@ class Task:
     threads: int = 1
     epochs_before: int = 0
     deadline: float | None = None
+    interrupt: Event | None = None
 
     def late(self, seconds: float = 0) -> bool:
-        """Return whether the deadline has passed, or passes in so many seconds."""
+        """Return whether the deadline has passed, or passes in so many seconds, or training was interrupted."""
+        if self.interrupt is not None and self.interrupt.is_set():
+            return True
         return self.deadline is not None and time.perf_counter() + seconds >= self.deadline
 
     @property

@@ -1,6 +1,8 @@
 """The threads of numpy's linear algebra."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # The variables that set the number of threads of the BLAS and LAPACK libraries that numpy and scipy may use.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
@@ -13,3 +15,16 @@ def pin_blas() -> None:
     Must be called before numpy is imported, because the libraries read the variables when they are loaded.
     """
     os.environ.update(dict.fromkeys(BLAS_THREADS, "1"))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS and LAPACK to one thread as long as the context lasts, where numpy has been imported already, if the
+    package threadpoolctl is installed, as it is with scikit-learn."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -58,7 +58,7 @@ def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings:
 
 def train(
     plan: Plan,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     observer: Observer | None = None,
     keeper: Keeper | None = None,
 ) -> Trained:
@@ -66,7 +66,8 @@ def train(
 
     Parameters
     ----------
-    on_epoch : called after every epoch, and for every epoch of the run that this one continues.
+    on_epoch : called after every epoch, and for every epoch of the run that this one continues. Training ends after
+        the epoch if it returns True.
     observer : receives the progress of each epoch.
     keeper : keeps the run's progress, from which it can continue.
 
@@ -97,7 +98,9 @@ class Run:
     begun : seconds that the process that this one continues has spent on the first epoch.
     """
 
-    def __init__(self, plan: Plan, on_epoch: Callable[[Epoch], None], observer: Observer, keeper: Keeper) -> None:
+    def __init__(
+        self, plan: Plan, on_epoch: Callable[[Epoch], bool | None], observer: Observer, keeper: Keeper
+    ) -> None:
         self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
         self.observer = observer
         kept = keeper.kept()
@@ -175,10 +178,10 @@ class Run:
         valid = self.best.evaluate(number)
         took = time.perf_counter() - self.begin
         self.epochs.append(Epoch(number, loss, penalty, valid, took))
-        self.on_epoch(self.epochs[-1])
+        asked = bool(self.on_epoch(self.epochs[-1]))
         self.begin = time.perf_counter()
         last = number == plan.spec.values["epochs"]
-        self.stopped = self.best.enough or self.trained.converged or (last and not self.trainer.partial)
+        self.stopped = asked or self.best.enough or self.trained.converged or (last and not self.trainer.partial)
         if not self.stopped:
             self.late = self.trainer.partial or plan.task.late(0 if plan.spec.by_rows else took)
         if not self.trainer.partial:

@@ -86,7 +86,15 @@ class Plan:
     def task(self) -> Task:
         """The task of the run's trainer."""
         settings = self.settings
-        return Task(self.spec, self.model, self.source, settings.threads, self.epochs_before, settings.deadline)
+        return Task(
+            self.spec,
+            self.model,
+            self.source,
+            settings.threads,
+            self.epochs_before,
+            settings.deadline,
+            settings.interrupt,
+        )
 
     @property
     def one_pass(self) -> bool:

@@ -37,7 +37,13 @@ def keeps_state(plan: Plan) -> bool:
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:
-    """Write a trained model with all that scoring needs; `training` is its summary, `format` that of its data.
+    """Write the file of a trained model; see `file_of`. Raises the errors of `file_of` and OutputError."""
+    save(path, file_of(trained, training, format, keep_state=keep_state))
+
+
+def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> ModelFile:
+    """Return the model file of a trained model, with all that scoring needs; `training` is its summary, `format` that
+    of its data. Arrays of the model are not copied.
 
     With `keep_state`, a later run of the same solver can resume exactly where this one ended.
 
@@ -76,12 +82,16 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
     }
-    save(path, ModelFile(filed(meta), tensors))
+    return ModelFile(filed(meta), tensors)
 
 
 def load_warm_start(path: str) -> WarmStart:
     """Open a model file to resume from. Raises the errors of `load_model`."""
-    file = load(path)
+    return warm_start_of(path, load(path))
+
+
+def warm_start_of(path: str, file: ModelFile) -> WarmStart:
+    """Return the model in a file to resume from; `path` is its name in messages. Raises the errors of `scorer_of`."""
     scorer = scorer_of(path, file)
     meta = scorer.meta
     if scorer.members > 1:

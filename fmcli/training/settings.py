@@ -12,6 +12,8 @@ from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec, resolve
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from fmcli.data.fields import PriorGroups
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
@@ -47,6 +49,7 @@ class Settings:
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
         after the last epoch that ends before it, if each takes as long as the one before. None: there is no limit.
+    interrupt : ends training as the deadline does, once it is set; None: nothing does.
     hash_bits : the number of bits of the hashes of ids that are columns; 0: ids are not hashed.
     min_count : features in fewer of the rows to train on are rare.
     share_rare : whether rare features share a column; otherwise they count as unseen.
@@ -69,6 +72,7 @@ class Settings:
     stream: bool = False
     threads: int = 1
     deadline: float | None = None
+    interrupt: Event | None = None
     hash_bits: int = 0
     min_count: int = 1
     share_rare: bool = False

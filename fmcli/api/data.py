@@ -1,0 +1,315 @@
+"""Rows with labels, from matrices or from files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fmcli.api.errors import in_python, refuse
+from fmcli.api.matrix import rows_of
+from fmcli.data.dataset import Dataset
+from fmcli.data.formats import Grouping
+from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
+from fmcli.data.reader import read as read_text
+from fmcli.data.weights import Weighting, weigh
+from fmcli.errors import BadInputError
+from fmcli.registry.models import MODELS
+from fmcli.system.machine import cpu_count
+
+if TYPE_CHECKING:
+    from fmcli.registry.specs import Spec
+
+LIBSVM, FFM = "libsvm", "ffm"
+# One file, or several that are concatenated.
+Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class Data:
+    """Labelled rows in memory, of matrices; `fmcli.read` makes them of files.
+
+    Parameters
+    ----------
+    X : sparse matrix, array, or list of dict
+        Shape (rows, columns): column j is feature j. A canonical CSR matrix of float32 with int32 indices is not
+        copied, and must not be changed as long as the result is in use. In a list of dicts, one for each row, the keys
+        are features, and a text as a value makes the feature ``key=text`` of value 1.
+    y : array-like, optional
+        Shape (rows,): numbers, or texts without blanks.
+    weight : array-like, optional
+        Shape (rows,): weights, which are not negative; 1 by default.
+    fields : array-like of int, optional
+        Shape (columns,): the field of each column, for models with fields (ffm) and priors by field (mcmc).
+    group : array-like, optional
+        Shape (rows,): rows with equal values are a group (a query, a user), for ranking.
+
+    Attributes
+    ----------
+    rows, nonzeros : int
+        The numbers of rows, and of entries that are not 0.
+
+    Raises
+    ------
+    BadInputError
+        If shapes do not fit, or for numbers that are not finite; it is a ValueError.
+    """
+
+    dataset: Dataset
+    names: Names
+    format: str
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        weight: ArrayLike | None = None,
+        fields: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+    ) -> None:
+        with in_python():
+            made = of_matrix(X, y, weight=weight, fields=fields, group=group)
+        self.dataset, self.names, self.format = made.dataset, made.names, made.format
+
+    @classmethod
+    def of(cls, dataset: Dataset, names: Names, format: str) -> Data:
+        """Return rows that have been made already; `names` are what labels 0, 1, .. stand for."""
+        made = cls.__new__(cls)
+        made.dataset, made.names, made.format = dataset, names, format
+        return made
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.dataset.rows
+
+    @property
+    def nonzeros(self) -> int:
+        """The number of entries that are not 0."""
+        return self.dataset.nnz
+
+    def __repr__(self) -> str:
+        return f"<Data: {self.rows:,} rows, {self.nonzeros:,} non-zeros>"
+
+
+def of_matrix(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    fields: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    names: Names | None = None,
+) -> Data:
+    """Return the rows of a matrix with their labels; see Data.
+
+    names : what labels 0, 1, .. stand for, in increasing order; None: the labels decide.
+
+    Raises BadInputError.
+    """
+    label, found = (None, NUMBERS) if y is None else labels_of(y, names)
+    of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
+    dataset = rows_of(X, label, of_columns)
+    added: dict[str, NDArray[Any]] = {}
+    if weight is not None:
+        added["weight"] = weights_of(weight, dataset.rows)
+    if group is not None:
+        number = one_dimension("group", group)
+        require_rows("group", number, dataset.rows)
+        added["group"] = np.unique(number, return_inverse=True)[1].astype(np.int32)
+    if added:
+        dataset = dataset.changed(**added)
+    if weight is not None:
+        weigh(dataset, Weighting())  # raises an error if all are 0
+    return Data.of(dataset, found, LIBSVM if fields is None else FFM)
+
+
+def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.float64], Names]:
+    """Return (rows) labels, and what 0, 1, .. stand for if they are names. Raises BadInputError.
+
+    known : these names, or NUMBERS; None: the labels decide.
+    """
+    label = one_dimension("y", y)
+    if label.dtype.kind in "biuf" and not known:
+        numbers = np.ascontiguousarray(label, dtype=np.float64)
+        if not np.isfinite(numbers).all():
+            raise BadInputError(f"y has the label {numbers[~np.isfinite(numbers)][0]}; labels must be finite numbers")
+        return numbers, NUMBERS
+    texts = np.array([str(one) for one in label.tolist()], dtype=object)
+    for text in texts[[not is_name(text) for text in texts]]:
+        raise BadInputError(f"y has the label {text!r}, expected numbers, or short texts without blanks")
+    if known == NUMBERS:
+        raise BadInputError(f"y has labels that are texts, such as {texts[0]!r}, but those of training are numbers")
+    names = tuple(sorted(set(texts), key=str.encode)) if known is None else known
+    place = {name: at for at, name in enumerate(names)}
+    for text in set(texts) - place.keys():
+        raise BadInputError(f"the model does not know the label {text}, only {listed_texts(names)}")
+    return np.array([place[text] for text in texts], dtype=np.float64), names
+
+
+def weights_of(weight: ArrayLike, rows: int) -> NDArray[np.float64]:
+    """Return (rows) weights. Raises BadInputError for those that are negative or not finite."""
+    numbers = one_dimension("weight", weight)
+    require_rows("weight", numbers, rows)
+    if numbers.dtype.kind not in "biuf" or not (np.isfinite(numbers) & (numbers >= 0)).all():
+        raise BadInputError("weight has a number that is negative or not finite")
+    return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
+def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Return (n) numbers. Raises BadInputError for those that are not integers from 0 on."""
+    numbers = one_dimension(name, values)
+    if numbers.dtype.kind not in "iu" or (len(numbers) and numbers.min() < 0):
+        raise BadInputError(f"{name} needs integers from 0 on")
+    return numbers.astype(np.int64)
+
+
+def one_dimension(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Return an array of one dimension; a single column is one. Raises BadInputError for others."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise BadInputError(f"{name} has the shape {array.shape}, expected one number for each row")
+    return array
+
+
+def require_rows(name: str, values: NDArray[Any], rows: int) -> None:
+    """Raise BadInputError unless there is a value for each row."""
+    if len(values) != rows:
+        raise BadInputError(f"{name} has {len(values):,} values, but X has {rows:,} rows; each row needs one")
+
+
+def read(
+    files: Files,
+    *,
+    format: str = "auto",
+    label_weights: bool = False,
+    group_field: int | None = None,
+    groups: bool = False,
+    hash_bits: int = 0,
+    threads: int | None = None,
+) -> Data:
+    """Read libsvm or ffm text, as ``fmcli train`` does.
+
+    Parameters
+    ----------
+    files : str, path, or list of these
+        Files, which may be compressed or remote, and are concatenated.
+    format : {"auto", "libsvm", "ffm"}
+    label_weights : bool
+        Whether a label may be followed by a colon and the weight of the row.
+    group_field : int, optional
+        The rows whose entries of this field are equal are a group; for ffm text.
+    groups : bool
+        Whether rows with the same ``qid:N`` are a group.
+    hash_bits : int
+        Columns are the last bits of hashes of the ids; 0: ids are not hashed.
+    threads : int, optional
+        By default, one for each core.
+
+    Returns
+    -------
+    Data
+
+    Raises
+    ------
+    BadInputError
+        For errors in the text, with file, line and column; it is a ValueError.
+    MissingInputError
+        If a file cannot be opened; it is a FileNotFoundError.
+    NotEnoughMemoryError
+        It is a MemoryError.
+    """
+    with in_python():
+        grouping = Grouping(group_field) if groups or group_field is not None else None
+        return of_files(files, format, None, label_weights, grouping, hash_bits, threads)
+
+
+def of_files(
+    files: Files,
+    format: str = "auto",
+    names: Names | None = None,
+    label_weights: bool = False,
+    grouping: Grouping | None = None,
+    hash_bits: int = 0,
+    threads: int | None = None,
+) -> Data:
+    """Return the rows of files, with fields if these have some. Raises the errors of `reader.read`."""
+    table = read_text(
+        paths_of(files),
+        format=format,
+        fields_if_any=True,
+        threads=threads or cpu_count(),
+        label_weights=label_weights,
+        labels=names,
+        hash_bits=hash_bits,
+        grouping=grouping,
+    )
+    return Data.of(table.dataset, table.labels or NUMBERS, table.format)
+
+
+def is_files(data: Any) -> bool:
+    """Return whether rows are given as one file or several."""
+    if isinstance(data, str | os.PathLike):
+        return True
+    return isinstance(data, list) and bool(data) and all(isinstance(one, str | os.PathLike) for one in data)
+
+
+def paths_of(files: Files) -> list[str]:
+    """Return the names of files."""
+    several = [files] if isinstance(files, str | os.PathLike) else list(files)
+    return [os.fspath(one) for one in several]
+
+
+def as_data(rows: Any, what: str, names: Names | None = None, threads: int | None = None) -> Data:
+    """Return labelled rows that are given as `Data`, files, or (X, y).
+
+    what : the name of the parameter, for messages.
+    names : as in `of_matrix`.
+
+    Raises BadInputError and UsageError.
+    """
+    if isinstance(rows, Data):
+        if names is None or rows.names == names:
+            return rows
+        if not rows.names or not names:
+            raise BadInputError(f"the labels of {what} are {'texts' if rows.names else 'numbers'}, unlike the model's")
+        places = np.array([names.index(name) if name in names else -1 for name in rows.names], dtype=np.float64)
+        for unknown in set(rows.names) - set(names):
+            raise BadInputError(f"the model does not know the label {unknown}, only {listed_texts(names)}")
+        return Data.of(rows.dataset.changed(label=places[rows.dataset.label.astype(np.intp)]), names, rows.format)
+    if is_files(rows):
+        return of_files(rows, names=names, threads=threads)
+    refuse(
+        not isinstance(rows, tuple) or len(rows) != 2,
+        f"{what} must be (X, y), the name of a file, a list of them, fmcli.Data, or what fmcli.read returns",
+    )
+    return of_matrix(*rows, names=names)
+
+
+def for_spec(data: Data, spec: Spec) -> Dataset:
+    """Return the rows as a run needs them: with fields only if these count."""
+    from fmcli.data.fields import without_fields
+
+    kind = MODELS[spec.model]
+    keeps = kind.needs_fields(spec.values) or spec.solver_entry.is_sampler
+    dataset = data.dataset if keeps else without_fields(data.dataset)
+    if kind.needs_fields(spec.values) and dataset.field is None:
+        raise BadInputError(
+            f"{spec.model} needs fields: give fmcli.Data(X, y, fields=..), a number for each column, or ffm text"
+        )
+    return dataset
+
+
+def weighting_of(class_weight: Mapping[Any, float] | str | None) -> Weighting | None:
+    """Return the weights by label; None if there are none. Raises UsageError."""
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, Mapping):
+        return Weighting(by_label={str(label): float(weight) for label, weight in class_weight.items()})
+    refuse(class_weight != "balanced", f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
+    return Weighting(balanced=True)

@@ -1,0 +1,90 @@
+"""Errors as callers in Python know them: with the names of parameters, and as ValueError and its like, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fmcli.errors import (
+    LEAVE_OUT,
+    BadInputError,
+    FmcliError,
+    MissingInputError,
+    NotEnoughMemoryError,
+    OutputError,
+    UsageError,
+)
+from fmcli.registry.options import OPTIONS
+
+# The errors that are built-in ones, too, so that callers need not know those of this package.
+BUILT_IN: dict[type[FmcliError], type[Exception]] = {
+    UsageError: ValueError,
+    BadInputError: ValueError,
+    MissingInputError: FileNotFoundError,
+    OutputError: OSError,
+    NotEnoughMemoryError: MemoryError,
+}
+# The parameters whose flags are not their names.
+PARAMETERS = {
+    "-m": "model",
+    "-s": "solver",
+    "-i": "init_model",
+    "-v": "valid",
+    "-x": "metrics",
+    "-f": "format",
+    "-j": "threads",
+    "--init-model": "init_model",
+    "--metric": "metrics",
+    **{flag: name for name, option in OPTIONS.items() for flag in option.flags},
+}
+FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Raise the errors of a call as a caller in Python expects them."""
+    try:
+        yield
+    except FmcliError as error:
+        if type(error) not in TWINS:
+            raise
+        raise TWINS[type(error)](text_of(error)) from error
+
+
+def twin(kind: type[FmcliError]) -> type[FmcliError]:
+    """Return a class of errors that is `kind` and the built-in one."""
+    return type(kind.__name__, (kind, BUILT_IN[kind]), {"__module__": __name__, "__doc__": kind.__doc__})
+
+
+TWINS = {kind: twin(kind) for kind in BUILT_IN}
+
+
+def text_of(error: FmcliError) -> str:
+    """Return the message of an error with the names of parameters in place of flags, and the values that help."""
+    advice = []
+    for name, value in error.options.items():
+        if value is None:
+            advice.append(f"see {name}")
+        elif value is LEAVE_OUT:
+            advice.append(f"leave out {name}")
+        else:
+            values = value if isinstance(value, dict) else {value: ""}
+            advice += [f"use {name}={choice!r} {purpose}".rstrip() for choice, purpose in values.items()]
+    return "; ".join([FLAG.sub(lambda found: parameter(found.group()), str(error)), *advice])
+
+
+def parameter(flag: str) -> str:
+    """Return the parameter that a flag stands for."""
+    if flag in PARAMETERS:
+        return PARAMETERS[flag]
+    name = flag.lstrip("-").replace("-", "_")
+    switch = name.removeprefix("no_")
+    return f"{switch}=False" if switch != name else name
+
+
+def refuse(condition: Any, message: str) -> None:
+    """Raise UsageError with a message if a condition holds."""
+    if condition:
+        raise UsageError(message)

@@ -1,0 +1,286 @@
+"""A trained model, as callers in Python have it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fmcli.api.data import Files, as_data, is_files, paths_of, whole_numbers
+from fmcli.api.errors import in_python, refuse
+from fmcli.api.matrix import rows_of
+from fmcli.data.dataset import Dataset
+from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
+from fmcli.scoring.metrics import Outcome, default_metrics, measure
+from fmcli.scoring.prediction import Counts, OutputType, each_chunk, exported, scorer_of
+from fmcli.system.machine import cpu_count
+from fmcli.training.saving import warm_start_of
+from fmcli.training.warm_start import WarmStart
+
+Floats = NDArray[np.float64]
+Output = Literal["value", "prob", "label", "raw"]
+
+
+class Model:
+    """A trained model, from `fmcli.train`, or from a file by `fmcli.load`.
+
+    It is pickled as its model file, so that another process or machine has the same bits.
+
+    Attributes
+    ----------
+    kind, solver, loss : str
+        Names in the tables of ``fmcli models``.
+    options : dict
+        The options of the run that trained it, by name; ``options["rank"]``.
+    summary : dict
+        The figures of that run: rows, best epoch, metrics.
+    history : list of dict
+        A dict for each epoch: ``epoch``, ``loss``, ``penalty``, ``objective``, ``seconds``, and each metric on the
+        validation data as ``valid_NAME``. Empty for a model from a file.
+    labels : list or None
+        The labels of classes in increasing order, numbers or texts; None if labels are numbers to fit.
+    """
+
+    def __init__(self, file: ModelFile, name: str = "the model", history: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._file, self._name = file, name
+        self._scorer = scorer_of(name, file)
+        self.history = list(history)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (to_bytes(self._file), self._name, self.history)
+
+    def __repr__(self) -> str:
+        features = f"{self._scorer.dimension:,} features"
+        return f"<Model: {self.kind}, {self.loss} loss, {features}, trained by {self.solver}>"
+
+    @property
+    def kind(self) -> str:
+        """The kind of the model."""
+        return str(self._scorer.meta["model"])
+
+    @property
+    def solver(self) -> str:
+        """The solver that trained it."""
+        return str(self._scorer.meta["solver"])
+
+    @property
+    def loss(self) -> str:
+        """The loss that it was trained with."""
+        return self._scorer.labels.loss
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the run that trained it."""
+        return dict(self._scorer.meta["options"])
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The figures of the run that trained it."""
+        return dict(self._scorer.meta["training"])
+
+    @property
+    def labels(self) -> list[float] | list[str] | None:
+        """The labels of classes, in increasing order."""
+        return self._scorer.labels.shown
+
+    @property
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """The arrays by the names of the papers, such as ``bias``, ``w``, ``V``; of several draws, those of the last.
+
+        An axis of features has an entry for each feature 0, 1, ..; if the model has a dictionary of names, in the order
+        of the array ``features``. Raises NotEnoughMemoryError.
+        """
+        with in_python():
+            return exported(self._scorer)
+
+    def predict(
+        self,
+        X: Any,
+        output: Output | None = None,
+        *,
+        fields: ArrayLike | None = None,
+        std: bool = False,
+        threads: int | None = None,
+    ) -> Any:
+        """Return predictions for rows, as ``fmcli predict`` writes them.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, list of dict, Data, or files
+            The rows; see `fmcli.Data` and `fmcli.read`. Files of any size are read in chunks.
+        output : {"value", "prob", "label", "raw"}, optional
+            Numbers; the probability of the larger of two labels, or of each class; labels; or scores. By default,
+            probabilities if the loss has them, else numbers.
+        fields : array-like of int, optional
+            The field of each column, if the model has fields and X is a matrix.
+        std : bool
+            Whether to return the standard deviation over draws, too; for models by mcmc, and ensembles.
+        threads : int, optional
+            By default, one for each core.
+
+        Returns
+        -------
+        ndarray, or (ndarray, ndarray) with ``std``
+            Shape (rows,), or (rows, classes) for the probabilities and scores of more than two classes.
+
+        Raises
+        ------
+        BadInputError
+            If X is not valid; it is a ValueError.
+        UsageError
+            If the model has no such output; it is a ValueError.
+        """
+        with in_python():
+            kind = self._output(output)
+            refuse(std and not self._scorer.draws, "std needs a model of several draws: by solver mcmc, or an ensemble")
+            number = threads or cpu_count()
+            if is_files(X):
+                found = self._of_files(X, kind, std, number)
+            else:
+                data = self._in_columns(X, fields)
+                found = [(self._scorer.predictions(data, kind, number), self._scorer.spread(data) if std else None)]
+            predictions = self._shaped(np.concatenate([each[0] for each in found]), kind)
+            if not std:
+                return predictions
+            return predictions, self._shaped(np.concatenate([each[1] for each in found if each[1] is not None]), "raw")
+
+    def evaluate(self, data: Any, metrics: Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
+        """Return metrics of the predictions for labelled rows, by name.
+
+        Parameters
+        ----------
+        data : (X, y), Data, or files
+        metrics : iterable of str
+            Names as in ``fmcli evaluate -x``; by default, those that fit the loss.
+
+        Returns
+        -------
+        dict of float
+            An undefined metric is nan.
+
+        Raises
+        ------
+        BadInputError, UsageError
+            They are ValueErrors.
+        """
+        with in_python():
+            outcome = self.outcome(data, threads)
+            return measure(list(metrics) or default_metrics(self.loss), outcome, threads or cpu_count())
+
+    def outcome(self, data: Any, threads: int | None = None) -> Outcome:
+        """Return the labels and scores of labelled rows. Raises BadInputError and UsageError."""
+        scorer = self._scorer
+        rows = as_data(data, "data", scorer.labels.names).dataset
+        refuse(rows.label is None, "data has no labels, by which predictions could be evaluated")
+        score = scorer.scores(scorer.transform.in_columns(rows), threads or cpu_count())
+        label = scorer.labels.encode(rows.label)
+        return Outcome(self.loss, label, score, rows.weight, clip=scorer.clip, group=rows.group)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file, which the command reads, too. An existing file is replaced by a complete one only.
+
+        Raises OutputError, which is an OSError.
+        """
+        with in_python():
+            save(os.fspath(path), self._file)
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the arrays as ``fmcli export`` does: as an .npz file of NumPy, or else as text.
+
+        Raises UsageError for a model of several draws, and OutputError.
+        """
+        from fmcli.export.text import write_text
+        from fmcli.scoring.prediction import arrays_as_doubles
+        from fmcli.system.files import atomic_output
+
+        with in_python(), atomic_output(os.fspath(path)) as file:
+            if os.fspath(path).endswith(".npz"):
+                np.savez(file, allow_pickle=False, **arrays_as_doubles(self._scorer))
+            else:
+                write_text(self._scorer, file.write)
+
+    def to_resume(self) -> WarmStart:
+        """Return the model for a run that resumes from it. Raises UsageError for an ensemble."""
+        return warm_start_of(self._name, self._file)
+
+    def _output(self, wanted: Output | None) -> OutputType:
+        """Return what to predict. Raises UsageError for what the model does not have."""
+        scorer = self._scorer
+        refuse(
+            wanted not in (None, "value", "prob", "label", "raw"),
+            f"output is {wanted!r}, expected value, prob, label or raw",
+        )
+        refuse(
+            wanted == "prob" and not scorer.has_probabilities,
+            f"a model with {self.loss} loss has no probabilities; use output='raw' for its scores",
+        )
+        refuse(
+            wanted == "value" and scorer.default_output() == "prob",
+            f"a model with {self.loss} loss does not predict numbers; use output='prob'",
+        )
+        return wanted or scorer.default_output()
+
+    def _in_columns(self, X: Any, fields: ArrayLike | None) -> Dataset:
+        """Return rows with the columns of the model. Raises BadInputError."""
+        from fmcli.api.data import Data
+
+        of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
+        rows = X.dataset if isinstance(X, Data) else rows_of(X, None, of_columns)
+        if self._scorer.needs_fields:
+            refuse(rows.field is None, f"{self.kind} needs fields: give a number for each column of X")
+        return self._scorer.transform.in_columns(rows)
+
+    def _of_files(
+        self, files: Files, output: OutputType, std: bool, threads: int
+    ) -> list[tuple[Floats, Floats | None]]:
+        """Return the predictions for the rows of files, chunk by chunk."""
+        scorer = self._scorer
+        return list(
+            each_chunk(
+                scorer,
+                paths_of(files),
+                lambda piece: (scorer.predictions(piece.data, output), scorer.spread(piece.data) if std else None),
+                format="auto",
+                threads=threads,
+                counts=Counts(),
+            )
+        )
+
+    def _shaped(self, predictions: Floats, output: OutputType) -> NDArray[Any]:
+        """Return (rows) or (rows, columns) predictions; labels by their names if they have some."""
+        column: NDArray[Any] = predictions[:, 0] if predictions.shape[1] == 1 else predictions
+        names = self._scorer.labels.names
+        if output == "label" and names:
+            return np.array([None if np.isnan(at) else names[int(at)] for at in column.tolist()], dtype=object)
+        return np.ascontiguousarray(column)
+
+
+def _restored(data: bytes, name: str, history: Sequence[Mapping[str, Any]]) -> Model:
+    """Return a pickled model."""
+    return Model(from_bytes(data, name), name, history)
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Open a model file, which ``fmcli train`` or `Model.save` has written.
+
+    Parameters
+    ----------
+    path : str or path
+        A local file, or the address of a remote one.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    BadInputError
+        If the file is damaged, or from a newer version; it is a ValueError.
+    MissingInputError
+        It is a FileNotFoundError.
+    """
+    with in_python():
+        return Model(load(os.fspath(path)), os.fspath(path))

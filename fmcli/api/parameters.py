@@ -1,0 +1,153 @@
+"""The keyword parameters of training, from one table for functions and estimators: names, defaults, and docs.
+
+The options of the registry are parameters under their names, so that a new one appears by itself.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+
+from fmcli.registry.options import OPTIONS, Option
+from fmcli.registry.words import notes
+
+F = TypeVar("F", bound=Callable[..., Any])
+# Where the parameters stand in a docstring.
+PLACE = "{parameters}"
+WIDTH = 100
+
+
+class Doc(NamedTuple):
+    """The type of a parameter in words, and its help."""
+
+    kind: str
+    help: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """How a model is trained, except for the options of the registry."""
+
+    model: Annotated[str | None, Doc("str, optional", "Kind, as in ``fmcli models``; fm by default.")] = None
+    solver: Annotated[str | None, Doc("str, optional", "Solver; by default that of the kind, mostly adagrad.")] = None
+    loss: Annotated[str | None, Doc("str, optional", "Loss; by default, one that fits the labels.")] = None
+    holdout: Annotated[
+        float | str | None,
+        Doc(
+            "float or str, optional",
+            'Share of the rows to hold out, by which the epoch is chosen; 0: none; "last:0.1": the last tenth. By '
+            "default 0.05, or 500 rows if that is more, but at most 0.2; none of fewer than 100 rows.",
+        ),
+    ] = None
+    refit: Annotated[
+        bool | None,
+        Doc("bool, optional", "Whether to train again on all rows for the best number of epochs; if cheap by default."),
+    ] = None
+    look: Annotated[
+        bool,
+        Doc("bool", "Whether a short look at held-out rows may choose options that are not given, if it is cheap."),
+    ] = True
+    metrics: Annotated[
+        Iterable[str] | None,
+        Doc("iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."),
+    ] = None
+    patience: Annotated[
+        int | None,
+        Doc("int, optional", "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs."),
+    ] = None
+    class_weight: Annotated[
+        Mapping[Any, float] | str | None,
+        Doc('dict or "balanced", optional', "Weights by label; balanced: all labels have the same total weight."),
+    ] = None
+    min_count: Annotated[int, Doc("int", "Features in fewer rows are dropped.")] = 1
+    share_rare: Annotated[bool, Doc("bool", "Whether the features that ``min_count`` drops share a column.")] = False
+    init_model: Annotated[
+        Any,
+        Doc("Model or file, optional", "The model to resume from, whose options hold unless others are given."),
+    ] = None
+    keep_state: Annotated[
+        bool | None,
+        Doc("bool, optional", "Whether the model keeps its solver's state, to resume from; if small by default."),
+    ] = None
+    ensemble: Annotated[
+        int, Doc("int", "How many models to train, with a seed each, whose predictions are averaged.")
+    ] = 1
+    max_seconds: Annotated[
+        float | None,
+        Doc("float, optional", "Training ends after so many seconds, with the best model so far."),
+    ] = None
+    threads: Annotated[
+        int | None,
+        Doc("int, optional", "Threads; one for each core by default. The result does not depend on it."),
+    ] = None
+
+
+# The default and the description of each choice, in the order of the signature.
+DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
+DOCS: Mapping[str, Doc] = {
+    name: next(one for one in hint.__metadata__ if isinstance(one, Doc))
+    for name, hint in get_type_hints(Choices, include_extras=True).items()
+}
+
+
+def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
+    """Return keyword arguments as choices and as options of the registry."""
+    choices = {name: value for name, value in given.items() if name in DEFAULTS}
+    return Choices(**choices), {name: value for name, value in given.items() if name not in DEFAULTS}
+
+
+def parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> Iterator[Parameter]:
+    """Yield the keyword parameters of training. renamed : other names of some; without : those that are left out."""
+    for name, default in DEFAULTS.items():
+        if name not in without:
+            yield Parameter(renamed.get(name, name), Parameter.KEYWORD_ONLY, default=default)
+    for name in OPTIONS:
+        if name not in without:
+            yield Parameter(renamed.get(name, name), Parameter.KEYWORD_ONLY, default=None)
+
+
+def described(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> str:
+    """Return the parameters as a section of a docstring."""
+    lines: list[str] = []
+    for name, doc in DOCS.items():
+        if name not in without:
+            lines += entry(renamed.get(name, name), doc.kind, doc.help)
+    for name, option in OPTIONS.items():
+        if name not in without:
+            lines += entry(renamed.get(name, name), f"{kind_of(option)}, optional", f"{option.help} {notes(option)}")
+    return "\n".join(lines)
+
+
+def entry(name: str, kind: str, help: str) -> list[str]:
+    """Return the lines of a parameter in a docstring."""
+    return [f"{name} : {kind}", *textwrap.wrap(help.strip(), WIDTH, initial_indent="    ", subsequent_indent="    ")]
+
+
+def kind_of(option: Option) -> str:
+    """Return the type of an option in words."""
+    kind = option.kind.__name__
+    return f"{kind} or list of {kind}" if option.by_degree else kind
+
+
+def with_parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> Callable[[F], F]:
+    """Return a decorator that gives a function with ``**choices`` the signature and the docstring of training."""
+
+    def decorate(function: F) -> F:
+        own = signature(function)
+        named = [one for one in own.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        every = [*named, *parameters(renamed, without)]
+        function.__signature__ = Signature(every, return_annotation=own.return_annotation)  # type: ignore[attr-defined]
+        function.__doc__ = documented(function.__doc__ or "", renamed, without)
+        return function
+
+    return decorate
+
+
+def documented(text: str, renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> str:
+    """Return a docstring with the parameters in their place, which is alone in its line."""
+    before, _, after = text.partition(PLACE)
+    indent = before.rpartition("\n")[2]
+    return before + textwrap.indent(described(renamed, without), indent).lstrip() + after
