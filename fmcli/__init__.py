@@ -95,6 +95,7 @@ above it in this list, so that there are no circles:
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
     api           from Python: matrices and files as rows, training, a model; the keyword parameters of training come
                   from the registry, and errors have the names of parameters
+    sklearn       the same as estimators of scikit-learn
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
                   cli/spellings has the words of other tools
 

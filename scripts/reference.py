@@ -1,27 +1,30 @@
-"""Write the generated tables of the guide from the registry and the commands. Each table replaces the text between two
-marks.
+"""Write what is generated from the registry and the commands: the tables of the guide, each of which replaces the text
+between two marks, and the types of keyword arguments in Python.
 
 python scripts/reference.py     in the root of the repository, with fmcli built in place or installed
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
 
+from fmcli.api.parameters import RENAMED, Choices
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import LISTED
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.words import defaults_in_words, takers
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
-GUIDE = Path(__file__).resolve().parent.parent / "fmcli" / "guide"
+PACKAGE = Path(__file__).resolve().parent.parent / "fmcli"
+GUIDE, KEYWORDS = PACKAGE / "guide", PACKAGE / "api" / "keywords.py"
 # Wide enough that click does not wrap lines.
 WIDTH = 10_000
 LABELS = {
@@ -166,6 +169,36 @@ def generated(part: str) -> str:
     return "\n".join(PARTS[part]()).strip("\n")
 
 
+def keywords() -> str:
+    """The source of the types of keyword arguments: of fmcli.train, and of estimators."""
+    lines = [
+        '"""The types of the keyword arguments of training, for type checkers and editors; parameters.py has help.',
+        "",
+        'Written by scripts/reference.py."""',
+        "",
+        "from collections.abc import Iterable, Mapping",
+        "from typing import Any, TypedDict",
+        "",
+    ]
+    of_options = {option.name: annotation(option) for option in OPTIONS.values()}
+    types = {**{one.name: one.type for one in fields(Choices)}, **of_options}
+    for name, help, renamed, more in (
+        ("Keywords", "Keyword arguments of fmcli.train.", {}, {}),
+        ("Parameters", "Parameters of estimators.", RENAMED, {"verbose": "int", "random_state": "Any"}),
+    ):
+        lines += ["", f"class {name}(TypedDict, total=False):", f'    """{help}"""', ""]
+        own = {renamed.get(old, old): type for old, type in types.items()}
+        lines += [f"    {parameter}: {type}" for parameter, type in {**own, **more}.items()] + [""]
+    return "\n".join(lines)
+
+
+def annotation(option: Option) -> str:
+    """The type of an option in Python."""
+    kind = option.kind.__name__
+    return f"{kind} | list[{kind}] | None" if option.by_degree else f"{kind} | None"
+
+
 if __name__ == "__main__":
     for path in sorted(GUIDE.glob("*.md")):
         path.write_text(written(path.read_text()))
+    KEYWORDS.write_text(keywords())

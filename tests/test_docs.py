@@ -1,5 +1,6 @@
 """README and guide are correct: their shell blocks run and print the output shown, and their tables are complete."""
 
+import doctest
 import importlib.util
 import json
 import os
@@ -142,6 +143,21 @@ def loaded(path: str):
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     return script
+
+
+def test_examples_in_python_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    parts = re.findall(r"^```python\n(.*?)^```", GUIDE["python"], re.M | re.S)
+    test = doctest.DocTestParser().get_doctest("\n".join(parts), {}, "python.md", "python.md", 0)
+    failed = []
+    assert doctest.DocTestRunner().run(test, out=failed.append).failed == 0, "".join(failed)
+    assert len(test.examples) > 15
+
+
+def test_the_types_of_keyword_arguments_are_those_of_the_registry():
+    script = loaded("reference.py")
+    assert script.KEYWORDS.read_text() == script.keywords(), "keywords.py is out of date: run scripts/reference.py"
 
 
 @EVERY_PAGE

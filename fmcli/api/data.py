@@ -112,8 +112,11 @@ def of_matrix(
     """
     label, found = (None, NUMBERS) if y is None else labels_of(y, names)
     of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
-    dataset = rows_of(X, label, of_columns)
+    dataset = rows_of(X, of_columns)
     added: dict[str, NDArray[Any]] = {}
+    if label is not None:
+        require_rows("y", label, dataset.rows)
+        added["label"] = label
     if weight is not None:
         added["weight"] = weights_of(weight, dataset.rows)
     if group is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENTRY_BYTES, ROW_BYTES = 8, 8
 
 
-def rows_of(X: Any, label: NDArray[np.float64] | None = None, fields: NDArray[np.int32] | None = None) -> Dataset:
+def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
     """Return the rows of a matrix, whose column j is feature j, or of a list of dicts, whose keys are features.
 
     A canonical CSR matrix of float32 with int32 indices is not copied, and no matrix is changed.
@@ -34,7 +34,6 @@ def rows_of(X: Any, label: NDArray[np.float64] | None = None, fields: NDArray[np
     Parameters
     ----------
     X : sparse matrix, array of numbers (rows, columns), or sequence of dicts.
-    label : (rows).
     fields : (columns) the field of each column.
 
     Raises
@@ -47,7 +46,7 @@ def rows_of(X: Any, label: NDArray[np.float64] | None = None, fields: NDArray[np
     elif is_records(X):
         if fields is not None:
             raise BadInputError("dicts have no columns, so that there can be no fields of columns")
-        return of_records(X, label)
+        return of_records(X)
     else:
         indptr, index, value, features = of_dense(np.asarray(X))
     if features > LARGEST_INDEX + 1:
@@ -55,7 +54,7 @@ def rows_of(X: Any, label: NDArray[np.float64] | None = None, fields: NDArray[np
     if fields is not None and len(fields) != features:
         raise BadInputError(f"X has {features:,} columns, but fields has {len(fields):,} numbers; each needs one")
     field = None if fields is None else fields[index]
-    data = Dataset(indptr, index, value, label, features, field)
+    data = Dataset(indptr, index, value, None, features, field)
     if not is_sparse(features, 0):
         return data
     numbering = occurring(index, features)
@@ -101,7 +100,7 @@ def of_dense(X: NDArray[Any]) -> Compressed:
     return indptr, np.nonzero(there)[1].astype(np.int32), checked(X[there]), X.shape[1]
 
 
-def of_records(X: Sequence[Mapping[Any, Any]], label: NDArray[np.float64] | None) -> Dataset:
+def of_records(X: Sequence[Mapping[Any, Any]]) -> Dataset:
     """Return the rows of dicts, with a dictionary of the features: keys are names, or numbers that are not negative,
     and a text as a value makes the feature key=text. Raises BadInputError."""
     ids, index, value, ends = FeatureIds(), [], [], [0]
@@ -128,7 +127,7 @@ def of_records(X: Sequence[Mapping[Any, Any]], label: NDArray[np.float64] | None
     there = values != 0
     indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.bincount(row_of[there], minlength=len(X)))])
     return Dataset(
-        indptr, column[there].astype(np.int32), checked(values[there]), label, len(dictionary), numbering=dictionary
+        indptr, column[there].astype(np.int32), checked(values[there]), None, len(dictionary), numbering=dictionary
     )
 
 

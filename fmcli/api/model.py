@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from fmcli.api.data import Files, as_data, is_files, paths_of, whole_numbers
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.data.dataset import Dataset
+from fmcli.errors import UsageError
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, OutputType, each_chunk, exported, scorer_of
@@ -21,6 +22,8 @@ from fmcli.training.saving import warm_start_of
 from fmcli.training.warm_start import WarmStart
 
 Floats = NDArray[np.float64]
+# The axes of factors by feature: outputs, features, rank.
+FACTOR_AXES = 3
 Output = Literal["value", "prob", "label", "raw"]
 
 
@@ -44,7 +47,7 @@ class Model:
         The labels of classes in increasing order, numbers or texts; None if labels are numbers to fit.
     """
 
-    def __init__(self, file: ModelFile, name: str = "the model", history: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, file: ModelFile, name: str = "the model", history: Sequence[dict[str, Any]] = ()) -> None:
         self._file, self._name = file, name
         self._scorer = scorer_of(name, file)
         self.history = list(history)
@@ -179,6 +182,38 @@ class Model:
         label = scorer.labels.encode(rows.label)
         return Outcome(self.loss, label, score, rows.weight, clip=scorer.clip, group=rows.group)
 
+    def factors(self, X: Any) -> Floats:
+        """Return the factors of rows: for each row, the sum of the factors of its features, weighted by their values.
+
+        Parameters
+        ----------
+        X : sparse matrix, array, or list of dict
+
+        Returns
+        -------
+        ndarray
+            Shape (rows, rank), or (rows, classes * rank): the sums sum_i x_i v_i in the equation of the FM.
+
+        Raises
+        ------
+        UsageError
+            If the model has no array V of factors by feature, or several draws; it is a ValueError.
+        """
+        from scipy.sparse import csr_array
+
+        with in_python():
+            model, transform = self._scorer.model, self._scorer.transform
+            factors = model.parameters.get("V")
+            if factors is None or factors.ndim != FACTOR_AXES or self._scorer.draws:
+                raise UsageError(
+                    f"{self._name} is of kind {self.kind} with {1 + len(self._scorer.draws)} draws; factors of rows "
+                    "need a single draw, and an array V of factors by feature, as fm has"
+                )
+            rows = transform.valued(self._in_columns(X, None))
+            value = np.ones(rows.nnz, dtype=np.float32) if rows.value is None else rows.value
+            matrix = csr_array((value, rows.index, rows.indptr), shape=(rows.rows, rows.features))
+            return np.hstack([matrix @ each.astype(np.float64) for each in factors])
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file, which the command reads, too. An existing file is replaced by a complete one only.
 
@@ -228,7 +263,7 @@ class Model:
         from fmcli.api.data import Data
 
         of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
-        rows = X.dataset if isinstance(X, Data) else rows_of(X, None, of_columns)
+        rows = X.dataset if isinstance(X, Data) else rows_of(X, of_columns)
         if self._scorer.needs_fields:
             refuse(rows.field is None, f"{self.kind} needs fields: give a number for each column of X")
         return self._scorer.transform.in_columns(rows)
@@ -258,7 +293,7 @@ class Model:
         return np.ascontiguousarray(column)
 
 
-def _restored(data: bytes, name: str, history: Sequence[Mapping[str, Any]]) -> Model:
+def _restored(data: bytes, name: str, history: Sequence[dict[str, Any]]) -> Model:
     """Return a pickled model."""
     return Model(from_bytes(data, name), name, history)
 

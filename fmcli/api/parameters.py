@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar
 
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.words import notes
@@ -18,6 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Where the parameters stand in a docstring.
 PLACE = "{parameters}"
 WIDTH = 100
+# Parameters that have another name in scikit-learn.
+RENAMED = {"seed": "random_state", "threads": "n_jobs"}
 
 
 class Doc(NamedTuple):
@@ -29,68 +31,63 @@ class Doc(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """How a model is trained, except for the options of the registry."""
+    """How a model is trained, except for the options of the registry; DOCS describes them."""
 
-    model: Annotated[str | None, Doc("str, optional", "Kind, as in ``fmcli models``; fm by default.")] = None
-    solver: Annotated[str | None, Doc("str, optional", "Solver; by default that of the kind, mostly adagrad.")] = None
-    loss: Annotated[str | None, Doc("str, optional", "Loss; by default, one that fits the labels.")] = None
-    holdout: Annotated[
-        float | str | None,
-        Doc(
-            "float or str, optional",
-            'Share of the rows to hold out, by which the epoch is chosen; 0: none; "last:0.1": the last tenth. By '
-            "default 0.05, or 500 rows if that is more, but at most 0.2; none of fewer than 100 rows.",
-        ),
-    ] = None
-    refit: Annotated[
-        bool | None,
-        Doc("bool, optional", "Whether to train again on all rows for the best number of epochs; if cheap by default."),
-    ] = None
-    look: Annotated[
-        bool,
-        Doc("bool", "Whether a short look at held-out rows may choose options that are not given, if it is cheap."),
-    ] = True
-    metrics: Annotated[
-        Iterable[str] | None,
-        Doc("iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."),
-    ] = None
-    patience: Annotated[
-        int | None,
-        Doc("int, optional", "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs."),
-    ] = None
-    class_weight: Annotated[
-        Mapping[Any, float] | str | None,
-        Doc('dict or "balanced", optional', "Weights by label; balanced: all labels have the same total weight."),
-    ] = None
-    min_count: Annotated[int, Doc("int", "Features in fewer rows are dropped.")] = 1
-    share_rare: Annotated[bool, Doc("bool", "Whether the features that ``min_count`` drops share a column.")] = False
-    init_model: Annotated[
-        Any,
-        Doc("Model or file, optional", "The model to resume from, whose options hold unless others are given."),
-    ] = None
-    keep_state: Annotated[
-        bool | None,
-        Doc("bool, optional", "Whether the model keeps its solver's state, to resume from; if small by default."),
-    ] = None
-    ensemble: Annotated[
-        int, Doc("int", "How many models to train, with a seed each, whose predictions are averaged.")
-    ] = 1
-    max_seconds: Annotated[
-        float | None,
-        Doc("float, optional", "Training ends after so many seconds, with the best model so far."),
-    ] = None
-    threads: Annotated[
-        int | None,
-        Doc("int, optional", "Threads; one for each core by default. The result does not depend on it."),
-    ] = None
+    model: str | None = None
+    solver: str | None = None
+    loss: str | None = None
+    holdout: float | str | None = None
+    refit: bool | None = None
+    look: bool = True
+    metrics: Iterable[str] | None = None
+    patience: int | None = None
+    class_weight: Mapping[Any, float] | str | None = None
+    min_count: int = 1
+    share_rare: bool = False
+    init_model: Any = None
+    keep_state: bool | None = None
+    ensemble: int = 1
+    max_seconds: float | None = None
+    threads: int | None = None
 
 
-# The default and the description of each choice, in the order of the signature.
-DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
-DOCS: Mapping[str, Doc] = {
-    name: next(one for one in hint.__metadata__ if isinstance(one, Doc))
-    for name, hint in get_type_hints(Choices, include_extras=True).items()
+# The type of each choice in words, and its help, in the order of the signature.
+DOCS = {
+    "model": Doc("str, optional", "Kind, as in ``fmcli models``; fm by default."),
+    "solver": Doc("str, optional", "Solver; by default that of the kind, mostly adagrad."),
+    "loss": Doc("str, optional", "Loss; by default, one that fits the labels."),
+    "holdout": Doc(
+        "float or str, optional",
+        'Share of the rows to hold out, by which the epoch is chosen; 0: none; "last:0.1": the last tenth. By '
+        "default 0.05, or 500 rows if that is more, but at most 0.2; none of fewer than 100 rows.",
+    ),
+    "refit": Doc(
+        "bool, optional", "Whether to train again on all rows for the best number of epochs; if cheap by default."
+    ),
+    "look": Doc("bool", "Whether a short look at held-out rows may choose options that are not given, if it is cheap."),
+    "metrics": Doc(
+        "iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."
+    ),
+    "patience": Doc(
+        "int, optional", "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs."
+    ),
+    "class_weight": Doc(
+        'dict or "balanced", optional', "Weights by label; balanced: all labels have the same total weight."
+    ),
+    "min_count": Doc("int", "Features in fewer rows are dropped."),
+    "share_rare": Doc("bool", "Whether the features that ``min_count`` drops share a column."),
+    "init_model": Doc(
+        "Model or file, optional", "The model to resume from, whose options hold unless others are given."
+    ),
+    "keep_state": Doc(
+        "bool, optional", "Whether the model keeps its solver's state, to resume from; if small by default."
+    ),
+    "ensemble": Doc("int", "How many models to train, with a seed each, whose predictions are averaged."),
+    "max_seconds": Doc("float, optional", "Training ends after so many seconds, with the best model so far."),
+    "threads": Doc("int, optional", "Threads; one for each core by default. The result does not depend on it."),
 }
+# The default of each choice.
+DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
 
 
 def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:

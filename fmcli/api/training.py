@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from types import FrameType
-from typing import Any
+from typing import Any, Unpack
 
 from fmcli.api.data import Data, as_data, for_spec, weighting_of
 from fmcli.api.errors import in_python, refuse
+from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import Choices, split, with_parameters
 from fmcli.data.dataset import Dataset
@@ -42,6 +43,7 @@ from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.warm_start import WarmStart
 
 LOG = logging.getLogger("fmcli")
+LOG.addHandler(logging.NullHandler())
 # The prefix of a share of the last rows: "last:0.1".
 LAST = "last:"
 # The name of a model in messages that has no file.
@@ -51,7 +53,7 @@ Callback = Callable[[Epoch], bool | None]
 
 
 @with_parameters()
-def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), **choices: Any) -> Model:
+def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), **choices: Unpack[Keywords]) -> Model:
     """Train a model, as ``fmcli train`` does: the same rows and options give the same bits.
 
     Parameters
@@ -271,11 +273,11 @@ def recording(history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> C
 
 
 def report(trained: Trained, figures: Mapping[str, Any]) -> None:
-    """Log the best epoch, and whether the model is worse than a constant."""
+    """Log the best epoch, and warn if the model is no better than a constant."""
     LOG.info(
         "best epoch %d of %d, train %s, valid %s",
         *(figures[name] for name in ("best_epoch", "epochs", "train", "valid")),
     )
     comparison = compared(trained, figures)
     if comparison is not None and comparison.no_better:
-        LOG.warning("the model: %s", comparison)
+        warnings.warn(f"the model does not predict well: {comparison}", stacklevel=2)

@@ -1,0 +1,171 @@
+"""The types of the keyword arguments of training, for type checkers and editors; parameters.py has help.
+
+Written by scripts/reference.py."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+
+class Keywords(TypedDict, total=False):
+    """Keyword arguments of fmcli.train."""
+
+    model: str | None
+    solver: str | None
+    loss: str | None
+    holdout: float | str | None
+    refit: bool | None
+    look: bool
+    metrics: Iterable[str] | None
+    patience: int | None
+    class_weight: Mapping[Any, float] | str | None
+    min_count: int
+    share_rare: bool
+    init_model: Any
+    keep_state: bool | None
+    ensemble: int
+    max_seconds: float | None
+    threads: int | None
+    rank: int | list[int] | None
+    order: int | None
+    bias: bool | None
+    linear: bool | None
+    augment: bool | None
+    fit_beta: bool | None
+    beta_start: str | None
+    pair_bits: int | None
+    split_index: int | None
+    anchors: int | None
+    neighbours: int | None
+    coding_c: float | None
+    lc: float | None
+    llfm_variant: str | None
+    anchor_rate: float | None
+    basis: str | None
+    kernel: str | None
+    coef0: float | None
+    init_std: float | list[float] | None
+    l1: float | None
+    l1_w: float | None
+    l1_v: float | None
+    l2: float | None
+    l2_w: float | None
+    l2_v: float | None
+    group_l1: float | None
+    nuclear: float | None
+    huber_delta: float | None
+    learning_rate: float | None
+    learning_rate_w: float | None
+    learning_rate_v: float | None
+    schedule: str | None
+    power: float | None
+    t0: float | None
+    adaptive: bool | None
+    prox: str | None
+    alpha: float | None
+    alpha_w: float | None
+    alpha_v: float | None
+    beta: float | None
+    ftrl_power: float | None
+    l1_from_epoch: int | None
+    tol: float | None
+    epochs: int | None
+    burn_in: int | None
+    draws: int | None
+    gap_mean: float | None
+    gap_std: float | None
+    noise_shape: float | None
+    noise_rate: float | None
+    prior_shape: float | None
+    prior_rate: float | None
+    mean_strength: float | None
+    bias_precision: float | None
+    batch_size: int | None
+    round_size: int | None
+    clip: bool | None
+    scale: str | None
+    norm: bool | None
+    shuffle: bool | None
+    seed: int | None
+
+
+class Parameters(TypedDict, total=False):
+    """Parameters of estimators."""
+
+    model: str | None
+    solver: str | None
+    loss: str | None
+    holdout: float | str | None
+    refit: bool | None
+    look: bool
+    metrics: Iterable[str] | None
+    patience: int | None
+    class_weight: Mapping[Any, float] | str | None
+    min_count: int
+    share_rare: bool
+    init_model: Any
+    keep_state: bool | None
+    ensemble: int
+    max_seconds: float | None
+    n_jobs: int | None
+    rank: int | list[int] | None
+    order: int | None
+    bias: bool | None
+    linear: bool | None
+    augment: bool | None
+    fit_beta: bool | None
+    beta_start: str | None
+    pair_bits: int | None
+    split_index: int | None
+    anchors: int | None
+    neighbours: int | None
+    coding_c: float | None
+    lc: float | None
+    llfm_variant: str | None
+    anchor_rate: float | None
+    basis: str | None
+    kernel: str | None
+    coef0: float | None
+    init_std: float | list[float] | None
+    l1: float | None
+    l1_w: float | None
+    l1_v: float | None
+    l2: float | None
+    l2_w: float | None
+    l2_v: float | None
+    group_l1: float | None
+    nuclear: float | None
+    huber_delta: float | None
+    learning_rate: float | None
+    learning_rate_w: float | None
+    learning_rate_v: float | None
+    schedule: str | None
+    power: float | None
+    t0: float | None
+    adaptive: bool | None
+    prox: str | None
+    alpha: float | None
+    alpha_w: float | None
+    alpha_v: float | None
+    beta: float | None
+    ftrl_power: float | None
+    l1_from_epoch: int | None
+    tol: float | None
+    epochs: int | None
+    burn_in: int | None
+    draws: int | None
+    gap_mean: float | None
+    gap_std: float | None
+    noise_shape: float | None
+    noise_rate: float | None
+    prior_shape: float | None
+    prior_rate: float | None
+    mean_strength: float | None
+    bias_precision: float | None
+    batch_size: int | None
+    round_size: int | None
+    clip: bool | None
+    scale: str | None
+    norm: bool | None
+    shuffle: bool | None
+    random_state: Any
+    verbose: int

@@ -1,0 +1,349 @@
+"""The estimators: a classifier, a regressor, and a ranker."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from fmcli.api.data import Data, of_matrix, whole_numbers
+from fmcli.api.errors import in_python
+from fmcli.api.matrix import is_records
+from fmcli.data.labels import NUMBERS as NUMERIC
+from fmcli.registry.losses import LOSSES
+from fmcli.scoring.metrics import measure
+from fmcli.sklearn.base import NUMBERS, Estimator, labels_for, with_signature
+
+# The losses of classifiers whose scores are not probabilities of the classes.
+SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
+# The metric of a ranker's score.
+RANKING = "ndcg"
+
+
+def is_stochastic(estimator: Estimator) -> bool:
+    """Return whether an estimator has `partial_fit`."""
+    return estimator._is_stochastic()
+
+
+def is_probable(estimator: Estimator) -> bool:
+    """Return whether a classifier predicts probabilities."""
+    loss = vars(estimator).get("loss")
+    return loss is None or loss not in LOSSES or bool(LOSSES[loss].load_link().probable)
+
+
+class _Fitted(Estimator):
+    """What classifier and regressor have in common: rows with labels, in one fit or bit by bit."""
+
+    def _given(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[Any], Any]:
+        """Return rows, labels and weights, checked as in scikit-learn."""
+        if is_records(X):
+            label = column_or_1d(y, warn=True)
+        else:
+            X, label = validate_data(
+                self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=self._takes_numbers
+            )
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, label, sample_weight
+
+    _takes_numbers = False
+
+    def _data(self, X: Any, label: Any, weight: Any, names: Any = None) -> Data:
+        """Return rows with labels. Raises BadInputError."""
+        with in_python():
+            return of_matrix(X, label, weight=weight, fields=vars(self).get("fields_"), names=names)
+
+    def _set_fields(self, fields: Any) -> None:
+        self.fields_ = None if fields is None else whole_numbers("fields", fields)
+
+
+@with_signature
+class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
+    """A factorization machine, or another model of fmcli, for classes.
+
+    Two classes have one score, by default with logistic loss; more have one each, with softmax.
+
+    Parameters
+    ----------
+    {parameters}
+    verbose : int
+        Whether to write the log to standard error, if the logger "fmcli" has no handler.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+    model_ : fmcli.Model
+        The trained model, which can be saved for the command. Its arrays are attributes by the names of the papers:
+        ``w_``, ``V_``, ``bias_``.
+    history_ : list of dict
+        Figures of each epoch.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        The names of the columns, if `fit` was given a frame.
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        eval_set: Any = None,
+        fields: ArrayLike | None = None,
+    ) -> Self:
+        """Train the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, or list of dict
+            Shape (rows, columns). CSR of float32 is not copied.
+        y : array-like
+            Shape (rows,): the class of each row.
+        sample_weight : array-like, optional
+            Shape (rows,): weights, which are not negative.
+        eval_set : (X, y) or list of these, optional
+            Validation data, by which the best epoch is chosen; several pairs are concatenated.
+        fields : array-like of int, optional
+            Shape (columns,): the field of each column, for models with fields.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For parameters, rows or labels that are not valid.
+        """
+        X, label, weight = self._given(X, y, sample_weight, reset=True)
+        check_classification_targets(label)
+        self.classes_ = unique_labels(label)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has 1 class, {self.classes_[0]}; a classifier needs at least 2")
+        self._set_fields(fields)
+        names = labels_for(self.classes_)
+        data = self._data(X, label, weight, names)
+        self.model_ = self._trained(data, eval_set, names, self.fields_, loss=self._loss_of_classes())
+        return self
+
+    @available_if(is_stochastic)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        fields: ArrayLike | None = None,
+    ) -> Self:
+        """Train one more epoch on rows, as ``fmcli train -i MODEL --keep-state -e 1`` does.
+
+        Parameters
+        ----------
+        X, y, sample_weight, fields
+            As in `fit`.
+        classes : array-like, optional
+            All classes that labels can have; needed in the first call.
+
+        Returns
+        -------
+        self
+        """
+        first = "model_" not in vars(self)
+        if first and classes is None:
+            raise ValueError("the first call of partial_fit needs classes, because y may lack some of them")
+        X, label, weight = self._given(X, y, sample_weight, reset=first)
+        check_classification_targets(label)
+        if first:
+            self.classes_ = np.unique(np.asarray(classes))
+            self._set_fields(fields)
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(f"classes are {classes!r}, but those of the first call were {self.classes_!r}")
+        if unknown := set(label.tolist()) - set(self.classes_.tolist()):
+            raise ValueError(f"y has the label {min(unknown, key=str)!r}, which is not one of the classes")
+        # As names, all classes are known even if some do not occur; a model that `fit` has trained may have numbers.
+        model = None if first else self.model_
+        if model is None or model._scorer.labels.names:
+            names, label = tuple(str(one) for one in self.classes_), np.array([str(one) for one in label], dtype=object)
+        else:
+            names = NUMERIC
+        data = self._data(X, label, weight, names)
+        loss = self._loss_of_classes() if first else None
+        steps = {"epochs": 1, "keep_state": True, "init_model": model, "loss": loss, "look": False, "holdout": 0}
+        self.model_ = self._trained(data, None, names, self.fields_, **steps)
+        return self
+
+    def _loss_of_classes(self) -> str:
+        """Return the loss. Raises ValueError for one that is not of classes."""
+        loss = self.loss or (LOGISTIC if len(self.classes_) == 2 else SOFTMAX)
+        if loss in LOSSES and LOSSES[loss].task not in ("binary", "classes"):
+            raise ValueError(f"loss {loss} is not one of classes; use FMRegressor, or another loss")
+        return str(loss)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return (rows,) the most likely class of each row."""
+        check_is_fitted(self)
+        found = self._predicted(X, "label")
+        if found.dtype.kind == "O":
+            place = {str(one): at for at, one in enumerate(self.classes_)}
+            return np.asarray(self.classes_[[place[text] for text in found]])
+        return np.asarray(self.classes_[np.searchsorted(self.classes_.astype(np.float64), found)])
+
+    @available_if(is_probable)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return (rows, classes) the probability of each class."""
+        check_is_fitted(self)
+        found = self._predicted(X, "prob")
+        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return (rows, classes) the logarithm of the probability of each class."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Return (rows,) scores, of which positive ones stand for the second class, or (rows, classes)."""
+        check_is_fitted(self)
+        return np.asarray(self._predicted(X, "raw"))
+
+
+@with_signature
+class FMRegressor(RegressorMixin, _Fitted):  # type: ignore[misc]
+    """A factorization machine, or another model of fmcli, for numbers.
+
+    Parameters
+    ----------
+    {parameters}
+    verbose : int
+        Whether to write the log to standard error, if the logger "fmcli" has no handler.
+
+    Attributes
+    ----------
+    model_ : fmcli.Model
+        The trained model, which can be saved for the command. Its arrays are attributes by the names of the papers:
+        ``w_``, ``V_``, ``bias_``.
+    history_ : list of dict
+        Figures of each epoch.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        The names of the columns, if `fit` was given a frame.
+    """
+
+    _loss = SQUARED
+    _without = ("class_weight",)
+    _takes_numbers = True
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        eval_set: Any = None,
+        fields: ArrayLike | None = None,
+    ) -> Self:
+        """Train the model; the parameters are as in `FMClassifier.fit`, but y has numbers."""
+        X, label, weight = self._given(X, y, sample_weight, reset=True)
+        self._set_fields(fields)
+        self.model_ = self._trained(self._data(X, label, weight), eval_set, NUMERIC, self.fields_)
+        return self
+
+    @available_if(is_stochastic)  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, fields: ArrayLike | None = None
+    ) -> Self:
+        """Train one more epoch on rows, as ``fmcli train -i MODEL --keep-state -e 1`` does."""
+        first = "model_" not in vars(self)
+        X, label, weight = self._given(X, y, sample_weight, reset=first)
+        if first:
+            self._set_fields(fields)
+        model = None if first else self.model_
+        steps = {"epochs": 1, "keep_state": True, "init_model": model, "look": False, "holdout": 0}
+        self.model_ = self._trained(self._data(X, label, weight), None, NUMERIC, self.fields_, **steps)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return (rows,) predictions; with ``return_std`` their standard deviations over draws, too, which models by
+        mcmc and ensembles have."""
+        check_is_fitted(self)
+        return self._predicted(X, "value", std=return_std)
+
+
+@with_signature
+class FMRanker(Estimator):
+    """A factorization machine, or another model of fmcli, that ranks the rows of a group: by default with the loss of
+    pairs of rows, bpr.
+
+    Parameters
+    ----------
+    {parameters}
+    verbose : int
+        Whether to write the log to standard error, if the logger "fmcli" has no handler.
+
+    Attributes
+    ----------
+    model_ : fmcli.Model
+    history_ : list of dict
+    n_features_in_ : int
+    """
+
+    _loss = BPR
+    _without = ("class_weight",)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None, fields: ArrayLike | None = None) -> Self:
+        """Train the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, or list of dict
+        y : array-like
+            Shape (rows,): the relevance of each row; larger is better.
+        qid : array-like, optional
+            Shape (rows,): rows with equal values are a group (a query, a user); by default, all rows are one.
+        fields : array-like of int, optional
+            Shape (columns,): the field of each column.
+
+        Returns
+        -------
+        self
+        """
+        self.fields_ = None if fields is None else whole_numbers("fields", fields)
+        data = self._grouped(X, y, qid, reset=True)
+        if data.rows < 2:
+            raise ValueError("a ranker needs rows of a group to compare, but n_samples=1")
+        is_whole = qid is None and self.holdout is None  # a single group cannot be held out
+        changed = {"holdout": 0} if is_whole else {}
+        self.model_ = self._trained(data, None, NUMERIC, self.fields_, **changed)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return (rows,) scores, of which only differences within a group have a meaning."""
+        check_is_fitted(self)
+        return np.asarray(self._predicted(X, "raw"))
+
+    def score(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> float:
+        """Return the NDCG, averaged over groups."""
+        check_is_fitted(self)
+        outcome = self.model_.outcome(self._grouped(X, y, qid, reset=False))
+        return measure([RANKING], outcome)[RANKING]
+
+    def _grouped(self, X: Any, y: ArrayLike, qid: ArrayLike | None, reset: bool) -> Data:
+        """Return labelled rows with groups. Raises ValueError."""
+        if is_records(X):
+            label = column_or_1d(y, warn=True)
+        else:
+            X, label = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=True)
+        group = np.zeros(len(label), dtype=np.int64) if qid is None else qid
+        with in_python():
+            return of_matrix(X, label, group=group, fields=vars(self).get("fields_"), names=NUMERIC)

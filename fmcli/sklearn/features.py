@@ -1,0 +1,64 @@
+"""The transformer: the factors of a row as features for other estimators."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fmcli.api.data import of_matrix
+from fmcli.api.errors import in_python
+from fmcli.sklearn.base import NUMBERS, Estimator, labels_for, with_signature
+
+
+@with_signature
+class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # type: ignore[misc]
+    """The factors of rows as an embedding: the sum of the factors of a row's features, weighted by their values.
+
+    The model is trained to predict y, classes or numbers, as FMClassifier and FMRegressor do.
+
+    Parameters
+    ----------
+    {parameters}
+    verbose : int
+        Whether to write the log to standard error, if the logger "fmcli" has no handler.
+
+    Attributes
+    ----------
+    model_ : fmcli.Model
+    n_features_in_ : int
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Train the model on rows with labels; see `FMClassifier.fit`."""
+        X, label = validate_data(self, X, y, accept_sparse="csr", dtype=NUMBERS)
+        kind = type_of_target(label)
+        is_number = kind.startswith("continuous") or self.loss == "squared"
+        names = None if is_number else labels_for(np.unique(label))
+        loss = self.loss or ("squared" if is_number else "logistic" if kind == "binary" else "softmax")
+        if len(label) < 2:
+            raise ValueError("a model needs several rows, but n_samples=1")
+        with in_python():
+            data = of_matrix(X, label, names=names)
+        self.model_ = self._trained(data, None, names, None, loss=loss)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return (rows, rank) the factors of rows, or (rows, classes * rank)."""
+        check_is_fitted(self)
+        return self.model_.factors(self._rows(X, reset=False))
+
+    @property
+    def _n_features_out(self) -> int:
+        """The number of columns that `transform` returns."""
+        outputs, _, rank = self.model_.parameters["V"].shape
+        return int(outputs * rank)

@@ -1,0 +1,320 @@
+"""fmcli from Python: rows of every kind, models, callbacks, interrupts, errors."""
+
+import logging
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fmcli
+from fmcli.api.parameters import DEFAULTS, DOCS
+from fmcli.errors import DivergedError, FmcliError
+from fmcli.registry.options import OPTIONS
+
+ROWS, COLUMNS = 400, 12
+
+
+def planted(rows=ROWS, seed=0):
+    """Return a sparse matrix of few digits, and labels of a factorization machine without linear weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (rows, COLUMNS)) * (rng.random((rows, COLUMNS)) < 0.4) / 2
+    V = np.random.default_rng(9).normal(size=(COLUMNS, 2))
+    return X, ((X @ V) ** 2 - X**2 @ V**2).sum(axis=1) / 2
+
+
+X, Y = planted()
+QUICK = {"epochs": 3, "holdout": 0, "look": False}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fmcli.train((X, Y), rank=2, seed=1, epochs=100)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        sparse.csr_array,
+        sparse.csc_array,
+        sparse.coo_matrix,
+        lambda X: sparse.csr_matrix(X.astype(np.float32)),
+        lambda X: sparse.csr_array(X).astype(np.float64),
+        np.asfortranarray,
+        lambda X: X.astype(np.float32),
+        lambda X: X.tolist(),
+        lambda X: [{int(j): row[j] for j in np.flatnonzero(row)} for row in X],
+        lambda X: [{str(j): row[j] for j in range(COLUMNS)} for row in X],
+    ],
+)
+def test_every_form_of_the_same_rows_trains_the_same_model(form):
+    expected = fmcli.train((X, Y), **QUICK).predict(X)
+    given = form(X)
+    np.testing.assert_array_equal(fmcli.train((given, Y), **QUICK).predict(given), expected)
+
+
+def test_unsorted_rows_with_duplicates_and_zeros_are_summed_and_not_changed():
+    unsorted = sparse.csr_array(
+        (np.array([1.0, 2.0, 0.0, 4.0, 1.0]), np.array([3, 1, 2, 3, 0]), np.array([0, 4, 5])), shape=(2, 5)
+    )
+    before = unsorted.data.copy(), unsorted.indices.copy()
+    data = fmcli.Data(unsorted, [1, 2])
+    assert data.nonzeros == 3
+    assert data.dataset.index.tolist() == [1, 3, 0]
+    assert data.dataset.value.tolist() == [2, 5, 1]
+    np.testing.assert_array_equal(unsorted.data, before[0])
+    np.testing.assert_array_equal(unsorted.indices, before[1])
+
+
+def test_canonical_float32_is_not_copied_and_cannot_be_written_to():
+    canonical = sparse.csr_array(X.astype(np.float32))
+    data = fmcli.Data(canonical, Y)
+    assert np.shares_memory(data.dataset.value, canonical.data)
+    assert np.shares_memory(data.dataset.index, canonical.indices)
+    assert not data.dataset.value.flags.writeable
+    before = canonical.copy()
+    fmcli.train(data, model="sha2", scale="standard", norm=True, **QUICK)
+    np.testing.assert_array_equal(canonical.data, before.data)
+
+
+def test_a_planted_model_is_learned(model):
+    held_out, expected = planted(seed=5)
+    linear = fmcli.train((X, Y), model="linear")
+    scores = [one.evaluate((held_out, expected), ["rmse"])["rmse"] for one in (model, linear)]
+    assert scores[0] < 0.5 * scores[1]
+
+
+def test_predictions_are_those_of_the_parameters(model):
+    w, V, bias = (model.parameters[name][0] for name in ("w", "V", "bias"))
+    low, high = model.parameters["bias"].dtype.type(min(Y)), max(Y)
+    for row, predicted in zip(X[:20], model.predict(X[:20], "raw"), strict=True):
+        pairs = sum(V[i] @ V[j] * row[i] * row[j] for i, j in combinations(range(COLUMNS), 2))
+        assert predicted == pytest.approx(bias + w @ row + pairs, rel=1e-4, abs=1e-4)
+    assert (model.predict(X) >= low).all()
+    assert (model.predict(X) <= high).all()
+
+
+def test_factors_of_rows_are_sums_of_those_of_features(model):
+    np.testing.assert_allclose(model.factors(X), X @ model.parameters["V"][0], rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="is of kind linear with 1 draws"):
+        fmcli.train((X, Y), model="linear", **QUICK).factors(X)
+
+
+def test_a_pickled_and_a_saved_model_predict_the_same_bits(model, tmp_path):
+    expected = model.predict(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), expected)
+    assert pickle.loads(pickle.dumps(model)).history == model.history
+    model.save(tmp_path / "m.fm")
+    loaded = fmcli.load(tmp_path / "m.fm")
+    np.testing.assert_array_equal(loaded.predict(X), expected)
+    assert (loaded.kind, loaded.solver, loaded.loss, loaded.labels) == ("fm", "adagrad", "squared", None)
+    assert loaded.options["rank"] == 2
+    assert loaded.summary["rows"] == model.summary["rows"]
+
+
+def test_exports_are_those_of_the_arrays(model, tmp_path):
+    model.export(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as arrays:
+        assert arrays.keys() == model.parameters.keys()
+        np.testing.assert_array_equal(arrays["V"], model.parameters["V"].astype(np.float64))
+    model.export(tmp_path / "m.txt")
+    assert (tmp_path / "m.txt").read_text().startswith("fmcli-text 1\n")
+
+
+def test_labels_that_are_texts_come_back():
+    labels = np.where(np.median(Y) < Y, "yes", "no")
+    model = fmcli.train((X, labels), valid=(X[:50], labels[:50]), **{**QUICK, "holdout": None})
+    assert model.labels == ["no", "yes"]
+    likely = model.predict(X)
+    assert set(model.predict(X, "label")) == {"no", "yes"}
+    np.testing.assert_array_equal(model.predict(X, "label") == "yes", likely > 0.5)
+    assert model.evaluate((X, labels), ["accuracy"])["accuracy"] == np.mean(model.predict(X, "label") == labels)
+
+
+def test_weights_are_those_of_repeated_rows_in_a_deterministic_fit():
+    weight = np.arange(ROWS) % 3
+    options = {"model": "linear", "solver": "lbfgs", "l2": 0.01, "tol": 1e-9, "epochs": 300, "holdout": 0}
+    weighted = fmcli.train(fmcli.Data(X, Y, weight=weight), **options)
+    repeated = fmcli.train((np.repeat(X, weight, axis=0), np.repeat(Y, weight)), **options)
+    # Labels of rows that weigh nothing are in the range of predictions.
+    np.testing.assert_allclose(weighted.predict(X, "raw"), repeated.predict(X, "raw"), atol=2e-3)
+    unweighted = fmcli.train((X, Y), **options)
+    assert np.abs(weighted.predict(X, "raw") - unweighted.predict(X, "raw")).max() > 0.02
+
+
+def test_class_weights_shift_probabilities():
+    labels = (np.quantile(Y, 0.9) < Y).astype(int)
+    plain, balanced = (fmcli.train((X, labels), class_weight=one, **QUICK) for one in (None, "balanced"))
+    assert balanced.predict(X).mean() > 1.5 * plain.predict(X).mean()
+    np.testing.assert_array_equal(
+        fmcli.train((X, labels), class_weight={0: 2.0, 1: 3}, **QUICK).predict(X),
+        fmcli.train(fmcli.Data(X, labels, weight=labels + 2), **QUICK).predict(X),
+    )
+
+
+def test_draws_have_a_spread():
+    model = fmcli.train((X, Y), solver="mcmc", epochs=30, seed=2)
+    mean, std = model.predict(X, std=True)
+    np.testing.assert_array_equal(mean, model.predict(X))
+    assert (std > 0).all()
+    with pytest.raises(ValueError, match="std needs a model of several draws"):
+        fmcli.train((X, Y), **QUICK).predict(X, std=True)
+
+
+def test_callbacks_see_each_epoch_and_end_training():
+    seen = []
+    model = fmcli.train((X, Y), callbacks=[lambda epoch: seen.append(epoch.number), lambda epoch: epoch.number == 4])
+    assert seen == [1, 2, 3, 4]
+    assert [one["epoch"] for one in model.history] == seen
+    assert model.history[0].keys() == {"epoch", "loss", "penalty", "objective", "valid_rmse", "valid_mae", "seconds"}
+
+
+def test_an_interrupt_ends_training_with_the_best_model():
+    def interrupt(epoch):
+        if epoch.number == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.warns(UserWarning, match="training was interrupted"):
+        model = fmcli.train((X, Y), epochs=100_000, patience=100_000, look=False, callbacks=[interrupt])
+    assert 3 <= len(model.history) <= 4
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_second_interrupt_is_raised():
+    def interrupt(epoch):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fmcli.train((X, Y), callbacks=[interrupt])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_in_another_thread_is_not_taken_over():
+    handlers = []
+    thread = threading.Thread(
+        target=lambda: fmcli.train((X, Y), callbacks=[lambda _: handlers.append(signal.getsignal(signal.SIGINT))])
+    )
+    thread.start()
+    thread.join()
+    assert set(handlers) == {signal.default_int_handler}
+
+
+def test_threads_train_at_the_same_time_and_the_result_does_not_depend_on_them():
+    expected = [fmcli.train((X, Y), seed=seed, **QUICK).predict(X) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        at_once = list(pool.map(lambda seed: fmcli.train((X, Y), seed=seed, threads=2, **QUICK).predict(X), range(4)))
+    np.testing.assert_array_equal(at_once, expected)
+
+
+def test_a_run_resumes_from_a_model_and_from_its_file(model, tmp_path):
+    model.save(tmp_path / "m.fm")
+    options = {"init_model": model, "epochs": 2, "holdout": 0}
+    resumed = fmcli.train((X, Y), **options)
+    assert resumed.summary["epochs"] == model.summary["epochs"] + 2
+    of_file = fmcli.train((X, Y), **{**options, "init_model": tmp_path / "m.fm"})
+    np.testing.assert_array_equal(of_file.predict(X), resumed.predict(X))
+
+
+def test_the_last_rows_are_held_out():
+    model = fmcli.train((X, Y), holdout="last:0.25", refit=False, epochs=5, look=False)
+    first = fmcli.train((X[:300], Y[:300]), valid=(X[300:], Y[300:]), epochs=5, look=False)
+    assert [one["valid_rmse"] for one in model.history] == [one["valid_rmse"] for one in first.history]
+
+
+def test_progress_is_logged_and_nothing_is_printed(caplog, capfd):
+    with caplog.at_level(logging.INFO, "fmcli"):
+        fmcli.train((X, Y), **QUICK)
+    assert [record.message[:8] for record in caplog.records][:3] == ["epoch 1:", "epoch 2:", "epoch 3:"]
+    logging.getLogger("fmcli").setLevel(logging.NOTSET)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_type_of_every_argument_is_described():
+    assert list(DOCS) == list(DEFAULTS)
+    for name in (*DOCS, *OPTIONS):
+        assert f"\n    {name} : " in fmcli.train.__doc__
+
+
+NAN = np.where(np.arange(X.size).reshape(X.shape) == 5, np.nan, X)
+WRONG = {
+    "X has a value that is not a number": lambda: fmcli.train((NAN, Y)),
+    r"X has the value 1e\+39, but values must be finite": lambda: fmcli.train((X + 1e39, Y)),
+    "X has 1 dimensions, expected 2": lambda: fmcli.train((Y, Y)),
+    "y has 399 values": lambda: fmcli.train((X, Y[1:])),
+    "y has the label nan": lambda: fmcli.train((X, np.full(ROWS, np.nan))),
+    "weight has a number that is negative": lambda: fmcli.Data(X, Y, weight=-np.ones(ROWS)),
+    "the sum of the weights must be positive": lambda: fmcli.Data(X, Y, weight=np.zeros(ROWS)),
+    "X has 12 columns, but fields has 3 numbers": lambda: fmcli.Data(X, Y, fields=[0, 1, 2]),
+    "ffm needs fields": lambda: fmcli.train((X, Y), model="ffm"),
+    "X has the type <U1, not numbers": lambda: fmcli.Data(np.full((2, 2), "a"), [1, 2]),
+    r"X\[1\] is of the type int": lambda: fmcli.Data([{"a": 1}, 3], [1, 2]),
+    r"X\[0\] has the key 1.5": lambda: fmcli.Data([{1.5: 1}], [1]),
+    r"X\[0\] has the feature 1 twice": lambda: fmcli.Data([{1: 1, "1": 1}], [1]),
+    "there is no option 'rnk'; did you mean rank": lambda: fmcli.train((X, Y), rnk=3),
+    "rank is 0; it must be": lambda: fmcli.train((X, Y), rank=0),
+    "there is no model 'fmm'": lambda: fmcli.train((X, Y), model="fmm"),
+    "every label is 1.*use loss='squared'": lambda: fmcli.train((X, np.ones(ROWS)), loss="logistic"),
+    "holdout must be from 0 to below 1": lambda: fmcli.train((X, Y), holdout=1.5),
+    "holdout is 'first:0.1'": lambda: fmcli.train((X, Y), holdout="first:0.1"),
+    "valid and holdout cannot be combined": lambda: fmcli.train((X, Y), valid=(X, Y), holdout=0.1),
+    r"data must be \(X, y\)": lambda: fmcli.train(X),
+    "loss bpr needs group": lambda: fmcli.train((X, Y), loss="bpr"),
+    "class_weight is 'equal'": lambda: fmcli.train((X, Y), class_weight="equal"),
+    "there are no rows": lambda: fmcli.train((X[:0], Y[:0])),
+    "metric 'rsme'": lambda: fmcli.train((X, Y), metrics=["rsme"]),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_calls_are_value_errors(message):
+    with pytest.raises(ValueError, match=message) as caught:
+        WRONG[message]()
+    assert isinstance(caught.value, FmcliError)
+    assert not re.search(r"(^| )--?[a-z]", str(caught.value))  # flags of the command
+
+
+def test_other_errors_are_built_in_ones_too(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        fmcli.train(tmp_path / "missing.libsvm")
+    with pytest.raises(FileNotFoundError):
+        fmcli.load(tmp_path / "missing.fm")
+    with pytest.raises(OSError, match="its folder does not exist"):
+        model.save(tmp_path / "missing" / "m.fm")
+    (tmp_path / "t.txt").write_text("1 1:1\n1 a:b\n")
+    with pytest.raises(ValueError, match=r"t\.txt:2:3"):
+        fmcli.train(tmp_path / "t.txt")
+    with pytest.raises(MemoryError, match="needs"):
+        fmcli.train((sparse.eye_array(2_000_000, format="csr"), np.arange(2_000_000)), rank=60_000, epochs=1)
+    with pytest.raises(DivergedError):
+        fmcli.train((X * 1e6, Y), solver="sgd", learning_rate=1e3, epochs=3, holdout=0)
+
+
+def test_wrong_rows_of_a_prediction(model):
+    with pytest.raises(ValueError, match="a model with squared loss has no probabilities"):
+        model.predict(X, "prob")
+    with pytest.raises(ValueError, match="output is 'mean'"):
+        model.predict(X, "mean")
+    with pytest.raises(ValueError, match="data has no labels"):
+        model.evaluate(fmcli.Data(X))
+
+
+def test_importing_the_package_loads_nothing(tmp_path):
+    code = "import sys, fmcli; sys.exit(sorted({'numpy', 'scipy', 'sklearn', 'click'} & sys.modules.keys()) or None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_that_do_not_exist():
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        fmcli.trian  # noqa: B018
+    assert {"train", "load", "read", "Data", "Model"} <= set(dir(fmcli))
