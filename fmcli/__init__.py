@@ -151,8 +151,7 @@ with its exit status, and with the options that help, which the command writes a
 and never imports click.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not that of typing, whose import would be the longest part of this one
 if TYPE_CHECKING:
     from fmcli.api.data import Data, read
     from fmcli.api.model import Model
@@ -173,7 +172,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Return a name of the interface for Python."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

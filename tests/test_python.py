@@ -177,6 +177,15 @@ def test_callbacks_see_each_epoch_and_end_training():
     assert model.history[0].keys() == {"epoch", "loss", "penalty", "objective", "valid_rmse", "valid_mae", "seconds"}
 
 
+@pytest.fixture
+def interruptible():
+    """Interrupts raise KeyboardInterrupt, also where the tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_training_with_the_best_model():
     def interrupt(epoch):
         if epoch.number == 3:
@@ -189,6 +198,7 @@ def test_an_interrupt_ends_training_with_the_best_model():
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_is_raised():
     def interrupt(epoch):
         os.kill(os.getpid(), signal.SIGINT)
@@ -199,6 +209,7 @@ def test_a_second_interrupt_is_raised():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_another_thread_is_not_taken_over():
     handlers = []
     thread = threading.Thread(
