@@ -200,7 +200,7 @@ def folds_of(plan: Plan, epochs: int) -> list[Plan]:
     """Return the plan, and plans of the same run that hold out others of its rows: as many as take little time if each
     has so many epochs."""
     assert plan.validation is not None
-    number = max(1, min(most_folds(plan), int(MOST_VISITS // (epochs * work(plan)))))
+    number = max(1, min(most_folds(plan), MOST_VISITS // max(1, epochs * work(plan))))
     size, order = plan.validation.data.rows, generator(plan.spec, FOLD_STREAM).permutation(plan.source.rows)
     return [plan, *(holding_out(plan, order[size * fold : size * (fold + 1)]) for fold in range(number - 1))]
 
