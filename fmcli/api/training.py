@@ -210,6 +210,7 @@ def plan_of(
         valid_name="valid",
         refit=choices.refit,
         look=choices.look,
+        keep_state=bool(choices.keep_state),
         metrics=tuple(choices.metrics or ()),
         patience=choices.patience,
         threads=choices.threads or cpu_count(),

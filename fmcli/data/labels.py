@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.faults import quote
 from fmcli.errors import BadInputError
-from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
+from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.text import number
 
 Floats = NDArray[np.float64]
@@ -22,8 +22,6 @@ NUMBERS: Names = ()
 LONGEST_NAME = 200  # characters
 SURROGATES = "surrogateescape"
 
-# The default loss for labels with two distinct values, and for other labels.
-TWO_VALUES, OTHERS = "logistic", "squared"
 # The smallest and the largest label, by task, and what such labels are.
 RANGES = {"counts": (0.0, np.inf), "soft": (0.0, 1.0)}
 RANGE_NAMES = {"counts": "counts", "soft": "labels from 0 to 1"}

@@ -16,6 +16,8 @@ LOGISTIC, SOFT_LOGISTIC = "logistic", "soft-logistic"
 PROBIT = "probit"
 # The loss for integers of which only the order is known.
 ORDINAL = "ordinal"
+# The default loss for labels with two distinct values, and for other labels.
+TWO_VALUES, OTHERS = "logistic", "squared"
 # The loss whose predictions can be clipped to the range of the labels.
 CLIPPED_LOSS = "squared"
 # The loss of models that are solved in closed form.

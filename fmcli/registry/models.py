@@ -29,6 +29,7 @@ class ModelEntry(Entry):
     """A model.
 
     solver : the default solver.
+    dense_solver : that of few rows that have most features, if it is another one.
     with_solver : solver -> defaults of options with that solver.
     limits : option -> its largest value, if that is smaller than the limit in OPTIONS.
     positive : penalties that must be positive, because they define the model.
@@ -51,6 +52,7 @@ class ModelEntry(Entry):
     """
 
     solver: str = DEFAULT_SOLVER
+    dense_solver: str = ""
     with_solver: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     positive: tuple[str, ...] = ()
@@ -132,7 +134,7 @@ _MODELS = (
         apart=False,
         rounds=False,
     ),
-    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM, joins=True),
+    ModelEntry("fm", "Factorization machine.", "fmcli.models.fm:FM", _FM, dense_solver=_BY_COLUMNS, joins=True),
     ModelEntry(
         "anova",
         "ANOVA kernel regression of any order; with order 2, an FM whose factors have fitted weights.",

@@ -390,10 +390,11 @@ def from_files(options: Mapping[str, Any]) -> dict[str, Any]:
 
 # The strengths of group penalties, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
 GROUP_PENALTIES = ("group_l1",)
-# Options that every model, solver and loss takes.
+# Options that every model, solver and loss takes, and those of them that mean the same to all solvers.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
     *("epochs", "batch_size", "round_size", "clip", "scale", "norm", "shuffle", "seed"),
 )
+SAME_TO_ALL = ("clip", "scale", "norm", "seed")
 # Options that a solver does not support if it needs smooth penalties.
 NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

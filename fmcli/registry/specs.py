@@ -10,9 +10,9 @@ from fmcli.errors import UsageError
 from fmcli.names import find_name
 from fmcli.registry.derived import Derived, Facts
 from fmcli.registry.entry import Entry
-from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, LossEntry
+from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, OTHERS, TWO_VALUES, LossEntry
 from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
-from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS
+from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
 from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER, SOLVERS, SolverEntry, solver_entry
 from fmcli.text import number
 
@@ -60,6 +60,11 @@ class Spec:
     def by_rows(self) -> bool:
         """Whether the solver is stochastic."""
         return self.solver_entry.by_rows
+
+    @property
+    def solver_by_data(self) -> bool:
+        """Whether dense rows chose the solver."""
+        return SOLVER not in self.given and self.solver == MODELS[self.model].dense_solver
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
         """Return the options of the model, the solver or the loss, by name."""
@@ -118,6 +123,17 @@ def make_spec(
     check_degrees(kind, values)
     check_burn_in(values)
     return Spec(model, solver or kind.solver, loss, values, frozenset({*given, SOLVER} if solver else given))
+
+
+def for_dense_rows(spec: Spec) -> Spec:
+    """Return the spec with the solver for dense rows, if the model has one, and neither a solver nor an option that
+    belongs to training or to the usual solver was given, nor a loss that labels do not choose by themselves."""
+    kind = MODELS[spec.model]
+    of_solver = {SOLVER, *COMMON, *spec.solver_entry.options}.difference(SAME_TO_ALL)
+    if not kind.dense_solver or spec.given & of_solver or spec.loss not in (None, TWO_VALUES, OTHERS):
+        return spec
+    given = {name: spec.values[name] for name in spec.given}
+    return replace(make_spec(spec.model, kind.dense_solver, spec.loss, given), given=spec.given)
 
 
 def resolve(

@@ -18,13 +18,17 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.specs import Spec
+from fmcli.registry.specs import Spec, for_dense_rows
 from fmcli.training.clipping import fit_clip
 from fmcli.training.groups import groups_of
 from fmcli.training.rows import Rows
 from fmcli.training.settings import HoldOut, Settings
+from fmcli.training.validation import rows_held_out
 from fmcli.training.warm_start import WarmStart
 
+# Rows are dense if they have this share of the features. Those are few for which non-zeros x rank is at most this, so
+# that a run takes some seconds.
+DENSE, FEW_VISITS = 0.5, 1.2e6
 # Features are many if there are more than this, and few of them occur if it is at most this share.
 MANY_FEATURES, FEW_OCCUR = 1 << 16, 0.5
 
@@ -44,6 +48,22 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
         numbering = numbering.united(warm_start.occurring)
         settings = replace(settings, warm_start=warm_start.on_columns(numbering))
     return rows.on_columns(numbering), settings
+
+
+def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Settings:
+    """Return the settings with the model's solver for dense rows, if these are few rows in memory that have most
+    features, held-out rows choose the epoch, and no choice of the user stands against it (see `for_dense_rows`).
+
+    validated : whether there are validation data.
+    """
+    spec, data = settings.spec, rows.in_memory[0] if rows.in_memory else None
+    fixed = not settings.look or settings.keep_state or settings.deadline is not None
+    if fixed or data is None or data.relations or data.group is not None or settings.warm_start or settings.stream:
+        return settings
+    if not validated and not rows_held_out(data.rows, settings.hold_out.share, spec):
+        return settings
+    dense = data.nnz >= DENSE * data.rows * data.features and data.nnz * spec.values.get("rank", 1) <= FEW_VISITS
+    return replace(settings, spec=for_dense_rows(spec)) if dense else settings
 
 
 def are_few(settings: Settings, rows: Rows) -> bool:

@@ -22,7 +22,7 @@ from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
-from fmcli.training.fitting import fit, on_columns
+from fmcli.training.fitting import fit, on_columns, on_dense_rows
 from fmcli.training.rows import Rows
 from fmcli.training.settings import HoldOut, Settings, make_model
 from fmcli.training.tested import TestedRows
@@ -134,6 +134,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     """
     read = [*rows.in_memory, *([valid] if valid else [])]
     rows, settings = on_columns(settings, rows)
+    settings = on_dense_rows(settings, rows, validated=valid is not None)
     transform, rows, spec = fit(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
     source = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler)
     seen, counts, transform = occurring(source, transform, settings)

@@ -54,7 +54,8 @@ class PreviousRun:
 
         These are the options that this run was given, and all options that the meaning of its parameters depends
         on; other defaults are computed again. Penalties are not inherited by another kind of model, which has its own,
-        nor between solvers of which one weighs them against the sum of the losses and the other against their mean. A
+        nor between solvers of which one weighs them against the sum of the losses and the other against their mean, nor
+        from a solver that dense rows chose, whose penalties a look chose. A
         solver's options are not inherited by another solver.
         """
         kind, new_loss = model or self.model, loss or self.loss
@@ -63,7 +64,8 @@ class PreviousRun:
         names = self.lasting() | (self.given - {SOLVER, "epochs"})
         if taking != self.solver:
             names -= set(SOLVERS[self.solver].options)
-        if kind != self.model or sums_losses(taking) != sums_losses(self.solver):
+        by_data = SOLVER not in self.given and taking != self.solver != MODELS[self.model].solver
+        if kind != self.model or by_data or sums_losses(taking) != sums_losses(self.solver):
             names -= PENALTIES
         names -= {part for part, whole in REFINES.items() if whole in options}
         schedule = options.get("schedule", self.options.get("schedule"))

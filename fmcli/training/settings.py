@@ -42,7 +42,9 @@ class Settings:
         of a stream, if training resumes from a model, or if no metric can choose.
     holdout_last : whether this share is the last rows, not random ones.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
-    look : whether a look on validation data may choose options that were not given, if that is cheap.
+    look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
+        the solver.
+    keep_state : whether the model was asked to keep the solver's state, which only stochastic solvers have.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
     patience : training stops after this many epochs without a better one; None: that of the solver.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
@@ -67,6 +69,7 @@ class Settings:
     holdout_last: bool = False
     refit: bool | None = None
     look: bool = False
+    keep_state: bool = False
     metrics: tuple[str, ...] = ()
     patience: int | None = None
     stream: bool = False

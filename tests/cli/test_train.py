@@ -130,7 +130,7 @@ def test_a_dry_run_reports_a_lack_of_memory(run, tmp_path):
 
 def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
     assert run("train", "-qq", "-o", "m", sample / "diabetes.train.libsvm").stderr == ""
-    log = run("train", "--verbose", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm").stderr
+    log = run("train", "--verbose", "-s", "adagrad", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm").stderr
     for line in ("rank 3", "learning_rate 0.05", "seed 0", "shuffle True"):
         assert f"\n{line}\n" in log
 

@@ -190,6 +190,7 @@ def command(
         holdout_last=validation.held.last,
         refit=validation.refit,
         look=validation.look,
+        keep_state=bool(written.keep_state),
         metrics=validation.metrics,
         patience=validation.patience,
         stream="-" in inputs,

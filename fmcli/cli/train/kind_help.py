@@ -127,7 +127,9 @@ def _narrowed(parameter: click.Parameter, spec: Spec) -> click.Parameter:
 def _help(name: str, text: str, spec: Spec) -> str:
     """Return the help of an option with the default that it has for these components."""
     if name == "solver":
-        return f"{text.partition(' [')[0]} [default: {MODELS[spec.model].solver}]"
+        kind = MODELS[spec.model]
+        dense = f", or {kind.dense_solver} for few dense rows" if kind.dense_solver else ""
+        return f"{text.partition(' [')[0]} [default: {kind.solver}{dense}]"
     choice, value = OPTIONS[name], spec.values[name]
     whole = REFINES.get(name, "")
     refined = whole in spec.values and spec.values[whole] == value
