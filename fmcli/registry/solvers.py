@@ -72,6 +72,8 @@ _PER_ROW = {
 }
 # The patience of solvers that may stay on a plateau for some epochs.
 _PLATEAU = 10
+# On many rows, linear weights may need larger steps than factors, which overfit within few epochs.
+_FASTER_WEIGHTS = {"learning_rate_w": Trial(((4,),), least_rows=10_000)}
 # With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
 # only noise, nothing else helps.
 _WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True)}
@@ -90,7 +92,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.adagrad:AdaGrad",
         _RATES,
         {"learning_rate": 0.05},
-        looks={"learning_rate_w": Trial(((4,),), least_rows=10_000), **_WITHOUT_INTERACTIONS},
+        looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
         rounds=True,
         cluster=ROUNDS,
     ),
@@ -111,7 +113,7 @@ _SOLVERS = (
         "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
-        looks=_WITHOUT_INTERACTIONS,
+        looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
         rounds=True,
     ),
     SolverEntry(
