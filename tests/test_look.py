@@ -189,6 +189,13 @@ def work_of(plan):
     return plan.source.data.nnz * 2 + looking.ENTRIES_A_PARAMETER * plan.model.parameter_count
 
 
+def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
+    plan = planned(rows, "cd", epochs=100)
+    monkeypatch.setattr(looking, "MOST_VISITS", 30 * looking.TIMES_BY_COLUMNS * work_of(plan))
+    assert epochs_of(plan) == 30
+    assert epochs_of(planned(rows, epochs=100)) == 100
+
+
 def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):
     plan = planned(rows, settings={"holdout": 0.1}, epochs=2)
     for enough, number in ((1, 1), (60, 1), (61, 2), (10_000, 5)):

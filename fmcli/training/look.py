@@ -33,8 +33,9 @@ DECIDED = 2.0
 # many entries of a factor, or parameters; no more folds follow than visit as many in all. It is a count, so that the
 # same data give the same choices. Another value has no more than so many times the epochs of the usual one.
 LEAST_EPOCHS, MOST_VISITS, MOST_TIMES = 20, 10**8, 4
-# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
-ENTRIES_A_PARAMETER = 4
+# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory; and
+# an entry so many times as long if a solver does not go row by row.
+ENTRIES_A_PARAMETER, TIMES_BY_COLUMNS = 4, 4
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,8 @@ def folds_of(plan: Plan, epochs: int) -> list[Plan]:
 
 def work(plan: Plan) -> int:
     """Return by what the time of an epoch grows."""
-    return visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
+    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
+    return one if plan.spec.by_rows else TIMES_BY_COLUMNS * one
 
 
 def epochs_of(plan: Plan) -> int:
