@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from problems import dataset
 
+from fmcli.cli.train.log import hints
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.training import fitting, job, saving
 
@@ -69,6 +70,17 @@ def test_the_defaults_are_those_of_the_solver(dense):
 )
 def test_a_choice_of_the_user_decides_the_solver(dense, choices):
     assert planned(dense, **choices).spec.solver == "adagrad"
+
+
+def test_a_kind_with_several_ranks_trains_on_dense_rows(dense):
+    assert planned(dense, {"rank": [2, 3], "order": 3}, model="hofm").spec.solver == "adagrad"
+
+
+def test_of_many_dense_rows_the_log_says_which_solver_is_better(dense, monkeypatch):
+    said = [any("-s cd" in hint for hint in hints(planned(dense)))]
+    monkeypatch.setattr(fitting, "FEW_VISITS", 0)
+    said += [any("-s cd" in hint for hint in hints(planned(dense, options))) for options in ({}, {"epochs": 3})]
+    assert said == [False, True, False]
 
 
 def test_nor_is_it_chosen_with_a_deadline_or_for_many_rows(dense, monkeypatch):

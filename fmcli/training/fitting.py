@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, of_numbers
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.numbering import Numbering
@@ -56,14 +57,23 @@ def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Setting
 
     validated : whether there are validation data.
     """
-    spec, data = settings.spec, rows.in_memory[0] if rows.in_memory else None
-    fixed = not settings.look or settings.keep_state or settings.deadline is not None
+    spec, data = for_dense_rows(settings.spec), rows.in_memory[0] if rows.in_memory else None
+    fixed = not settings.look or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
     if fixed or data is None or data.relations or data.group is not None or settings.warm_start or settings.stream:
         return settings
     if not validated and not rows_held_out(data.rows, settings.hold_out.share, spec):
         return settings
-    dense = data.nnz >= DENSE * data.rows * data.features and data.nnz * spec.values.get("rank", 1) <= FEW_VISITS
-    return replace(settings, spec=for_dense_rows(spec)) if dense else settings
+    return replace(settings, spec=spec) if are_dense(data) and not are_many(spec, data) else settings
+
+
+def are_dense(data: Dataset) -> bool:
+    """Return whether rows have most features."""
+    return data.nnz >= DENSE * data.rows * data.features
+
+
+def are_many(spec: Spec, data: Dataset) -> bool:
+    """Return whether rows are too many for a spec with the solver of dense rows, by default."""
+    return bool(data.nnz * spec.values["rank"] > FEW_VISITS)
 
 
 def are_few(settings: Settings, rows: Rows) -> bool:

@@ -18,13 +18,14 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import Spec, make_spec
+from fmcli.registry.specs import Spec, for_dense_rows, make_spec
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
+from fmcli.training.fitting import are_dense, are_many
 from fmcli.training.groups import groups_in_words
 from fmcli.training.planning import Plan
 from fmcli.training.trained import Trained
@@ -171,6 +172,10 @@ def hints(plan: Plan) -> Iterator[str]:
             )
     elif labels.may_be_classes:
         yield "the labels have few distinct integer values; if these are classes, use --loss softmax"
+    by_columns, visited = for_dense_rows(plan.settings.spec), plan.source.in_memory and not plan.one_pass
+    better = by_columns.solver_by_data and visited and are_dense(plan.data) and are_many(by_columns, plan.data)
+    if better and not plan.warm_start:
+        yield f"the rows are dense: -s {by_columns.solver} usually predicts these better, but takes longer"
 
 
 def sampler_for(plan: Plan) -> str | None:
