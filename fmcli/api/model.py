@@ -276,7 +276,7 @@ class Model:
         return list(
             each_chunk(
                 scorer,
-                paths_of(files),
+                scorer.tables(paths_of(files)),
                 lambda piece: (scorer.predictions(piece.data, output), scorer.spread(piece.data) if std else None),
                 format="auto",
                 threads=threads,

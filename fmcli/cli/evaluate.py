@@ -94,7 +94,7 @@ class Request:
 
         return evaluate_model(
             scorer,
-            self.inputs,
+            scorer.tables(self.inputs) if self.format == "auto" else self.inputs,
             format=self.format,
             threads=threads,
             counts=counts,

@@ -27,6 +27,12 @@ FLAGS = {
     "columns": "--columns",
     "by_order": "--by-order",
     "sql": "--sql",
+    "label": "--label",
+    "categorical": "--categorical",
+    "numeric": "--numeric",
+    "ignore": "--ignore",
+    "missing_values": "--missing-values",
+    "encoding": "--encoding",
 }
 
 

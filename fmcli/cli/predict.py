@@ -230,7 +230,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     counts = Counts()
     lines = predict(
         scorer,
-        request.inputs,
+        scorer.tables(request.inputs) if request.format == "auto" else request.inputs,
         output=output,
         format=request.format,
         threads=threads,

@@ -103,7 +103,7 @@ def score_chunks(
     dictionary = columns.dictionary
     account = account or Account(bad or BadLines(), blank_is_row=not labelled)
     skip = account.bad.skip
-    text = Text(paths, format, keep_fields, model, stream=stream)
+    text = Text(paths, format, keep_fields, model, stream=stream, labelled=labelled, skip=skip)
     groups = text.groups(stream.grouping)
     # Rows to predict are not read ahead: their program may wait for the answers. The parser knows their labels.
     named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS

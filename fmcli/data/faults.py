@@ -51,6 +51,8 @@ def describe(name: str, number: int, fault: Fault) -> str:
     """Return the message for a fault in a line of an input: where it is, what was found and what was expected."""
     _, column, token, expected, subject, part, complaint, line = fault
     where = f"{name}:{number}:{column}: found {quote(token)}, expected"
+    if line is None:  # of a table
+        return f"{where} {expected}; {f'the {subject} ' if subject else ''}{complaint}"
     if _looks_binary(token):
         return f"{where} {expected}; the file looks like {mistaken.unprintable(line)}, not like libsvm or ffm text"
     if other := mistaken.text(line):
@@ -64,7 +66,7 @@ def describe(name: str, number: int, fault: Fault) -> str:
 
 def is_other_format(fault: Fault) -> bool:
     """Return whether a line with an error looks like one of a format that is not read."""
-    return _looks_binary(fault.token) or mistaken.text(fault.line) is not None
+    return _looks_binary(fault.token) or (fault.line is not None and mistaken.text(fault.line) is not None)
 
 
 def _looks_binary(token: bytes) -> bool:

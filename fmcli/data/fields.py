@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import quote
-from fmcli.data.formats import BUFFER_BYTES
 from fmcli.data.numbering import Numbering
-from fmcli.data.sources import buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError
 
 Groups = NDArray[np.int32]

@@ -18,13 +18,11 @@ from fmcli.data.account import Account, Parsed
 from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.parser import Fault
-from fmcli.data.sources import Input, LongLineError, TextBuffer, buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TextBuffer, buffers, name_of
+from fmcli.data.tables.reading import TablePath, as_features, table_buffers, through_scanner
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError
 
-# Large enough that the Python calls of a buffer (about 20 us) are negligible compared with parsing it (1 ms), and small
-# enough that its text and rows stay in the cache of a core.
-BUFFER_BYTES = 1 << 20
 LARGEST_INDEX = 2**31 - 2
 # What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
 BEFORE_FEATURES = {
@@ -100,9 +98,17 @@ class Text:
         model: str = "this model",
         *,
         stream: Stream = Stream(),
+        labelled: bool = False,
+        skip: bool = False,
     ):
         self._spare: list[bytearray] = []
-        self._buffers = buffers(paths, self._spare, BUFFER_BYTES, stream.unbuffered)
+        if isinstance(paths[0], TablePath):
+            format = "ffm" if paths[0].fields else "libsvm"
+            self._buffers = table_buffers(
+                paths, self._spare, unbuffered=stream.unbuffered, training=labelled, skip=skip
+            )
+        else:
+            self._buffers = buffers(paths, self._spare, BUFFER_BYTES, stream.unbuffered)
         before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
         self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
         self._label_weights = stream.label_weights
@@ -180,7 +186,7 @@ class Text:
     def _first_row(self) -> re.Match[bytes] | None:
         """Return the first line that is neither blank nor a comment, and its first token; None if there is none."""
         buffer = self._ahead[-1]
-        while not (found := FIRST_ROW.search(memoryview(buffer.data)[buffer.start : buffer.stop])):
+        while not (found := FIRST_ROW.search(as_features(buffer))):
             if (following := next(self._buffers, None)) is None:
                 return None
             self._ahead.append(buffer := following)
@@ -195,6 +201,7 @@ class Text:
         self, parse: Callable[[int, TextBuffer], Parsed[T]], threads: int, account: Account
     ) -> Generator[tuple[TextBuffer, Parsed[T]], None, None]:
         """Yield all parsed buffers in order; raise the first error of the text after the buffers before it."""
+        parse = through_scanner(parse)
         # Closed on an error, not when its traceback is garbage-collected, so that no thread outlives the call.
         parsed_buffers = in_order(chain(self._ahead, self._buffers), parse, threads)
         with closing_unless_read(self._buffers), closing(parsed_buffers) as results:

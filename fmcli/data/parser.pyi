@@ -18,7 +18,7 @@ class Fault(NamedTuple):
     subject: str
     part: bytes
     complaint: str
-    line: bytes
+    line: bytes | None  # None: of a table
 
 class Rows:
     def __init__(

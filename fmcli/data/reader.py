@@ -86,7 +86,7 @@ def read(
     check.
     """
     bad = bad or BadLines()
-    text = Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights))
+    text = Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights), labelled=True, skip=bad.skip)
     groups = text.groups(grouping)
     named = text.has_label_names(labels)
     known = list(map(str.encode, labels or NUMBERS))

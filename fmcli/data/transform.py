@@ -18,6 +18,7 @@ from fmcli.data.fields import Groups, without_fields
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import Scaling
+from fmcli.data.tables.schema import Schema
 
 Flags = NDArray[np.bool_]
 
@@ -41,6 +42,7 @@ class Transform:
     label_range : the smallest and largest label as the loss has them, including those of the warm start; None if
         predictions cannot be clipped to them.
     groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
+    table : what the columns of the tables of training were; None: the rows came from other text.
     marks : uint8, a bit for each feature: whether it occurred in training, also in that of the warm start; None: that
         is not known yet.
     """
@@ -57,6 +59,7 @@ class Transform:
     fields: int = 0
     label_range: tuple[float, float] | None = None
     groups: Groups | None = None
+    table: Schema | None = None
     marks: NDArray[np.uint8] | None = None
     # The numbering of rows that came last, and the column here of each column there.
     _known: list[tuple[Numbering | Dictionary | None, NDArray[np.int32]]] = field(
@@ -80,6 +83,7 @@ class Transform:
             "fields": self.fields,
             "labels": self.labels.shown,
             "range": self.label_range and list(self.label_range),
+            **({"table": self.table.entry()} if self.table else {}),
         }
 
     def in_columns(self, data: Dataset) -> Dataset:

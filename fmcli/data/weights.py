@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.formats import BUFFER_BYTES
 from fmcli.data.labels import Names, few_distinct, listed, listed_texts
 from fmcli.data.pieces import TextRows
-from fmcli.data.sources import buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.text import number
 

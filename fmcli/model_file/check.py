@@ -21,6 +21,7 @@ from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
+from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
 from fmcli.models.model import Model
@@ -143,6 +144,14 @@ def is_hash(value: Any) -> bool:
     )
 
 
+def is_schema(value: Any) -> bool:
+    """Return whether a value is what `Schema.entry` returns."""
+    try:
+        return type(value) is dict and Schema.of_entry(value).entry() == value
+    except BadInputError:
+        return False
+
+
 def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
     """Return whether a value can always be printed: a number, text, null, or a list or table of these."""
     if type(value) is dict:
@@ -175,6 +184,7 @@ ENTRIES = {
     "epochs": COUNT,
     "given": null_or(Rule("a list of names", are_names)),
     "range": null_or(Rule("the smallest and the largest label", is_range)),
+    "table": null_or(Rule("what the columns of a table are", is_schema)),
     "format": name_in(("libsvm", "ffm")),
     "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
@@ -192,6 +202,7 @@ LATER: dict[str, Any] = {
     "epochs": 0,
     "given": None,
     "range": None,
+    "table": None,
     "draws": 1,
     "members": 1,
 }

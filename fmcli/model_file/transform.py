@@ -12,6 +12,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import saved_labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import SCALE, saved_scaling, scale_arrays
+from fmcli.data.tables.schema import Schema
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.model_file.check import (
@@ -73,6 +74,7 @@ def saved_transform(
         fields=meta["fields"],
         label_range=low_high and (low_high[0], low_high[1]),
         groups=arrays.get(GROUPS),
+        table=meta["table"] and Schema.of_entry(meta["table"]),
         marks=arrays[SEEN],
     )
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines, quote
-from fmcli.data.formats import BUFFER_BYTES, Grouping, Stream
+from fmcli.data.formats import Grouping, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
 from fmcli.data.related.files import RelationFiles
-from fmcli.data.sources import buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.registry.build import build_loss

@@ -107,6 +107,7 @@ def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, R
         settings.hash_bits,
         norm=bool(spec.values["norm"]),
         label_range=label_range,
+        table=settings.table or (warm_start.transform.table if warm_start else None),
     )
     rows = rows.hold_out(spec, hold_out)
     if settings.min_count > 1:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from fmcli.data.fields import PriorGroups
+    from fmcli.data.tables.schema import Schema
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
 
@@ -55,6 +56,7 @@ class Settings:
     hash_bits : the number of bits of the hashes of ids that are columns; 0: ids are not hashed.
     min_count : features in fewer of the rows to train on are rare.
     share_rare : whether rare features share a column; otherwise they count as unseen.
+    table : what the columns of the tables are that the rows come from; None: they come from other text.
     groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a
         field.
 
@@ -80,6 +82,7 @@ class Settings:
     min_count: int = 1
     share_rare: bool = False
     groups: PriorGroups | None = None
+    table: Schema | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:

@@ -24,6 +24,7 @@ from fmcli.cli.options import (
 from fmcli.cli.registered import registered
 from fmcli.cli.relations import parse_relations, relation_option
 from fmcli.cli.spellings.translate import LISTED
+from fmcli.cli.tables import TableChoice, table_options
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.cluster import check_output, cluster_dir_option
 from fmcli.cli.train.disk import DiskChoice, disk_options
@@ -112,6 +113,7 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
     "take precedence. It may be the output file.",
 )
 @format_option()
+@table_options
 @group_field_option(NEEDED_BY)
 @threads_option()
 @bad_line_options
@@ -155,6 +157,7 @@ def command(
     weights: WeightChoice,
     sampling: SamplingChoice,
     format: str,
+    tables: TableChoice,
     group_field: int | None,
     threads: int | None,
     bad_lines: BadLineChoice,
@@ -221,6 +224,7 @@ def command(
         written=written,
         dry_run=dry_run,
         choices=Choices.current(),
+        tables=tables,
         members=ensemble,
     )
     check_modes(given() | request.derived, spec)

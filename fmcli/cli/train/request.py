@@ -16,6 +16,7 @@ from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
+    from fmcli.cli.tables import TableChoice
     from fmcli.cli.train.checkpoints import CheckpointChoice
     from fmcli.cli.train.disk import DiskChoice
     from fmcli.cli.train.sampling import SamplingChoice
@@ -40,6 +41,7 @@ class Request:
     online : whether rows are trained on as they are read, and not kept.
     model : the path of the model file.
     choices : the choices of the command line.
+    tables : what the columns of tables are.
     members : the number of models to train, with a seed each, whose predictions are averaged.
     """
 
@@ -59,6 +61,7 @@ class Request:
     written: OutputChoice
     dry_run: bool
     choices: Choices
+    tables: TableChoice
     members: int = 1
 
     @property

@@ -22,6 +22,7 @@ from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.sampling import write_test
 from fmcli.cli.train.start import log_start
+from fmcli.cli.train.tables import print_schema, with_tables
 from fmcli.errors import DivergedError, WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
 from fmcli.training import job
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 
 def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     """Read the data, train the model, and save it."""
+    request = with_tables(log, request)
+    if request.tables.print_schema:
+        print_schema(request)
+        return
     if request.online:
         from fmcli.cli.train.online import run_online
 

@@ -16,9 +16,8 @@ from fmcli.data import pieces
 from fmcli.data.chunks import Piece, RowError
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.formats import BUFFER_BYTES
 from fmcli.data.related.joining import joined
-from fmcli.data.sources import buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError
 
 RowNumbers = NDArray[np.int32]

@@ -1,0 +1,209 @@
+"""Reads tables: their rows as lines of features, and the facts of their columns; table.h has the grammar."""
+
+from libc.stdint cimport int64_t
+
+from libcpp cimport bool as boolean
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from fmcli.data.parser import PADDING, Fault
+
+from fmcli.data.dictionary cimport Ids
+
+
+cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
+    enum class Role "fmcli::Role":
+        IGNORED
+
+    struct TableColumn:
+        Role role
+        string name, expected, prefix
+        boolean whole
+
+    struct TableForm:
+        string delimiter, separator
+        boolean quoting, latin1, training, skip
+        vector[string] missing
+        vector[TableColumn] columns
+
+    struct TableFault:
+        string expected, complaint
+        const char* line
+        const char* begin
+        const char* end
+        int64_t number
+
+    struct TableReport:
+        int64_t lines, rows, faulty
+        vector[TableFault] faults
+
+    cppclass ColumnFacts:
+        int64_t cells, missing, whole, fractions, bits, truths, text_line
+        string example, first_text
+        Ids distinct
+        boolean uncounted
+        int64_t texts()
+        void add(const ColumnFacts&, int64_t) except +
+
+    cppclass TableScanner:
+        TableScanner(const TableForm&) except +
+        TableReport translate(const char*, const char*, string&) except +
+        TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
+        int64_t line_of(const char*, const char*, int64_t) except +
+        const char* first_row(const char*, const char*, vector[string]&) except +
+        const TableFault& fault()
+
+
+# In the order of the core's roles.
+ROLES = ("ignored", "label", "weight", "group", "category", "several", "number")
+
+
+cdef described(const TableFault& fault):
+    """A fault in a table as a Fault, whose line is None."""
+    return Fault(
+        fault.number,
+        fault.begin - fault.line + 1,
+        fault.begin[:fault.end - fault.begin],
+        (<bytes> fault.expected).decode(),
+        "",
+        b"",
+        (<bytes> fault.complaint).decode(),
+        None,
+    )
+
+
+cdef class Scanner:
+    """Reads the rows of a table.
+
+    Parameters
+    ----------
+    columns : (role, name, expected, prefix, whole) of each column, as in TableColumn; role is one of ROLES.
+    delimiter, separator : of cells, and of the parts of cells with several.
+    quoting : whether cells may be in double quotes.
+    latin1 : whether the text is Latin-1, not UTF-8.
+    training : whether each row needs a label.
+    skip : whether rows with faults are skipped; without `training`, an empty line takes the place of each.
+    missing : cells that are like empty ones.
+    """
+
+    cdef TableForm form
+
+    def __init__(
+        self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
+        bint skip=False, missing=()
+    ):
+        cdef TableColumn column
+        if not delimiter or not separator:
+            raise ValueError("delimiter and separator need at least one character")
+        self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
+        self.form.quoting, self.form.latin1, self.form.training, self.form.skip = quoting, latin1, training, skip
+        for one in missing:
+            self.form.missing.push_back(one.encode())
+        for role, name, expected, prefix, whole in columns:
+            column.role = <Role> <int> ROLES.index(role)
+            column.name, column.expected, column.prefix = name.encode(), expected.encode(), prefix.encode()
+            column.whole = whole
+            self.form.columns.push_back(column)
+
+    def header(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+        """Return the cells of the first row, as bytes, and where it ends. Raises ValueError with a Fault."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start]
+        cdef vector[string] cells
+        cdef TableScanner* scanner = new TableScanner(self.form)
+        try:
+            end = scanner.first_row(begin, begin + (stop - start), cells)
+            if end == NULL:
+                raise ValueError(described(scanner.fault())._replace(number=0, column=1))
+            return [<bytes> cell for cell in cells], start + (end - begin)
+        finally:
+            del scanner
+
+    def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+        """Return the rows of data[start:stop], which are whole, as lines of features, with PADDING bytes behind them; and
+        the numbers of lines, of rows, of rows with faults, and the first such Faults. Without `skip`, the first fault
+        ends the work. Runs without the GIL. Raises MemoryError."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef string out
+        cdef TableReport report
+        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef size_t padding = PADDING
+        try:
+            with nogil:
+                out.reserve(2 * (stop - start) + padding)
+                report = scanner.translate(begin, begin + (stop - start), out)
+                out.append(padding, <char> 10)
+        finally:
+            del scanner
+        return bytearray(<bytes> out), report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+
+    def line_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row):
+        """Return the number of lines before a row of data[start:stop]."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef TableScanner* scanner = new TableScanner(self.form)
+        try:
+            return scanner.line_of(begin, begin + (stop - start), row)
+        finally:
+            del scanner
+
+    def survey(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+        """Return the Facts of the columns in rows, and what `translate` returns beside the lines. Runs without the
+        GIL."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef Facts facts = Facts(self.form.columns.size())
+        cdef TableReport report
+        cdef TableScanner* scanner = new TableScanner(self.form)
+        try:
+            with nogil:
+                report = scanner.survey(begin, begin + (stop - start), facts.columns[0])
+        finally:
+            del scanner
+        return facts, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+
+
+cdef class Facts:
+    """What is known about the cells of each column."""
+
+    cdef vector[ColumnFacts]* columns
+
+    def __cinit__(self, size_t columns):
+        self.columns = new vector[ColumnFacts](columns)
+
+    def __dealloc__(self):
+        del self.columns
+
+    def add(self, Facts other, int64_t lines):
+        """Add the facts of the rows that follow; `lines` is the number of lines before them."""
+        cdef size_t column
+        with nogil:
+            for column in range(self.columns.size()):
+                self.columns[0][column].add(other.columns[0][column], lines)
+
+    def of(self, size_t column):
+        """Return the figures of a column by name. Texts are cells that are neither missing nor numbers."""
+        cdef ColumnFacts* facts = &self.columns[0][column]
+        return {
+            "cells": facts.cells,
+            "missing": facts.missing,
+            "whole": facts.whole,
+            "fractions": facts.fractions,
+            "bits": facts.bits,
+            "truths": facts.truths,
+            "texts": facts.texts(),
+            "text_line": facts.text_line,
+            "distinct": facts.distinct.size(),
+            "uncounted": facts.uncounted,
+            "example": (<bytes> facts.example).decode(errors="replace"),
+            "first_text": (<bytes> facts.first_text).decode(errors="replace"),
+        }
+
+
+# Raise ValueError unless whole rows lie within the data.
+cdef check(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+    if not 0 <= start <= stop <= data.shape[0]:
+        raise ValueError("the text must lie within the data")
+    if stop > start and data[stop - 1] != 10:
+        raise ValueError("the text must end with a line break")

@@ -1,0 +1,489 @@
+// Tables as text of features: rows of cells, which a delimiter separates, become lines that the parser of libsvm and ffm
+// text reads. Nothing is guessed: cells are as RFC 4180 has them, and anything else is a fault with its place.
+#ifndef FMCLI_TABLE_H
+#define FMCLI_TABLE_H
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmcli/data/ids.h"
+#include "fmcli/data/numbers.h"
+
+namespace fmcli {
+
+// What a column is.
+enum class Role {
+    IGNORED,
+    LABEL,
+    WEIGHT,   // of the row, a number behind the label
+    GROUP,    // of the row, a whole number
+    CATEGORY,  // a feature NAME=CELL with the value 1
+    SEVERAL,  // such a feature for each of the parts of the cell
+    NUMBER,   // a feature NAME with the value of the cell
+};
+
+struct TableColumn {
+    Role role = Role::IGNORED;
+    std::string name;      // as text of features has it
+    std::string expected;  // of a fault: "a number in the column 'age'"
+    std::string prefix;    // what precedes the value or the cell in a feature: "2:age", "user="
+    bool whole = false;    // all cells are numbers, so that the name of 1.0 is 1
+};
+
+// How a table is read.
+struct TableForm {
+    std::string delimiter, separator;  // of cells, and of the parts of a cell
+    bool quoting = false;              // cells may be in double quotes
+    bool latin1 = false;               // bytes are characters of Latin-1; else text is UTF-8
+    bool training = false;             // each row needs a label
+    bool skip = false;                 // rows with faults become empty lines; else they end the work
+    std::vector<std::string> missing;  // cells that are like empty ones
+    std::vector<TableColumn> columns;
+};
+
+// A fault in a table, and its place.
+struct TableFault {
+    std::string expected, complaint;
+    const char* line = nullptr;  // the beginning of its line
+    const char* begin = nullptr;
+    const char* end = nullptr;
+    int64_t number = 0;  // the number of lines before it
+};
+
+struct TableReport {
+    int64_t lines = 0, rows = 0, faulty = 0;
+    std::vector<TableFault> faults;
+};
+
+constexpr size_t MOST_TABLE_FAULTS = 10;  // that are described
+
+// What is known about the cells of a column.
+struct ColumnFacts {
+    static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
+
+    int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
+    int64_t text_line = 0;            // the number of lines before the first text
+    std::string example, first_text;  // the first cell, and the first one that is no number
+    Ids distinct;                     // whole numbers and texts
+    bool uncounted = false;           // there are more distinct texts
+
+    int64_t texts() const { return cells - missing - whole - fractions; }
+
+    void add(const ColumnFacts& other, int64_t lines_before) {
+        if (example.empty()) example = other.example;
+        if (!texts() && other.texts()) {
+            first_text = other.first_text;
+            text_line = lines_before + other.text_line;
+        }
+        cells += other.cells;
+        missing += other.missing;
+        whole += other.whole;
+        fractions += other.fractions;
+        bits += other.bits;
+        truths += other.truths;
+        distinct.add_all(other.distinct);
+        uncounted |= other.uncounted || distinct.names.size() > MOST_TEXTS;
+    }
+};
+
+class TableScanner {
+  public:
+    explicit TableScanner(const TableForm& form) : form_(form), cells_(form.columns.size()) {}
+
+    // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`.
+    TableReport translate(const char* begin, const char* end, std::string& out) {
+        return each_row(begin, end, [&](const char* line) {
+            const size_t start = out.size();
+            if (write_row(line, out)) return true;
+            out.resize(start);
+            if (!form_.training) out += '\n';
+            return false;
+        });
+    }
+
+    // The number of lines before a row, which must not have a fault.
+    int64_t line_of(const char* begin, const char* end, int64_t row) {
+        int64_t found = 0;
+        each_row(begin, end, [&](const char*) {
+            if (row-- == 0) found = before_;
+            return true;
+        });
+        return found;
+    }
+
+    // Adds what the cells of the rows say about their columns.
+    TableReport survey(const char* begin, const char* end, std::vector<ColumnFacts>& facts) {
+        return each_row(begin, end, [&](const char*) {
+            for (size_t column = 0; column < cells_.size(); ++column) take(cells_[column], facts[column]);
+            return true;
+        });
+    }
+
+    // The end of the first row at p, and its cells.
+    const char* first_row(const char* p, const char* end, std::vector<std::string>& found) {
+        std::vector<Cell> cells;
+        Cell cell;
+        do {
+            p = read_cell(p, end, cell);
+            cells.push_back(cell);
+        } while (p && goes_on_);
+        if (!p) return nullptr;
+        for (const Cell& one : cells) found.emplace_back(trimmed(one));
+        return p;
+    }
+
+    const TableFault& fault() const { return fault_; }
+
+  private:
+    struct Cell {
+        const char* begin = nullptr;
+        const char* end = nullptr;
+        bool doubled = false;  // it has quotes that stand for one
+    };
+
+    const TableForm& form_;
+    std::vector<Cell> cells_;
+    std::string unquoted_, number_;
+    TableFault fault_;
+    bool goes_on_ = false;   // a delimiter ended the cell
+    int64_t inner_ = 0;      // line breaks within the cells of the row
+    int64_t before_ = 0;     // lines before the row
+    const char* line_ = nullptr;  // the beginning of the line that is read
+
+    bool fail(const char* begin, const char* end, std::string expected, std::string complaint) {
+        fault_ = {std::move(expected), std::move(complaint), line_, begin, end, before_ + inner_};
+        return false;
+    }
+
+    template <class Work>
+    TableReport each_row(const char* p, const char* end, Work work) {
+        TableReport report;
+        while (p < end) {
+            line_ = p;
+            inner_ = 0;
+            before_ = report.lines;
+            if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
+                p += *p == '\r' ? 2 : 1;
+                ++report.lines;
+                continue;
+            }
+            const char* const start = p;
+            const char* next = read_row(p, end);
+            const bool good = next && work(start);
+            if (!good) {
+                ++report.faulty;
+                if (report.faults.size() < MOST_TABLE_FAULTS) report.faults.push_back(fault_);
+                if (!form_.skip) return report;
+            }
+            if (!next) next = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(end - p))) + 1, inner_ = 0;
+            report.rows += good || !form_.training;
+            report.lines += 1 + inner_;
+            p = next;
+        }
+        return report;
+    }
+
+    // Reads the cells of a row. Returns its end, or nullptr at a fault.
+    const char* read_row(const char* p, const char* end) {
+        const char* const start = p;
+        size_t count = 0;
+        Cell extra;
+        do {
+            p = read_cell(p, end, count < cells_.size() ? cells_[count] : extra);
+            if (!p) return nullptr;
+            ++count;
+        } while (goes_on_);
+        if (count == cells_.size()) return p;
+        const char* stop = p - 1;
+        stop -= stop > start && stop[-1] == '\r';
+        line_ = start;
+        inner_ = 0;
+        fail(start, stop, std::to_string(cells_.size()) + " cells", "the row has " + std::to_string(count));
+        return nullptr;
+    }
+
+    bool at_delimiter(const char* p) const {
+        return *p == form_.delimiter[0] &&
+            (form_.delimiter.size() == 1 || std::strncmp(p, form_.delimiter.data(), form_.delimiter.size()) == 0);
+    }
+
+    // Reads a cell. Returns what follows its delimiter or line break, or nullptr at a fault.
+    const char* read_cell(const char* p, const char* end, Cell& cell) {
+        const char first = form_.delimiter[0];
+        if (form_.quoting && *p == '"') return read_quoted(p, end, cell);
+        cell = {p, p, false};
+        for (;; ++p) {
+            const char c = *p;
+            if (c == '\n') break;
+            if (c == first && at_delimiter(p)) break;
+            if (c == '"' && form_.quoting) {
+                fail(cell.begin, p + 1, "a cell in double quotes, or without any", "quotes are written twice in quotes");
+                return nullptr;
+            }
+        }
+        cell.end = p;
+        goes_on_ = *p != '\n';
+        if (goes_on_) return p + form_.delimiter.size();
+        if (cell.end > cell.begin && cell.end[-1] == '\r') --cell.end;
+        return p + 1;
+    }
+
+    const char* read_quoted(const char* p, const char* end, Cell& cell) {
+        const char* const open = p++;
+        cell = {p, p, false};
+        for (;; ++p) {
+            p = static_cast<const char*>(std::memchr(p, '"', static_cast<size_t>(end - p)));
+            if (!p) {
+                fail(open, std::min(open + 20, end - 1), "quotes at the end of the cell", "they do not end");
+                return nullptr;
+            }
+            if (p[1] != '"') break;
+            cell.doubled = true;
+            ++p;
+        }
+        cell.end = p++;
+        for (const char* at = cell.begin; (at = static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(cell.end - at)))); ++at) {
+            ++inner_;
+            line_ = at + 1;
+        }
+        if (*p == '\r' && p[1] == '\n') ++p;
+        goes_on_ = *p != '\n';
+        if (!goes_on_) return p + 1;
+        if (at_delimiter(p)) return p + form_.delimiter.size();
+        fail(open, p + 1, "a delimiter behind the quotes", "quotes within a cell are written twice");
+        return nullptr;
+    }
+
+    static bool is_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
+
+    // The text of a cell without quotes and without blanks around it; valid until the next call.
+    std::string_view trimmed(const Cell& cell) {
+        const char *p = cell.begin, *end = cell.end;
+        if (cell.doubled) {
+            unquoted_.clear();
+            for (; p < end; ++p) {
+                unquoted_ += *p;
+                p += *p == '"';
+            }
+            p = unquoted_.data();
+            end = p + unquoted_.size();
+        }
+        while (p < end && is_space(*p)) ++p;
+        while (p < end && is_space(end[-1])) --end;
+        return {p, static_cast<size_t>(end - p)};
+    }
+
+    bool is_missing(std::string_view text) const {
+        if (text.empty()) return true;
+        for (const std::string& one : form_.missing)
+            if (text == one) return true;
+        return false;
+    }
+
+    // Whether a text is a whole number in its shortest form but for zeros behind a point: -?(0|[1-9][0-9]*)(\.0+)?
+    // Then `digits` is its length without these.
+    static bool is_whole(std::string_view text, size_t& digits) {
+        size_t at = text[0] == '-';
+        const size_t first = at;
+        while (at < text.size() && is_digit(text[at])) ++at;
+        if (at == first || (text[first] == '0' && at > first + 1)) return false;
+        digits = at;
+        if (at == text.size()) return true;
+        if (text[at] != '.' || at + 1 == text.size()) return false;
+        return text.find_first_not_of('0', at + 1) == std::string_view::npos;
+    }
+
+    void take(const Cell& cell, ColumnFacts& facts) {
+        const std::string_view text = trimmed(cell);
+        ++facts.cells;
+        if (is_missing(text)) {
+            ++facts.missing;
+            return;
+        }
+        if (facts.example.empty()) facts.example = text;
+        size_t digits = 0;
+        if (is_whole(text, digits)) {
+            ++facts.whole;
+            facts.bits += digits == 1 && (text[0] == '0' || text[0] == '1');
+            count(text.substr(0, digits), facts);
+            return;
+        }
+        double any;
+        const size_t sign = text[0] == '-' || text[0] == '+';
+        const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
+        if (!padded && !read_number(text.data(), text.data() + text.size(), any)) {
+            ++facts.fractions;
+            return;
+        }
+        if (facts.texts() == 1) {
+            facts.first_text = text;
+            facts.text_line = before_;
+        }
+        facts.truths += is_truth(text);
+        if (!facts.uncounted) count(text, facts);
+    }
+
+    static bool is_truth(std::string_view text) {
+        const char* const end = text.data() + text.size();
+        return same_word(text.data(), end, "true") || same_word(text.data(), end, "false");
+    }
+
+    void count(std::string_view text, ColumnFacts& facts) {
+        uint64_t number;
+        if (text.size() < 19 && is_digit(text[0]) && !read_whole(text.data(), text.data() + text.size(), number))
+            facts.distinct.add({number});
+        else facts.distinct.add(named(text.data(), text.size()));
+        facts.uncounted |= facts.distinct.names.size() > ColumnFacts::MOST_TEXTS;
+    }
+
+    // Whether text is UTF-8.
+    static bool is_utf8(std::string_view text) {
+        for (size_t i = 0; i < text.size();) {
+            const unsigned char c = static_cast<unsigned char>(text[i]);
+            if (c < 0x80) {
+                ++i;
+                continue;
+            }
+            const size_t length = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 0;
+            if (!length || i + length > text.size()) return false;
+            for (size_t k = 1; k < length; ++k)
+                if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
+            const unsigned char next = static_cast<unsigned char>(text[i + 1]);
+            if ((c == 0xe0 && next < 0xa0) || (c == 0xed && next > 0x9f) || (c == 0xf0 && next < 0x90) || (c == 0xf4 && next > 0x8f))
+                return false;
+            i += length;
+        }
+        return true;
+    }
+
+    // Appends a name with %XX for the characters that text of features cannot have in one.
+    static void escape(char c, bool first, std::string& out) {
+        static const char DIGITS[] = "0123456789ABCDEF";
+        if (is_space(c) || c == ':' || c == '%' || (first && c == '#')) {
+            out += '%';
+            out += DIGITS[c >> 4 & 15];
+            out += DIGITS[c & 15];
+        } else {
+            out += c;
+        }
+    }
+
+    bool write_name(const Cell& cell, std::string_view text, bool first, std::string& out) {
+        bool plain = true;
+        for (const char c : text) plain &= c > ' ' && c != ':' && c != '%' && c != '#';  // bytes from 0x80 on are negative
+        if (plain) {
+            out += text;
+            return true;
+        }
+        if (!form_.latin1 && !is_utf8(text))
+            return fail(cell.begin, cell.end, "UTF-8", "give the encoding of the table if it is another one");
+        for (const char c : text) {
+            if (form_.latin1 && c < 0) {
+                out += static_cast<char>(0xc0 | static_cast<unsigned char>(c) >> 6);
+                out += static_cast<char>(0x80 | (c & 0x3f));
+            } else {
+                escape(c, first, out);
+            }
+            first = false;
+        }
+        return true;
+    }
+
+    // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
+    bool write_row(const char* line, std::string& out) {
+        line_ = line;
+        inner_ = 0;
+        if (!write_label(out) || !write_group(out)) return false;
+        for (size_t i = 0; i < cells_.size(); ++i) {
+            const TableColumn& column = form_.columns[i];
+            if (column.role < Role::CATEGORY) continue;
+            const std::string_view text = trimmed(cells_[i]);
+            if (is_missing(text)) continue;
+            if (column.role == Role::NUMBER ? !write_number(column, cells_[i], text, out)
+                                            : !write_names(column, cells_[i], text, out))
+                return false;
+        }
+        out += '\n';
+        return true;
+    }
+
+    bool write_label(std::string& out) {
+        const size_t start = out.size();
+        const Cell* weight = nullptr;
+        for (size_t i = 0; i < cells_.size(); ++i) {
+            if (form_.columns[i].role == Role::WEIGHT) weight = &cells_[i];
+            if (form_.columns[i].role != Role::LABEL) continue;
+            const std::string_view text = trimmed(cells_[i]);
+            if (is_missing(text)) {
+                if (form_.training) return fail(cells_[i].begin, cells_[i].end, form_.columns[i].expected, "each row needs one");
+                continue;
+            }
+            if (!write_name(cells_[i], text, true, out)) return false;
+        }
+        if (!weight || out.size() == start) return true;
+        const std::string_view text = trimmed(*weight);
+        double number;
+        if (text.empty() || read_number(text.data(), text.data() + text.size(), number) || number < 0)
+            return fail(weight->begin, weight->end, "a weight", "it is a number that is not negative");
+        out += ':';
+        out += text;
+        return true;
+    }
+
+    bool write_group(std::string& out) {
+        for (size_t i = 0; i < cells_.size(); ++i) {
+            if (form_.columns[i].role != Role::GROUP) continue;
+            const std::string_view text = trimmed(cells_[i]);
+            uint64_t number;
+            if (text.empty() || read_whole(text.data(), text.data() + text.size(), number))
+                return fail(cells_[i].begin, cells_[i].end, form_.columns[i].expected, "it tells the group of the row");
+            out += " qid:";
+            out += text;
+        }
+        return true;
+    }
+
+    bool write_number(const TableColumn& column, const Cell& cell, std::string_view text, std::string& out) {
+        float value;
+        if (const char* complaint = read_number(text.data(), text.data() + text.size(), value))
+            return fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
+        if (value == 0) return true;
+        out += ' ';
+        out += column.prefix;
+        out += ':';
+        out += text;
+        return true;
+    }
+
+    bool write_names(const TableColumn& column, const Cell& cell, std::string_view text, std::string& out) {
+        if (column.role == Role::CATEGORY) return write_feature(column, cell, text, out);
+        for (size_t at = 0; at <= text.size();) {
+            const size_t stop = std::min(text.find(form_.separator, at), text.size());
+            std::string_view one = text.substr(at, stop - at);
+            while (!one.empty() && is_space(one.front())) one.remove_prefix(1);
+            while (!one.empty() && is_space(one.back())) one.remove_suffix(1);
+            if (!one.empty() && !write_feature(column, cell, one, out)) return false;
+            at = stop + form_.separator.size();
+        }
+        return true;
+    }
+
+    bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text, std::string& out) {
+        out += ' ';
+        out += column.prefix;
+        size_t digits = 0;
+        if (column.whole && is_whole(text, digits)) {
+            text = text.substr(0, digits);
+            if (text == "-0") text = "0";
+        }
+        if (!write_name(cell, text, false, out)) return false;
+        out += ":1";
+        return true;
+    }
+};
+
+}  // namespace fmcli
+
+#endif

@@ -1,0 +1,185 @@
+"""Options for tables: what their columns are, and the log of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fmcli.cli.options import gathered, option
+from fmcli.cli.prepared import check_delimiter, names
+from fmcli.errors import BadInputError, MissingInputError, UsageError
+
+if TYPE_CHECKING:
+    from fmcli.cli.output import Log
+    from fmcli.data.tables.schema import Named, Schema
+
+UTF_8, LATIN_1 = "utf-8", "latin-1"
+MOST_SHOWN = 40  # columns in the log
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """What the columns of tables are, as far as options say."""
+
+    label: str | None
+    categorical: tuple[str, ...]
+    numeric: tuple[str, ...]
+    several: tuple[str, ...]
+    separator: str
+    ignore: tuple[str, ...]
+    weight_column: str | None
+    group_column: str | None
+    missing_values: tuple[str, ...]
+    columns: tuple[str, ...]
+    delimiter: str | None
+    encoding: str
+    schema: str | None
+    print_schema: bool
+
+    @property
+    def asked(self) -> bool:
+        """Whether an option says that the inputs are tables."""
+        one = (self.label, self.weight_column, self.group_column, self.delimiter, self.schema)
+        many = (self.categorical, self.numeric, self.several, self.ignore, self.missing_values, self.columns)
+        return any((*one, *many, self.print_schema))
+
+    def named(self) -> Named:
+        """Return the columns that options name. Raises UsageError."""
+        from fmcli.data.tables.schema import Named, Schema
+
+        if not self.separator:
+            raise UsageError("--separator needs at least one character")
+        form = Schema(
+            {},
+            separator=self.separator,
+            missing=self.missing_values,
+            names=self.columns,
+            delimiter=check_delimiter(self.delimiter),
+            latin1=self.encoding == LATIN_1,
+        )
+        return Named(
+            self.label,
+            self.weight_column,
+            self.group_column,
+            self.categorical,
+            self.numeric,
+            self.several,
+            self.ignore,
+            form,
+        )
+
+    def given(self) -> Schema | None:
+        """Return the schema in a file; None if there is none. Raises BadInputError and MissingInputError."""
+        from fmcli.data.tables.schema import Schema
+
+        if self.schema is None:
+            return None
+        try:
+            with open(self.schema, encoding="utf-8") as file:
+                return Schema.of_entry(json.load(file))
+        except OSError as error:
+            raise MissingInputError(f"cannot read {self.schema}: {error.strerror}") from error
+        except (ValueError, BadInputError) as error:
+            raise BadInputError(f"{self.schema}: is not a schema, as --print-schema writes it: {error}") from error
+
+
+table_options = gathered(
+    "tables",
+    TableChoice,
+    option("data", "--label", metavar="COLUMN", help="Of a table: the column of the label. [default: none]"),
+    option(
+        "data",
+        "--categorical",
+        type=names,
+        default=(),
+        metavar="COLUMNS",
+        help="Of a table: columns of names, each a feature column=name. [default: columns of text, and of whole "
+        "numbers with at least 5 rows to each]",
+    ),
+    option(
+        "data",
+        "--numeric",
+        type=names,
+        default=(),
+        metavar="COLUMNS",
+        help="Of a table: columns of numbers; --scale scales them. [default: columns of numbers with fractions, or of "
+        "0 and 1 only]",
+    ),
+    option(
+        "data",
+        "--several",
+        type=names,
+        default=(),
+        metavar="COLUMNS",
+        help="Of a table: columns whose cells have several names. [default: none]",
+    ),
+    option(
+        "data", "--separator", default="|", metavar="TEXT", help="What separates the names in such a cell. [default: |]"
+    ),
+    option("data", "--ignore", type=names, default=(), metavar="COLUMNS", help="Of a table: unused. [default: none]"),
+    option(
+        "data", "--weight-column", metavar="COLUMN", help="Of a table: the column of the rows' weights. [default: none]"
+    ),
+    option(
+        "data",
+        "--group-column",
+        metavar="COLUMN",
+        help="Of a table: the column of the rows' groups, for ranking: whole numbers. [default: none]",
+    ),
+    option(
+        "data",
+        "--missing-values",
+        type=names,
+        default=(),
+        metavar="TEXTS",
+        help="Of a table: cells that are like empty ones, such as ?,NA; no feature. [default: none]",
+    ),
+    option(
+        "data",
+        "--columns",
+        type=names,
+        default=(),
+        metavar="NAMES",
+        help="Of a table: names of the columns, if it has no header. [default: the header's]",
+    ),
+    option(
+        "data",
+        "--delimiter",
+        metavar="TEXT",
+        help="What separates cells. [default: the first of ::, tab, comma, semicolon, | that the first line has]",
+    ),
+    option(
+        "data",
+        "--encoding",
+        type=click.Choice([UTF_8, LATIN_1]),
+        default=UTF_8,
+        help="Encoding of tables. [default: utf-8]",
+    ),
+    option(
+        "data",
+        "--schema",
+        metavar="FILE",
+        help="Of a table: what its columns are, as --print-schema writes it. [default: options, and the cells]",
+    ),
+    option("data", "--print-schema", is_flag=True, help="Write what the columns of a table are, in JSON, and exit."),
+)
+
+
+def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Log what the columns of a table are."""
+    width = max(map(len, schema.kinds))
+    for name, kind in list(schema.kinds.items())[:MOST_SHOWN]:
+        figures = facts.get(name)
+        about = ""
+        if figures:
+            more = "more than " if figures["uncounted"] else ""
+            missing = f", {figures['missing']:,} missing" if figures["missing"] else ""
+            distinct = f"{more}{figures['distinct']:,} distinct" if not figures["fractions"] else "fractions"
+            about = f"{distinct}{missing}, such as {figures['example'][:40]}"
+        log.line(f"  column {name:<{width}}  {kind:<8}  {about}".rstrip())
+    if len(schema.kinds) > MOST_SHOWN:
+        log.line(f"  and {len(schema.kinds) - MOST_SHOWN:,} more columns")

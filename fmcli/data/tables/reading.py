@@ -1,0 +1,291 @@
+"""Tables as text of features, buffer by buffer: an input that knows its schema is read like libsvm or ffm text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from fmcli.data.account import Parsed
+from fmcli.data.faults import describe
+from fmcli.data.parser import MOST_FAULTS, PADDING
+from fmcli.data.sources import BUFFER_BYTES, Input, TextBuffer, buffers, name_of
+from fmcli.data.tables.scanner import Facts, Scanner
+from fmcli.data.tables.schema import IGNORED, Layout, Named, Schema, is_header
+from fmcli.data.workers import in_order
+from fmcli.errors import BadInputError, UsageError
+
+if TYPE_CHECKING:
+    from fmcli.data.parser import Fault
+
+T = TypeVar("T")
+
+# The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
+DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";", "\t")
+# The ends of names of tables, and of compressed ones.
+SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
+
+
+class TablePath(str):
+    """The path of a table, or a query, that is read as rows of features: the schema, and whether features have
+    fields."""
+
+    schema: Schema
+    fields: bool
+
+    @classmethod
+    def of(cls, path: str, schema: Schema, *, fields: bool) -> TablePath:
+        """Return the path with a schema."""
+        table = cls(path)
+        table.schema, table.fields = schema, fields
+        return table
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _table_path, (str(self), self.schema, self.fields)
+
+
+def _table_path(path: str, schema: Schema, fields: bool) -> TablePath:
+    return TablePath.of(path, schema, fields=fields)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a table.
+
+    names : of its columns.
+    delimiter : of its cells.
+    start : where its rows begin in the first buffer.
+    lines : the number of lines before the rows.
+    """
+
+    names: list[str]
+    delimiter: str
+    start: int
+    lines: int
+
+
+def head_of(buffer: TextBuffer, form: Schema) -> Head:
+    """Return the head of a table that begins with a buffer. Raises BadInputError if it has none."""
+    start, lines = buffer.start, 0
+    while start < buffer.stop and buffer.data[start] in b"\r\n":
+        lines += buffer.data[start] == ord("\n")
+        start += 1
+    if start == buffer.stop:
+        raise BadInputError(f"{buffer.name}: the table is empty")
+    line = bytes(buffer.data[start : buffer.data.index(b"\n", start)])
+    if line.lstrip().startswith(b"{"):
+        raise BadInputError(f"{buffer.name}:{lines + 1}: found JSON, expected a table; write it as CSV first")
+    delimiter = form.delimiter or next((one for one in DELIMITERS if one.encode() in line), None)
+    if delimiter is None:
+        if not form.names and not line.strip():
+            raise BadInputError(f"{buffer.name}: the table is empty")
+        delimiter = ","  # a single column
+    if form.names:
+        return Head(list(form.names), delimiter, start, lines)
+    encoding = "latin-1" if form.latin1 else "utf-8"
+    try:
+        cells, end = scanner_of([], delimiter, form).header(buffer.data, start, buffer.stop)
+        names = [cell.decode(encoding) for cell in cells]
+    except UnicodeDecodeError as error:
+        raise BadInputError(
+            f"{buffer.name}:{lines + 1}: the header is not UTF-8", encoding={"latin-1": "if it is that"}
+        ) from error
+    except ValueError as error:
+        raise BadInputError(describe(buffer.name, lines + 1, error.args[0])) from error
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
+    if not is_header(names):
+        raise BadInputError(
+            f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
+            columns={"NAMES": "to name them"},
+        )
+    return Head(names, delimiter, end, lines + bytes(buffer.data[start:end]).count(b"\n"))
+
+
+def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: bool) -> Scanner:
+    """Return a scanner of the columns of a layout. more : `training` and `skip` of Scanner."""
+    return Scanner(
+        layout,
+        delimiter=delimiter,
+        separator=form.separator,
+        quoting=delimiter in QUOTING,
+        latin1=form.latin1,
+        missing=form.missing,
+        **more,
+    )
+
+
+def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]:
+    """Yield buffers that end with a row: those in which quotes are open at the end are continued by the next."""
+    for buffer in found:
+        if buffer.data.count(b'"', buffer.start, buffer.stop) % 2:
+            text = [bytes(buffer.data[buffer.start : buffer.stop])]
+            odd, size, last = True, buffer.size, buffer.last
+            while odd and not last and (more := next(found, None)) is not None:
+                text.append(bytes(more.data[more.start : more.stop]))
+                odd ^= bool(text[-1].count(b'"') % 2)
+                size, last = size + more.size, more.last
+            data = bytearray(b"".join(text))
+            buffer = replace(buffer, data=data, start=0, stop=len(data), size=size, last=last)
+        yield buffer
+
+
+def opened(
+    path: str,
+    form: Schema,
+    layout: Callable[[Head, str], Layout],
+    spare: list[bytearray],
+    *,
+    unbuffered: bool = False,
+    training: bool = False,
+    skip: bool = False,
+) -> Generator[TextBuffer, None, None]:
+    """Yield the rows of a table, with the scanner that reads them.
+
+    layout : returns the layout of the columns, given the head of the table and its name in messages.
+
+    Raises the errors of `sources.buffers` and `head_of`.
+    """
+    scanner = None
+    with closing(buffers([path], spare, BUFFER_BYTES, unbuffered)) as raw:
+        for buffer in whole_rows(raw):
+            if scanner is None:
+                head = head_of(buffer, form)
+                columns = layout(head, buffer.name)
+                scanner = scanner_of(columns, head.delimiter, form, training=training, skip=skip)
+                yield replace(buffer, start=head.start, scanner=scanner, before=head.lines)
+            else:
+                yield replace(buffer, scanner=scanner)
+
+
+def table_buffers(
+    paths: Sequence[Input], spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+) -> Generator[TextBuffer, None, None]:
+    """Yield the text of tables as `sources.buffers` does, with the scanner that makes features of it. Raises UsageError
+    if some inputs are no tables, and the errors of `opened`."""
+    for path in paths:
+        if not isinstance(path, TablePath):
+            raise UsageError("tables and rows of features cannot be read together")
+        schema, fields = path.schema, path.fields
+
+        def layout(head: Head, name: str, schema: Schema = schema, fields: bool = fields) -> Layout:
+            return schema.layout(head.names, name, fields=fields, training=training)
+
+        yield from opened(str(path), schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
+
+
+def surveyed(paths: Sequence[str], form: Schema, threads: int) -> tuple[list[str], Facts]:
+    """Return the names of the columns of tables, which must be the same, and the facts of all their cells. Raises
+    BadInputError and MissingInputError."""
+    heads: list[Head] = []
+
+    def layout(head: Head, name: str) -> Layout:
+        heads.append(head)
+        if head.names != heads[0].names:
+            raise BadInputError(
+                f"{name}: its columns are {', '.join(head.names)}, not {', '.join(heads[0].names)}, as those of the "
+                "table before"
+            )
+        return [(IGNORED, "", "", "", False)] * len(head.names)
+
+    def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
+        assert buffer.scanner is not None
+        return buffer.scanner.survey(buffer.data, buffer.start, buffer.stop)
+
+    total: Facts | None = None
+    for path in paths:
+        lines = 0
+        with closing(in_order(opened(path, form, layout, []), survey, threads)) as results:
+            for buffer, (facts, read, _, faulty, faults) in results:
+                lines += buffer.before
+                if faulty:
+                    raise BadInputError(describe(buffer.name, lines + faults[0].number + 1, faults[0]))
+                total = total or Facts(len(heads[0].names))
+                total.add(facts, lines)
+                lines += read
+    assert total is not None
+    return heads[0].names, total
+
+
+def as_features(buffer: TextBuffer) -> memoryview | bytearray:
+    """Return the text of a buffer; that of a table as lines of features, up to the first fault."""
+    if buffer.scanner is None:
+        return memoryview(buffer.data)[buffer.start : buffer.stop]
+    return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)[0]
+
+
+def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:
+    """Return a function that parses a buffer, of a table as lines of features; lines and faults are those of the
+    table."""
+
+    def parsed(number: int, buffer: TextBuffer) -> Parsed[T]:
+        scanner = buffer.scanner
+        if scanner is None:
+            return parse(number, buffer)
+        text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop)
+        inner = replace(buffer, data=text, start=0, stop=len(text) - PADDING, scanner=None, before=0)
+        found = parse(number, inner)
+
+        def placed(fault: Fault) -> Fault:
+            line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)
+            return fault._replace(number=buffer.before + line, column=1, line=None)
+
+        before = [fault._replace(number=buffer.before + fault.number) for fault in faults]
+        return found._replace(
+            lines=buffer.before + lines,
+            faulty=faulty + found.faulty,
+            faults=sorted([*before, *map(placed, found.faults)], key=lambda fault: fault.number)[:MOST_FAULTS],
+            wrong=found.wrong and placed(found.wrong),
+        )
+
+    return parsed
+
+
+def schema_of(paths: Sequence[str], named: Named, threads: int) -> tuple[Schema, dict[str, dict[str, object]]]:
+    """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
+    the
+    tables can be read only once.
+
+    Raises BadInputError, MissingInputError, and UsageError for standard input with columns that are not named.
+    """
+    source = name_of(paths[0])
+    if "-" in paths:
+        if not named.form.names:
+            raise UsageError("columns of standard input must be named", columns=None)
+        if not named.all_named(named.form.names):
+            raise UsageError("the kinds of columns of standard input must be named, because it is read only once")
+        return named.schema(named.form.names, {}, source), {}
+    names, facts = surveyed(paths, named.form, threads)
+    found = {name: facts.of(column) for column, name in enumerate(names)}
+    return named.schema(names, found, source), found
+
+
+def is_table(path: str) -> bool:
+    """Return whether the name of an input is one of a table, or of a query."""
+    from fmcli.data.sources import is_query
+
+    if is_query(path):
+        return True
+    stem, _, last = path.lower().rpartition(".")
+    return (stem.rpartition(".")[2] if last in COMPRESSED else last) in SUFFIXES
+
+
+def as_tables(paths: Sequence[str], schema: Schema | None, *, fields: bool) -> list[str]:
+    """Return inputs of a model that knows the columns of tables: those that have these columns, as tables. Standard
+    input is one. Raises BadInputError and MissingInputError."""
+    if schema is None:
+        return list(paths)
+    return [TablePath.of(path, schema, fields=fields) if has_columns(path, schema) else path for path in paths]
+
+
+def has_columns(path: str, schema: Schema) -> bool:
+    """Return whether an input is a table: by its name, or by a head that has a column of the schema."""
+    if path == "-" or is_table(path) or schema.names:
+        return True
+    with closing(buffers([path], [], BUFFER_BYTES)) as raw:
+        try:
+            names = head_of(next(whole_rows(raw)), schema).names
+        except BadInputError:
+            return False
+    return bool(set(names) & set(schema.features))

@@ -1,0 +1,31 @@
+from collections.abc import Sequence
+from typing import Any
+
+from fmcli.data.parser import Fault
+
+ROLES: tuple[str, ...]
+
+class Scanner:
+    def __init__(
+        self,
+        columns: Sequence[tuple[str, str, str, str, bool]],
+        *,
+        delimiter: str,
+        separator: str = "|",
+        quoting: bool = True,
+        latin1: bool = False,
+        training: bool = False,
+        skip: bool = False,
+        missing: Sequence[str] = (),
+    ) -> None: ...
+    def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
+    def translate(
+        self, data: bytes | bytearray, start: int, stop: int
+    ) -> tuple[bytearray, int, int, int, list[Fault]]: ...
+    def line_of(self, data: bytes | bytearray, start: int, stop: int, row: int) -> int: ...
+    def survey(self, data: bytes | bytearray, start: int, stop: int) -> tuple[Facts, int, int, int, list[Fault]]: ...
+
+class Facts:
+    def __init__(self, columns: int) -> None: ...
+    def add(self, other: Facts, lines: int) -> None: ...
+    def of(self, column: int) -> dict[str, Any]: ...

@@ -1,0 +1,209 @@
+"""What each column of a table is: as it was named, or as all of its cells say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fmcli.data.labels import is_number
+from fmcli.errors import BadInputError, UsageError
+from fmcli.names import no_such
+from fmcli.text import escaped
+
+LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"
+CATEGORY, SEVERAL, NUMBER = "category", "several", "number"
+FEATURES = (CATEGORY, SEVERAL, NUMBER)
+# A column of whole numbers has ids if there are so many rows to each of them.
+ROWS_PER_ID = 5
+# If so large a share of the cells are numbers, the others are probably missing values.
+MOSTLY = 0.9
+# What a cell of a column is, in words.
+EXPECTED = {NUMBER: "a number", LABEL: "a label", GROUP: "a whole number", WEIGHT: "a weight"}
+
+# The role of each column, its name in text of features, what a fault in it expects, the beginning of its features, and
+# whether its cells are all numbers: as `Scanner` takes them.
+Layout = list[tuple[str, str, str, str, bool]]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the columns of a table are.
+
+    kinds : column -> LABEL, WEIGHT, GROUP, IGNORED or one of FEATURES, in the order of the table. The fields of
+    features
+        are numbered in this order.
+    whole : categories whose cells are all numbers, so that 1.0 and 1 are the same.
+    separator : of the names in a cell of SEVERAL.
+    missing : cells that are like empty ones.
+    names : of the columns, if tables have no header.
+    delimiter : of cells; None: the first of DELIMITERS that a table's first line has.
+    latin1 : whether the text is Latin-1; else it is UTF-8.
+    """
+
+    kinds: Mapping[str, str]
+    whole: frozenset[str] = frozenset()
+    separator: str = "|"
+    missing: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    delimiter: str | None = None
+    latin1: bool = False
+
+    def entry(self) -> dict[str, Any]:
+        """Return the schema as JSON values, as in a model file."""
+        return {
+            "columns": [{"name": name, "kind": kind, "whole": name in self.whole} for name, kind in self.kinds.items()],
+            "separator": self.separator,
+            "missing": list(self.missing),
+            "header": not self.names,
+            "delimiter": self.delimiter,
+            "latin1": self.latin1,
+        }
+
+    @classmethod
+    def of_entry(cls, entry: Mapping[str, Any]) -> Schema:
+        """Return the schema that `entry` has made into JSON values. Raises BadInputError for others."""
+        try:
+            columns = entry["columns"]
+            kinds = {str(column["name"]): str(column["kind"]) for column in columns}
+            unknown = set(kinds.values()) - {LABEL, WEIGHT, GROUP, IGNORED, *FEATURES}
+            if unknown or len(kinds) < len(columns):
+                raise BadInputError("a column of its table has no valid kind, or two have one name")
+            return cls(
+                kinds,
+                frozenset(str(column["name"]) for column in columns if column["whole"]),
+                str(entry["separator"]),
+                tuple(map(str, entry["missing"])),
+                () if entry["header"] else tuple(kinds),
+                entry["delimiter"],
+                bool(entry["latin1"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise BadInputError(f"its table is not described as tables are: {error!r}") from error
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that have features, whose places are their fields."""
+        return [name for name, kind in self.kinds.items() if kind in FEATURES]
+
+    def layout(self, names: Sequence[str], source: str, *, fields: bool, training: bool) -> Layout:
+        """Return the columns of a table with these names, as `Scanner` takes them. Columns without a kind are ignored.
+
+        fields : whether features have fields.
+        training : whether the label is needed, and those of the row that are not features.
+
+        Raises BadInputError, which names the source, for a column that is missing.
+        """
+        needed = [name for name, kind in self.kinds.items() if kind in FEATURES or (training and kind != IGNORED)]
+        for name in needed:
+            if name not in names:
+                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
+        place = {name: at for at, name in enumerate(self.features)}
+        found = []
+        for name in names:
+            kind = self.kinds.get(name, IGNORED)
+            if kind in (WEIGHT, GROUP) and not training:
+                kind = IGNORED
+            field_of = f"{place[name]}:" if fields and name in place else ""
+            prefix = f"{field_of}{escaped(name)}{'' if kind == NUMBER else '='}"
+            expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
+            found.append((kind, escaped(name), expected, prefix, name in self.whole))
+        return found
+
+
+@dataclass(frozen=True)
+class Named:
+    """The columns that a caller has named.
+
+    label, weight, group : single columns; None: there is none.
+    categorical, numeric, several, ignored : the columns of a kind.
+    form : how tables are read; its kinds do not count.
+    """
+
+    label: str | None = None
+    weight: str | None = None
+    group: str | None = None
+    categorical: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    several: Sequence[str] = ()
+    ignored: Sequence[str] = ()
+    form: Schema = field(default_factory=lambda: Schema({}))
+
+    def kinds(self) -> dict[str, str]:
+        """Return the kinds of the columns. Raises UsageError for a column with two of them."""
+        found: dict[str, str] = {}
+        single = ((LABEL, self.label), (WEIGHT, self.weight), (GROUP, self.group))
+        of_kind = (
+            (CATEGORY, self.categorical),
+            (NUMBER, self.numeric),
+            (SEVERAL, self.several),
+            (IGNORED, self.ignored),
+        )
+        for kind, names in (*((kind, [name] if name else []) for kind, name in single), *of_kind):
+            for name in names:
+                if name in found:
+                    raise UsageError(f"the column {name!r} is used in two ways; name it once")
+                found[name] = kind
+        return found
+
+    def all_named(self, names: Sequence[str]) -> bool:
+        """Return whether the kind of every column is known."""
+        return not set(names) - self.kinds().keys()
+
+    def schema(self, names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], source: str) -> Schema:
+        """Return what the columns of a table are.
+
+        names : of the columns.
+        facts : column -> the figures of `Facts.of`; those of columns without facts must be named.
+        source : the name of the table, for messages.
+
+        Raises BadInputError for a column that must be named, or is missing.
+        """
+        named = self.kinds()
+        for name in named:
+            if name not in names:
+                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
+        if self.label is None:
+            raise BadInputError(f"{source}: no column is the label; the columns are {', '.join(names)}", label=None)
+        found = {name: named.get(name) or kind_of(name, facts[name], source) for name in names}
+        if not any(kind in FEATURES for kind in found.values()):
+            raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
+        whole = [name for name, kind in found.items() if kind == CATEGORY and name in facts and is_whole(facts[name])]
+        return replace(self.form, kinds=found, whole=frozenset(whole))
+
+
+def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
+    """Return the kind of a column whose cells have these facts. Raises BadInputError if its user must say."""
+    present = facts["cells"] - facts["missing"]
+    if not present:
+        return IGNORED
+    if facts["texts"]:
+        if present - facts["texts"] >= MOSTLY * present:
+            raise BadInputError(
+                f"{source}:{facts['text_line'] + 1}: found {facts['first_text']!r} in the column {name!r}, whose other "
+                "cells are mostly numbers",
+                missing_values={facts["first_text"]: "if it stands for a missing value"},
+                categorical={name: "if the column has names"},
+            )
+        return CATEGORY
+    if facts["fractions"] or facts["bits"] == present:
+        return NUMBER
+    if present >= ROWS_PER_ID * facts["distinct"]:
+        return CATEGORY
+    raise BadInputError(
+        f"{source}: the column {name!r} has {facts['distinct']:,} different whole numbers in {present:,} cells, such "
+        f"as {facts['example']}: they may be ids or quantities",
+        numeric={name: "for quantities"},
+        categorical={name: "for ids"},
+        ignore={name: "for neither"},
+    )
+
+
+def is_whole(facts: Mapping[str, Any]) -> bool:
+    """Return whether all cells of a column are numbers."""
+    return not facts["texts"] and not facts["fractions"]
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Return whether the first row of a table can be its header: no cell is a number or empty."""
+    return all(name and not is_number(name.encode(errors="surrogateescape")) for name in names)
