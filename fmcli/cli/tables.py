@@ -178,8 +178,9 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
         if figures:
             more = "more than " if figures["uncounted"] else ""
             missing = f", {figures['missing']:,} missing" if figures["missing"] else ""
-            distinct = f"{more}{figures['distinct']:,} distinct" if not figures["fractions"] else "fractions"
-            about = f"{distinct}{missing}, such as {figures['example'][:40]}"
+            counted = f"{more}{figures['distinct']:,} distinct, " if figures["distinct"] else ""
+            distinct = "fractions, " if figures["fractions"] else counted
+            about = f"{distinct}such as {figures['example'][:40]}{missing}"
         log.line(f"  column {name:<{width}}  {kind:<8}  {about}".rstrip())
     if len(schema.kinds) > MOST_SHOWN:
         log.line(f"  and {len(schema.kinds) - MOST_SHOWN:,} more columns")

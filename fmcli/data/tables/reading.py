@@ -12,7 +12,7 @@ from fmcli.data.faults import describe
 from fmcli.data.parser import MOST_FAULTS, PADDING
 from fmcli.data.sources import BUFFER_BYTES, Input, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Scanner
-from fmcli.data.tables.schema import IGNORED, Layout, Named, Schema, is_header
+from fmcli.data.tables.schema import CATEGORY, IGNORED, Layout, Named, Schema, is_header
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError, UsageError
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from fmcli.data.parser import Fault
 
 T = TypeVar("T")
+
+# The role of a column in a survey: of those with other kinds, nothing need be known.
+UNKNOWN = "unknown"
+SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";", "\t")
@@ -175,9 +179,10 @@ def table_buffers(
         yield from opened(str(path), schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
 
 
-def surveyed(paths: Sequence[str], form: Schema, threads: int) -> tuple[list[str], Facts]:
-    """Return the names of the columns of tables, which must be the same, and the facts of all their cells. Raises
-    BadInputError and MissingInputError."""
+def surveyed(paths: Sequence[str], named: Named, threads: int) -> tuple[list[str], Facts]:
+    """Return the names of the columns of tables, which must be the same, and the facts of all their cells, as
+    far as columns are not named. Raises BadInputError and MissingInputError."""
+    kinds, form = named.kinds(), named.form
     heads: list[Head] = []
 
     def layout(head: Head, name: str) -> Layout:
@@ -187,7 +192,8 @@ def surveyed(paths: Sequence[str], form: Schema, threads: int) -> tuple[list[str
                 f"{name}: its columns are {', '.join(head.names)}, not {', '.join(heads[0].names)}, as those of the "
                 "table before"
             )
-        return [(IGNORED, "", "", "", False)] * len(head.names)
+        named.check(head.names, name)
+        return [(SURVEYED.get(kinds.get(column, UNKNOWN), IGNORED), "", "", "", False) for column in head.names]
 
     def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
         assert buffer.scanner is not None
@@ -255,9 +261,11 @@ def schema_of(paths: Sequence[str], named: Named, threads: int) -> tuple[Schema,
             raise UsageError("columns of standard input must be named", columns=None)
         if not named.all_named(named.form.names):
             raise UsageError("the kinds of columns of standard input must be named, because it is read only once")
+        named.check(named.form.names, source)
         return named.schema(named.form.names, {}, source), {}
-    names, facts = surveyed(paths, named.form, threads)
-    found = {name: facts.of(column) for column, name in enumerate(names)}
+    names, facts = surveyed(paths, named, threads)
+    kinds = named.kinds()
+    found = {name: facts.of(column) for column, name in enumerate(names) if kinds.get(name, UNKNOWN) in SURVEYED}
     return named.schema(names, found, source), found
 
 

@@ -150,6 +150,14 @@ class Named:
         """Return whether the kind of every column is known."""
         return not set(names) - self.kinds().keys()
 
+    def check(self, names: Sequence[str], source: str) -> None:
+        """Raise BadInputError if a table with columns of these names lacks a named one, or if none is the label."""
+        for name in self.kinds():
+            if name not in names:
+                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
+        if self.label is None:
+            raise BadInputError(f"{source}: no column is the label; the columns are {', '.join(names)}", label=None)
+
     def schema(self, names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], source: str) -> Schema:
         """Return what the columns of a table are.
 
@@ -160,11 +168,6 @@ class Named:
         Raises BadInputError for a column that must be named, or is missing.
         """
         named = self.kinds()
-        for name in named:
-            if name not in names:
-                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
-        if self.label is None:
-            raise BadInputError(f"{source}: no column is the label; the columns are {', '.join(names)}", label=None)
         found = {name: named.get(name) or kind_of(name, facts[name], source) for name in names}
         if not any(kind in FEATURES for kind in found.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")

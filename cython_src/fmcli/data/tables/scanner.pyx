@@ -1,6 +1,7 @@
 """Reads tables: their rows as lines of features, and the facts of their columns; table.h has the grammar."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from libcpp cimport bool as boolean
 from libcpp.string cimport string
@@ -8,7 +9,7 @@ from libcpp.vector cimport vector
 
 from fmcli.data.parser import PADDING, Fault
 
-from fmcli.data.dictionary cimport Ids
+from fmcli.data.dictionary cimport Array, Ids
 
 
 cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
@@ -47,7 +48,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
     cppclass TableScanner:
         TableScanner(const TableForm&) except +
-        TableReport translate(const char*, const char*, string&) except +
+        TableReport translate(const char*, const char*, Array[char]&) except +
         TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
         int64_t line_of(const char*, const char*, int64_t) except +
         const char* first_row(const char*, const char*, vector[string]&) except +
@@ -55,7 +56,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
 
 # In the order of the core's roles.
-ROLES = ("ignored", "label", "weight", "group", "category", "several", "number")
+ROLES = ("ignored", "label", "weight", "group", "category", "several", "number", "unknown")
 
 
 cdef described(const TableFault& fault):
@@ -125,18 +126,19 @@ cdef class Scanner:
         ends the work. Runs without the GIL. Raises MemoryError."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef string out
+        cdef Array[char] out
         cdef TableReport report
         cdef TableScanner* scanner = new TableScanner(self.form)
-        cdef size_t padding = PADDING
         try:
             with nogil:
-                out.reserve(2 * (stop - start) + padding)
                 report = scanner.translate(begin, begin + (stop - start), out)
-                out.append(padding, <char> 10)
         finally:
             del scanner
-        return bytearray(<bytes> out), report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+        text = bytearray(out.size() + <size_t> PADDING)
+        cdef unsigned char[::1] room = text
+        if out.size():
+            memcpy(&room[0], out.data(), out.size())
+        return text, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
     def line_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row):
         """Return the number of lines before a row of data[start:stop]."""

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fmcli/data/arrays.h"
 #include "fmcli/data/ids.h"
 #include "fmcli/data/numbers.h"
 
@@ -22,6 +23,7 @@ enum class Role {
     CATEGORY,  // a feature NAME=CELL with the value 1
     SEVERAL,  // such a feature for each of the parts of the cell
     NUMBER,   // a feature NAME with the value of the cell
+    UNKNOWN,  // in a survey: all its facts are counted, of a CATEGORY only what its cells are, of others nothing
 };
 
 struct TableColumn {
@@ -90,23 +92,43 @@ struct ColumnFacts {
 
 class TableScanner {
   public:
-    explicit TableScanner(const TableForm& form) : form_(form), cells_(form.columns.size()) {}
+    explicit TableScanner(const TableForm& form) : form_(form), cells_(form.columns.size()) {
+        special_[static_cast<unsigned char>('\n')] = special_[static_cast<unsigned char>(form.delimiter[0])] = true;
+        if (form.quoting) special_[static_cast<unsigned char>('"')] = true;
+        for (int c = 0; c < 256; ++c) plain_[c] = c > ' ' && c < 0x80 && c != ':' && c != '%' && c != '#';
+        for (size_t i = 0; i < form.columns.size(); ++i) {
+            const TableColumn& column = form.columns[i];
+            if (column.role == Role::LABEL) label_ = static_cast<int>(i);
+            if (column.role == Role::WEIGHT) weight_ = static_cast<int>(i);
+            if (column.role == Role::GROUP) group_ = static_cast<int>(i);
+            if (column.role < Role::CATEGORY) continue;
+            features_.push_back(i);
+            longest_ = std::max(longest_, column.prefix.size());
+        }
+    }
 
     // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`.
-    TableReport translate(const char* begin, const char* end, std::string& out) {
-        return each_row(begin, end, [&](const char* line) {
-            const size_t start = out.size();
-            if (write_row(line, out)) return true;
-            out.resize(start);
-            if (!form_.training) out += '\n';
-            return false;
+    TableReport translate(const char* begin, const char* end, Array<char>& out) {
+        return each_row(begin, end, [&](const char* line, const char* next) {
+            // A character becomes at most three, and each name in a cell has a prefix.
+            const size_t bytes = static_cast<size_t>(next - line), names = features_.size() + bytes;
+            out.reserve(out.size() + 3 * bytes + names * (longest_ + ROOM));
+            char* const start = out.data() + out.size();
+            out_ = start;
+            const bool good = write_row(line);
+            if (!good) {
+                out_ = start;
+                if (!form_.training) *out_++ = '\n';
+            }
+            out.resize(out.size() + static_cast<size_t>(out_ - start));
+            return good;
         });
     }
 
     // The number of lines before a row, which must not have a fault.
     int64_t line_of(const char* begin, const char* end, int64_t row) {
         int64_t found = 0;
-        each_row(begin, end, [&](const char*) {
+        each_row(begin, end, [&](const char*, const char*) {
             if (row-- == 0) found = before_;
             return true;
         });
@@ -115,8 +137,9 @@ class TableScanner {
 
     // Adds what the cells of the rows say about their columns.
     TableReport survey(const char* begin, const char* end, std::vector<ColumnFacts>& facts) {
-        return each_row(begin, end, [&](const char*) {
-            for (size_t column = 0; column < cells_.size(); ++column) take(cells_[column], facts[column]);
+        return each_row(begin, end, [&](const char*, const char*) {
+            for (const size_t column : features_)
+                take(cells_[column], facts[column], form_.columns[column].role == Role::UNKNOWN);
             return true;
         });
     }
@@ -147,6 +170,12 @@ class TableScanner {
     std::vector<Cell> cells_;
     std::string unquoted_, number_;
     TableFault fault_;
+    static constexpr size_t ROOM = 8;  // what a feature has beside its prefix and its text
+    bool special_[256] = {}, plain_[256] = {};  // bytes that may end a cell, and those that names have as they are
+    std::vector<size_t> features_;  // columns
+    int label_ = -1, weight_ = -1, group_ = -1;
+    size_t longest_ = 0;            // prefix
+    char* out_ = nullptr;           // where the next character is written
     bool goes_on_ = false;   // a delimiter ended the cell
     int64_t inner_ = 0;      // line breaks within the cells of the row
     int64_t before_ = 0;     // lines before the row
@@ -171,7 +200,7 @@ class TableScanner {
             }
             const char* const start = p;
             const char* next = read_row(p, end);
-            const bool good = next && work(start);
+            const bool good = next && work(start, next);
             if (!good) {
                 ++report.faulty;
                 if (report.faults.size() < MOST_TABLE_FAULTS) report.faults.push_back(fault_);
@@ -215,10 +244,9 @@ class TableScanner {
         if (form_.quoting && *p == '"') return read_quoted(p, end, cell);
         cell = {p, p, false};
         for (;; ++p) {
-            const char c = *p;
-            if (c == '\n') break;
-            if (c == first && at_delimiter(p)) break;
-            if (c == '"' && form_.quoting) {
+            while (!special_[static_cast<unsigned char>(*p)]) ++p;
+            if (*p == '\n' || (*p == first && at_delimiter(p))) break;
+            if (*p == '"' && form_.quoting) {
                 fail(cell.begin, p + 1, "a cell in double quotes, or without any", "quotes are written twice in quotes");
                 return nullptr;
             }
@@ -295,7 +323,7 @@ class TableScanner {
         return text.find_first_not_of('0', at + 1) == std::string_view::npos;
     }
 
-    void take(const Cell& cell, ColumnFacts& facts) {
+    void take(const Cell& cell, ColumnFacts& facts, bool counts) {
         const std::string_view text = trimmed(cell);
         ++facts.cells;
         if (is_missing(text)) {
@@ -307,7 +335,7 @@ class TableScanner {
         if (is_whole(text, digits)) {
             ++facts.whole;
             facts.bits += digits == 1 && (text[0] == '0' || text[0] == '1');
-            count(text.substr(0, digits), facts);
+            if (counts) count(text.substr(0, digits), facts);
             return;
         }
         double any;
@@ -322,7 +350,7 @@ class TableScanner {
             facts.text_line = before_;
         }
         facts.truths += is_truth(text);
-        if (!facts.uncounted) count(text, facts);
+        if (counts && !facts.uncounted) count(text, facts);
     }
 
     static bool is_truth(std::string_view text) {
@@ -358,128 +386,118 @@ class TableScanner {
         return true;
     }
 
-    // Appends a name with %XX for the characters that text of features cannot have in one.
-    static void escape(char c, bool first, std::string& out) {
-        static const char DIGITS[] = "0123456789ABCDEF";
-        if (is_space(c) || c == ':' || c == '%' || (first && c == '#')) {
-            out += '%';
-            out += DIGITS[c >> 4 & 15];
-            out += DIGITS[c & 15];
-        } else {
-            out += c;
-        }
+    void put(const char* text, size_t size) {
+        std::memcpy(out_, text, size);
+        out_ += size;
     }
 
-    bool write_name(const Cell& cell, std::string_view text, bool first, std::string& out) {
-        bool plain = true;
-        for (const char c : text) plain &= c > ' ' && c != ':' && c != '%' && c != '#';  // bytes from 0x80 on are negative
-        if (plain) {
-            out += text;
-            return true;
-        }
+    // Writes a name, with %XX for the characters that text of features cannot have in one.
+    bool write_name(const Cell& cell, std::string_view text, bool first) {
+        const char *p = text.data(), *const end = p + text.size();
+        while (p < end && plain_[static_cast<unsigned char>(*p)]) *out_++ = *p++;
+        if (p == end) return true;
         if (!form_.latin1 && !is_utf8(text))
             return fail(cell.begin, cell.end, "UTF-8", "give the encoding of the table if it is another one");
-        for (const char c : text) {
+        static const char DIGITS[] = "0123456789ABCDEF";
+        for (first = first && p == text.data(); p < end; ++p, first = false) {
+            const char c = *p;
             if (form_.latin1 && c < 0) {
-                out += static_cast<char>(0xc0 | static_cast<unsigned char>(c) >> 6);
-                out += static_cast<char>(0x80 | (c & 0x3f));
+                *out_++ = static_cast<char>(0xc0 | static_cast<unsigned char>(c) >> 6);
+                *out_++ = static_cast<char>(0x80 | (c & 0x3f));
+            } else if (is_space(c) || c == ':' || c == '%' || (first && c == '#')) {
+                *out_++ = '%';
+                *out_++ = DIGITS[c >> 4 & 15];
+                *out_++ = DIGITS[c & 15];
             } else {
-                escape(c, first, out);
+                *out_++ = c;
             }
-            first = false;
         }
         return true;
     }
 
     // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
-    bool write_row(const char* line, std::string& out) {
+    bool write_row(const char* line) {
         line_ = line;
         inner_ = 0;
-        if (!write_label(out) || !write_group(out)) return false;
-        for (size_t i = 0; i < cells_.size(); ++i) {
+        if ((label_ >= 0 && !write_label()) || (group_ >= 0 && !write_group())) return false;
+        for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
-            if (column.role < Role::CATEGORY) continue;
             const std::string_view text = trimmed(cells_[i]);
             if (is_missing(text)) continue;
-            if (column.role == Role::NUMBER ? !write_number(column, cells_[i], text, out)
-                                            : !write_names(column, cells_[i], text, out))
+            if (!(column.role == Role::CATEGORY ? write_feature(column, cells_[i], text)
+                  : column.role == Role::NUMBER ? write_number(column, cells_[i], text)
+                                                : write_names(column, cells_[i], text)))
                 return false;
         }
-        out += '\n';
+        *out_++ = '\n';
         return true;
     }
 
-    bool write_label(std::string& out) {
-        const size_t start = out.size();
-        const Cell* weight = nullptr;
-        for (size_t i = 0; i < cells_.size(); ++i) {
-            if (form_.columns[i].role == Role::WEIGHT) weight = &cells_[i];
-            if (form_.columns[i].role != Role::LABEL) continue;
-            const std::string_view text = trimmed(cells_[i]);
-            if (is_missing(text)) {
-                if (form_.training) return fail(cells_[i].begin, cells_[i].end, form_.columns[i].expected, "each row needs one");
-                continue;
-            }
-            if (!write_name(cells_[i], text, true, out)) return false;
-        }
-        if (!weight || out.size() == start) return true;
-        const std::string_view text = trimmed(*weight);
+    bool write_label() {
+        const Cell& cell = cells_[static_cast<size_t>(label_)];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(text))
+            return !form_.training ||
+                fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(label_)].expected, "each row needs one");
+        if (!write_name(cell, text, true)) return false;
+        if (weight_ < 0) return true;
+        const Cell& other = cells_[static_cast<size_t>(weight_)];
+        const std::string_view weight = trimmed(other);
         double number;
-        if (text.empty() || read_number(text.data(), text.data() + text.size(), number) || number < 0)
-            return fail(weight->begin, weight->end, "a weight", "it is a number that is not negative");
-        out += ':';
-        out += text;
+        if (read_number(weight.data(), weight.data() + weight.size(), number) || number < 0)
+            return fail(other.begin, other.end, form_.columns[static_cast<size_t>(weight_)].expected,
+                        "it is a number that is not negative");
+        *out_++ = ':';
+        put(weight.data(), weight.size());
         return true;
     }
 
-    bool write_group(std::string& out) {
-        for (size_t i = 0; i < cells_.size(); ++i) {
-            if (form_.columns[i].role != Role::GROUP) continue;
-            const std::string_view text = trimmed(cells_[i]);
-            uint64_t number;
-            if (text.empty() || read_whole(text.data(), text.data() + text.size(), number))
-                return fail(cells_[i].begin, cells_[i].end, form_.columns[i].expected, "it tells the group of the row");
-            out += " qid:";
-            out += text;
-        }
+    bool write_group() {
+        const Cell& cell = cells_[static_cast<size_t>(group_)];
+        const std::string_view text = trimmed(cell);
+        uint64_t number;
+        if (read_whole(text.data(), text.data() + text.size(), number))
+            return fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(group_)].expected,
+                        "it tells the group of the row");
+        put(" qid:", 5);
+        put(text.data(), text.size());
         return true;
     }
 
-    bool write_number(const TableColumn& column, const Cell& cell, std::string_view text, std::string& out) {
+    bool write_number(const TableColumn& column, const Cell& cell, std::string_view text) {
         float value;
         if (const char* complaint = read_number(text.data(), text.data() + text.size(), value))
             return fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
         if (value == 0) return true;
-        out += ' ';
-        out += column.prefix;
-        out += ':';
-        out += text;
+        *out_++ = ' ';
+        put(column.prefix.data(), column.prefix.size());
+        *out_++ = ':';
+        put(text.data(), text.size());
         return true;
     }
 
-    bool write_names(const TableColumn& column, const Cell& cell, std::string_view text, std::string& out) {
-        if (column.role == Role::CATEGORY) return write_feature(column, cell, text, out);
+    bool write_names(const TableColumn& column, const Cell& cell, std::string_view text) {
         for (size_t at = 0; at <= text.size();) {
             const size_t stop = std::min(text.find(form_.separator, at), text.size());
             std::string_view one = text.substr(at, stop - at);
             while (!one.empty() && is_space(one.front())) one.remove_prefix(1);
             while (!one.empty() && is_space(one.back())) one.remove_suffix(1);
-            if (!one.empty() && !write_feature(column, cell, one, out)) return false;
+            if (!one.empty() && !write_feature(column, cell, one)) return false;
             at = stop + form_.separator.size();
         }
         return true;
     }
 
-    bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text, std::string& out) {
-        out += ' ';
-        out += column.prefix;
-        size_t digits = 0;
-        if (column.whole && is_whole(text, digits)) {
-            text = text.substr(0, digits);
+    bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text) {
+        *out_++ = ' ';
+        put(column.prefix.data(), column.prefix.size());
+        if (column.whole) {  // all cells are whole numbers, perhaps with zeros behind a point
+            text = text.substr(0, text.find('.'));
             if (text == "-0") text = "0";
         }
-        if (!write_name(cell, text, false, out)) return false;
-        out += ":1";
+        if (!write_name(cell, text, false)) return false;
+        *out_++ = ':';
+        *out_++ = '1';
         return true;
     }
 };
