@@ -96,7 +96,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
             f"{buffer.name}:{lines + 1}: the header is not UTF-8", encoding={"latin-1": "if it is that"}
         ) from error
     except ValueError as error:
-        raise BadInputError(describe(buffer.name, lines + 1, error.args[0])) from error
+        raise BadInputError(describe(buffer.name, lines + error.args[0].number + 1, error.args[0])) from error
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     if not is_header(names):

@@ -115,7 +115,7 @@ cdef class Scanner:
         try:
             end = scanner.first_row(begin, begin + (stop - start), cells)
             if end == NULL:
-                raise ValueError(described(scanner.fault())._replace(number=0, column=1))
+                raise ValueError(described(scanner.fault()))
             return [<bytes> cell for cell in cells], start + (end - begin)
         finally:
             del scanner

@@ -3,6 +3,7 @@
 #ifndef FMCLI_TABLE_H
 #define FMCLI_TABLE_H
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -115,7 +116,7 @@ class TableScanner {
             out.reserve(out.size() + 3 * bytes + names * (longest_ + ROOM));
             char* const start = out.data() + out.size();
             out_ = start;
-            const bool good = write_row(line);
+            const bool good = write_row();
             if (!good) {
                 out_ = start;
                 if (!form_.training) *out_++ = '\n';
@@ -148,6 +149,7 @@ class TableScanner {
     const char* first_row(const char* p, const char* end, std::vector<std::string>& found) {
         std::vector<Cell> cells;
         Cell cell;
+        row_ = p;
         do {
             p = read_cell(p, end, cell);
             cells.push_back(cell);
@@ -179,10 +181,17 @@ class TableScanner {
     bool goes_on_ = false;   // a delimiter ended the cell
     int64_t inner_ = 0;      // line breaks within the cells of the row
     int64_t before_ = 0;     // lines before the row
-    const char* line_ = nullptr;  // the beginning of the line that is read
+    const char* row_ = nullptr;  // its beginning
 
     bool fail(const char* begin, const char* end, std::string expected, std::string complaint) {
-        fault_ = {std::move(expected), std::move(complaint), line_, begin, end, before_ + inner_};
+        const char* line = row_;
+        int64_t number = before_;
+        for (const char* p = row_; p < begin; ++p)
+            if (*p == '\n') {
+                line = p + 1;
+                ++number;
+            }
+        fault_ = {std::move(expected), std::move(complaint), line, begin, end, number};
         return false;
     }
 
@@ -190,7 +199,7 @@ class TableScanner {
     TableReport each_row(const char* p, const char* end, Work work) {
         TableReport report;
         while (p < end) {
-            line_ = p;
+            row_ = p;
             inner_ = 0;
             before_ = report.lines;
             if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
@@ -198,9 +207,8 @@ class TableScanner {
                 ++report.lines;
                 continue;
             }
-            const char* const start = p;
             const char* next = read_row(p, end);
-            const bool good = next && work(start, next);
+            const bool good = next && work(p, next);
             if (!good) {
                 ++report.faulty;
                 if (report.faults.size() < MOST_TABLE_FAULTS) report.faults.push_back(fault_);
@@ -227,8 +235,6 @@ class TableScanner {
         if (count == cells_.size()) return p;
         const char* stop = p - 1;
         stop -= stop > start && stop[-1] == '\r';
-        line_ = start;
-        inner_ = 0;
         fail(start, stop, std::to_string(cells_.size()) + " cells", "the row has " + std::to_string(count));
         return nullptr;
     }
@@ -272,10 +278,7 @@ class TableScanner {
             ++p;
         }
         cell.end = p++;
-        for (const char* at = cell.begin; (at = static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(cell.end - at)))); ++at) {
-            ++inner_;
-            line_ = at + 1;
-        }
+        inner_ += std::count(cell.begin, cell.end, '\n');
         if (*p == '\r' && p[1] == '\n') ++p;
         goes_on_ = *p != '\n';
         if (!goes_on_) return p + 1;
@@ -416,9 +419,7 @@ class TableScanner {
     }
 
     // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
-    bool write_row(const char* line) {
-        line_ = line;
-        inner_ = 0;
+    bool write_row() {
         if ((label_ >= 0 && !write_label()) || (group_ >= 0 && !write_group())) return false;
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];

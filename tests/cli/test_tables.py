@@ -1,0 +1,322 @@
+"""Tables: what their columns are, training from them, prediction for them, and errors with their places."""
+
+import csv
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+
+from fmcli.data.parser import PADDING
+from fmcli.data.tables.scanner import ROLES, Scanner
+from fmcli.data.tables.schema import Schema
+from fmcli.errors import BadInputError
+
+ROWS = 300
+
+
+def table(rows=ROWS, seed=0, delimiter=","):
+    """Return the text of a table: ids, a category with blanks, a number, an indicator, gaps, and a label."""
+    rng = random.Random(seed)
+    lines = [["user", "film", "job", "age", "new", "stars", "time"]]
+    for row in range(rows):
+        job = rng.choice(["civil servant", "artist", "", '"free", lance'])
+        age = rng.choice(["", f"{rng.uniform(18, 70):.1f}"])
+        lines.append([rng.randrange(20), rng.randrange(30), job, age, rng.randrange(2), rng.randrange(1, 6), row + 10])
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerows(lines)
+    return out.getvalue().encode()
+
+
+QUICK = ("-e", "3", "--holdout", "0", "--no-look")
+NAMED = ("--label", "stars", "--categorical", "user,film,job", "--numeric", "age,new", "--ignore", "time")
+
+
+@pytest.fixture
+def ratings(tmp_path):
+    (tmp_path / "r.csv").write_bytes(table())
+    return "r.csv"
+
+
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_a_table_and_what_convert_writes_of_it_train_the_same_model(run, tmp_path, ratings, model):
+    form = "ffm" if model == "ffm" else "libsvm"
+    features = NAMED[:-2]  # convert does not use other columns
+    run.ok("convert", *features, "--to", form, "-o", "r.txt", ratings)
+    run.ok("train", "-m", model, *QUICK, "-o", "text.fm", "r.txt")
+    run.ok("train", "-m", model, *QUICK, *NAMED, "-o", "table.fm", ratings)
+    of_text, of_table = (run.ok("predict", f"{name}.fm", "r.txt").stdout for name in ("text", "table"))
+    assert of_text == of_table == run.ok("predict", "table.fm", ratings).stdout
+    assert len(set(of_text.split())) > 50
+
+
+def test_the_kinds_of_columns_follow_from_all_their_cells(run, ratings):
+    done = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "m.fm", ratings)
+    for line in (
+        "column user   category  20 distinct, such as ",
+        "column film   category  30 distinct, such as ",
+        "column job    category  3 distinct, such as ",
+        "column age    number    fractions, such as ",
+        "column new    number    2 distinct, such as ",
+        "column stars  label",
+        "column time   ignored",
+    ):
+        assert line in done.stderr
+    assert run.ok("train", *QUICK, *NAMED, "-o", "named.fm", ratings)
+    assert run.ok("predict", "named.fm", ratings).stdout == run.ok("predict", "m.fm", ratings).stdout
+
+
+def test_threads_buffers_and_compression_do_not_matter(run, tmp_path, monkeypatch):
+    import gzip
+
+    (tmp_path / "big.csv").write_bytes(table(60_000))
+    (tmp_path / "big.csv.gz").write_bytes(gzip.compress(table(60_000)))
+    models = []
+    for threads, name in (("1", "big.csv"), ("2", "big.csv"), ("3", "big.csv.gz")):
+        run.ok("train", "-e", "1", "--label", "stars", "--ignore", "time", "-j", threads, "-o", "m.fm", name)
+        models.append((tmp_path / "m.fm").read_bytes())
+    assert models[0] == models[1] == models[2]
+
+
+@pytest.mark.parametrize(
+    "mode", [("--disk", "--cache", "c"), ("--online", "-e", "1"), ("-v", "r.csv"), ("-s", "mcmc", "--test", "r.csv"), ("-i", "m.fm")]
+)
+def test_modes_read_tables(run, tmp_path, ratings, mode):
+    run.ok("train", *QUICK[:2], *QUICK[4:], *NAMED, "-o", "m.fm", ratings)
+    extra = ()
+    if "--online" in mode:
+        (tmp_path / "schema.json").write_bytes(run.ok("train", *NAMED, "--print-schema", ratings).stdout)
+        extra = ("--schema", "schema.json")
+    options = () if "-i" in mode else extra or NAMED
+    epochs = () if "-e" in mode else ("-e", "3")
+    run.ok("train", *epochs, "--no-look", *options, *mode, "-o", "n.fm", ratings)
+    assert len(run.ok("predict", "n.fm", ratings).stdout.split()) == ROWS
+
+
+def test_columns_are_found_by_name_in_any_order(run, tmp_path, ratings):
+    run.ok("train", *QUICK, *NAMED, "-o", "m.fm", ratings)
+    expected = run.ok("predict", "m.fm", ratings).stdout
+    rows = list(csv.DictReader(io.StringIO(table().decode())))
+    order = ["new", "extra", "job", "film", "user", "age"]  # neither label nor time
+    with open(tmp_path / "other.tsv", "w", newline="") as file:
+        writer = csv.DictWriter(file, order, delimiter="\t", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**row, "extra": "x"} for row in rows)
+    assert run.ok("predict", "m.fm", "other.tsv").stdout == expected
+    assert run.ok("predict", "m.fm", "-", input=(tmp_path / "other.tsv").read_bytes()).stdout == expected
+    assert b"rmse" in run.ok("evaluate", "m.fm", ratings).stdout
+    (tmp_path / "less.csv").write_text("user,film,job,new\n1,2,artist,1\n")
+    assert "less.csv: there is no column 'age'" in run.fails(65, "predict", "m.fm", "less.csv").stderr
+
+
+def test_weights_and_groups_of_a_table(run, tmp_path):
+    rows = [f"{i % 3},{i % 5},{i % 4},{i % 2 + 1},{i // 6}" for i in range(120)]
+    (tmp_path / "w.csv").write_text("\n".join(["a,b,y,w,q", *rows]) + "\n")
+    (tmp_path / "w.txt").write_text("".join(f"{i % 4}:{i % 2 + 1} a={i % 3}:1 b={i % 5}:1\n" for i in range(120)))
+    options = ("--label", "y", "--categorical", "a,b")
+    run.ok("train", *QUICK, *options, "--weight-column", "w", "--ignore", "q", "-o", "table.fm", "w.csv")
+    run.ok("train", *QUICK, "--label-weights", "-o", "text.fm", "w.txt")
+    assert run.ok("predict", "table.fm", "w.txt").stdout == run.ok("predict", "text.fm", "w.txt").stdout
+    run.ok("train", "-e", "2", "--loss", "bpr", *options, "--group-column", "q", "--ignore", "w", "-o", "b.fm", "w.csv")
+
+
+def test_several_names_in_a_cell_missing_values_and_latin_1(run, tmp_path):
+    lines = ["genre|year|y", "war,d rama|1990|1", "?|1990|2", "caf\xe9,war|1991|3"] * 2
+    (tmp_path / "g.csv").write_bytes(
+        ("\n".join([lines[0], *[line for line in lines if "genre" not in line]]) + "\n").encode("latin-1")
+    )
+    options = (
+        "--label",
+        "y",
+        "--several",
+        "genre",
+        "--separator",
+        ",",
+        "--categorical",
+        "year",
+        "--missing-values",
+        "?",
+    )
+    assert "expected UTF-8; give the encoding" in run.fails(65, "train", *QUICK, *options, "-o", "m.fm", "g.csv").stderr
+    run.ok("train", *QUICK, *options, "--encoding", "latin-1", "-o", "m.fm", "g.csv")
+    names = run.ok("inspect", "m.fm").stdout.decode()
+    for name in ("genre=war", "genre=d rama", "genre=café", "year=1990"):
+        assert name in names
+    assert "genre=?" not in names
+
+
+def test_numbers_that_are_names_have_one_spelling(run, tmp_path):
+    (tmp_path / "a.csv").write_text("id,y\n" + "1,1\n2,2\n" * 6)
+    (tmp_path / "b.csv").write_text("id,y\n" + "1.0,1\n2.0,2\n" * 6)
+    (tmp_path / "c.csv").write_text("id,y\n" + "1.0,1\nx,2\n" * 6)
+    for name in "abc":
+        run.ok("train", *QUICK, "--label", "y", "--categorical", "id", "-o", f"{name}.fm", f"{name}.csv")
+    assert (tmp_path / "a.fm").read_bytes() == (tmp_path / "b.fm").read_bytes()
+    assert b"id=1.0" in run.ok("inspect", "c.fm").stdout
+
+
+def test_a_schema_is_written_and_taken(run, tmp_path, ratings):
+    found = run.ok("train", "--label", "stars", "--ignore", "time", "--print-schema", ratings).stdout
+    kinds = {column["name"]: column["kind"] for column in json.loads(found)["columns"]}
+    assert kinds == {
+        **{"user": "category", "film": "category", "job": "category", "age": "number", "new": "number"},
+        **{"stars": "label", "time": "ignored"},
+    }
+    (tmp_path / "s.json").write_bytes(found)
+    run.ok("train", *QUICK, "--schema", "s.json", "-o", "a.fm", ratings)
+    run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "b.fm", ratings)
+    assert (tmp_path / "a.fm").read_bytes() == (tmp_path / "b.fm").read_bytes()
+    (tmp_path / "bad.json").write_text('{"columns": [{"name": "user", "kind": "magic", "whole": false}]}')
+    assert "is not a schema" in run.fails(65, "train", "--schema", "bad.json", ratings).stderr
+
+
+WRONG = {
+    "no label": (b"a,b\n1,x\n", (), "no column is the label; the columns are a, b; see --label"),
+    "no such label": (b"a,b\n1,x\n", ("--label", "c"), "there is no column 'c'"),
+    "two uses": (b"a,b\n1,x\n", ("--label", "a", "--numeric", "a"), "the column 'a' is used in two ways"),
+    "too few cells": (b"a,b\n1,x\n2\n", ("--label", "a"), "t.csv:3:1: found '2', expected 2 cells; the row has 1"),
+    "too many cells": (b"a,b\n1,x\n2,y,z\n", ("--label", "a"), "t.csv:3:1: found '2,y,z', expected 2 cells"),
+    "an open quote": (b'a,b\n1,x\n2,"y\n', ("--label", "a"), "t.csv:3:3: found '\"y', expected quotes at the end"),
+    "a quote in a cell": (b'a,b\n1,x"y"\n', ("--label", "a"), "t.csv:2:3: found 'x\"', expected a cell in double"),
+    "behind a quote": (b'a,b\n1,"x"y\n', ("--label", "a"), "t.csv:2:3: found '\"x\"y', expected a delimiter"),
+    "text among numbers": (
+        b"a,b\n" + b"1,2.5\n" * 40 + b"1,NA\n",
+        ("--label", "a"),
+        "t.csv:42: found 'NA' in the column 'b', whose other cells are mostly numbers; use --missing-values NA",
+    ),
+    "text in a numeric column": (
+        b"a,b\n1,2\n1,x\n",
+        ("--label", "a", "--numeric", "b"),
+        "t.csv:3:3: found 'x', expected a number in the column 'b'; it is not a number",
+    ),
+    "an infinite number": (b"a,b\n1,inf\n", ("--label", "a", "--numeric", "b"), "it is not a finite number"),
+    "ids or quantities": (
+        b"a,b\n" + b"".join(b"%d,%d\n" % (i % 2, i) for i in range(30)),
+        ("--label", "a"),
+        "use --numeric b for quantities, or --categorical b for ids, or --ignore b for neither",
+    ),
+    "no label in a row": (
+        b"a,b\n1,x\n,y\n",
+        ("--label", "a"),
+        "t.csv:3:1: found '', expected a label in the column 'a'",
+    ),
+    "not UTF-8": (b"a,b\n1,\xff\n2,y\n", ("--label", "a"), "t.csv:2:3: found '\\xff', expected UTF-8"),
+    "a header of numbers": (b"1,2\n3,4\n", ("--label", "a"), "the table has no header; use --columns NAMES"),
+    "a column twice": (b"a,a\n3,4\n", ("--label", "a"), "found the column 'a' twice"),
+    "no rows": (b"a,b\n", ("--label", "a"), "t.csv"),
+    "nothing": (b"", ("--label", "a"), "t.csv: the table is empty"),
+    "JSON": (b'{"a": 1}\n', ("--label", "a"), "found JSON, expected a table"),
+    "no features": (b"a,b\n1,2\n", ("--label", "a", "--ignore", "b"), "no column has features"),
+    "a weight": (b"a,b,w\n1,x,-1\n", ("--label", "a", "--weight-column", "w"), "expected a weight in the column 'w'"),
+    "a group": (
+        b"a,b,q\n1,x,z\n",
+        ("--label", "a", "--group-column", "q"),
+        "expected a whole number in the column 'q'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_tables(run, tmp_path, case):
+    text, options, message = WRONG[case]
+    (tmp_path / "t.csv").write_bytes(text)
+    done = run("train", *QUICK, *options, "-o", "m.fm", "t.csv")
+    assert done.returncode in (2, 65), done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "m.fm").exists()
+
+
+def test_rows_with_errors_are_skipped(run, tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n" + b"1,x\n2,y\n" * 10 + b"3\n" + b"1,x\n")
+    assert run("train", *QUICK, "--label", "a", "-o", "m.fm", "t.csv").returncode == 65
+    options = ("--label", "a", "--categorical", "b", "--on-bad-line", "skip")
+    done = run("train", *QUICK, *options, "-o", "m.fm", "t.csv")
+    assert done.returncode == 65  # the survey of the columns needs all rows
+    (tmp_path / "s.json").write_text(json.dumps(Schema({"a": "label", "b": "category"}).entry()))
+    done = run.ok("train", *QUICK, "--schema", "s.json", "--on-bad-line", "skip", "-o", "m.fm", "t.csv")
+    assert "t.csv:22:1: found '3', expected 2 cells; the row has 1; the line is skipped" in done.stderr
+
+
+def scanned(text, roles, **options):
+    columns = [(role, name, f"{role} {name}", name if role == "number" else f"{name}=", False) for name, role in roles]
+    return Scanner(columns, delimiter=",", **options).translate(text, 0, len(text))
+
+
+def expected_lines(text, roles):
+    """Return what the scanner should write, by Python's own reader of CSV."""
+    lines = []
+    for cells in csv.reader(io.StringIO(text.decode(), newline=""), strict=True):
+        if not cells:
+            continue
+        line = ""
+        for cell, (name, role) in zip(cells, roles, strict=True):
+            cell = cell.strip(" \t\n\r\v\f")
+            if cell and role == "category":
+                line += f" {name}=" + "".join(f"%{ord(c):02X}" if c in " \t\n\r\v\f:%" else c for c in cell) + ":1"
+            if cell and role == "number" and float(cell):
+                line += f" {name}:{cell}"
+        lines.append(line)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_the_scanner_reads_what_pythons_reader_reads():
+    rng = random.Random(1)
+    alphabet = ["a", "b c", ",", '"', "\n", "\r\n", "é", ":", "%", "", " x "]
+    roles = [("p", "category"), ("n", "number"), ("q", "category")]
+    for _ in range(300):
+        rows = [
+            [
+                "".join(rng.choices(alphabet, k=rng.randrange(4))),
+                rng.choice(["", "0", "2.5", "-1e3"]),
+                rng.choice(alphabet),
+            ]
+            for _ in range(rng.randrange(1, 6))
+        ]
+        out = io.StringIO(newline="")
+        csv.writer(out, lineterminator=rng.choice(["\n", "\r\n"])).writerows(rows)
+        text = out.getvalue().encode()
+        lines, read, written, faulty, faults = scanned(text, roles)
+        assert (written, faulty, faults) == (len(rows), 0, [])
+        assert read == text.count(b"\n")
+        assert bytes(lines[:-PADDING]) == expected_lines(text, roles)
+
+
+def test_the_lines_of_rows_count_breaks_within_cells():
+    text = b'"a\nb",1\n\n"c",2\nd,3\n'
+    scanner = Scanner([("category", "p", "", "p=", False), ("number", "n", "", "n", False)], delimiter=",")
+    assert [scanner.line_of(text, 0, len(text), row) for row in range(3)] == [0, 3, 4]
+
+
+def test_the_scanner_refuses_what_is_not_a_table():
+    for columns, options in (([], {"delimiter": ""}), ([], {"delimiter": ",", "separator": ""})):
+        with pytest.raises(ValueError, match="at least one character"):
+            Scanner(columns, **options)
+    scanner = Scanner([("category", "p", "", "p=", False)], delimiter=",")
+    for text, start, stop in ((b"a\n", 0, 3), (b"a\n", 2, 1), (b"a", 0, 1)):
+        with pytest.raises(ValueError, match="the text must"):
+            scanner.translate(text, start, stop)
+    assert len(ROLES) == 8
+
+
+def test_facts_of_pieces_add_up_to_those_of_the_whole():
+    text = table(2000).split(b"\r\n", 1)[1]
+    half = text.index(b"\r\n", len(text) // 2) + 2
+    names = ["user", "film", "job", "age", "new", "stars", "time"]
+    scanner = Scanner([("unknown", name, "", "", False) for name in names], delimiter=",")
+    whole = scanner.survey(text, 0, len(text))
+    first, second = scanner.survey(text, 0, half), scanner.survey(text, half, len(text))
+    first[0].add(second[0], first[1])
+    for column in range(len(names)):
+        assert first[0].of(column) == whole[0].of(column)
+    cells = np.array([row.split(",")[0] for row in text.decode().splitlines()])
+    assert whole[0].of(0)["distinct"] == len(set(cells))
+    assert sum(whole[0].of(3)[kind] for kind in ("fractions", "whole", "missing")) == 2000
+
+
+def test_an_entry_of_a_model_file_that_is_no_schema_is_refused():
+    good = Schema({"a": "label", "b": "category"}, frozenset({"b"}), missing=("?",)).entry()
+    assert Schema.of_entry(good).entry() == good
+    for bad in ({}, {**good, "columns": 3}, {**good, "columns": [*good["columns"], *good["columns"]]}):
+        with pytest.raises(BadInputError):
+            Schema.of_entry(bad)
