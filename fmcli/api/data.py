@@ -15,14 +15,20 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.formats import Grouping
 from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
+from fmcli.data.sources import Extent, Input
+from fmcli.data.tables.reading import TablePath, is_table, schema_of
+from fmcli.data.tables.schema import Named, Schema
 from fmcli.data.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 
 if TYPE_CHECKING:
+    from fmcli.api.parameters import Choices
     from fmcli.registry.specs import Spec
 
+# The name of a frame in messages.
+FRAME = "the frame"
 LIBSVM, FFM = "libsvm", "ffm"
 # One file, or several that are concatenated.
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -255,6 +261,43 @@ def of_files(
     return Data.of(table.dataset, table.labels or NUMBERS, table.format)
 
 
+def tables_of(
+    rows: Any, choices: Choices, known: Schema | None, *, fields: bool
+) -> tuple[list[TablePath], Schema] | None:
+    """Return the tables that are given as frames or as files, and their schema; None for other rows.
+
+    known : the schema of a model that training resumes from.
+    fields : whether features have fields.
+
+    Raises BadInputError, MissingInputError and UsageError.
+    """
+    frames = hasattr(rows, "__arrow_c_stream__")
+    if not frames and not (is_files(rows) and (choices.label is not None or any(map(is_table, paths_of(rows))))):
+        return None
+    inputs: list[Input] = [Extent(FRAME, frame=rows)] if frames else list(paths_of(rows))
+    if known is None:
+        form = Schema({}, separator=choices.separator, missing=tuple(choices.missing_values))
+        named = Named(
+            choices.label,
+            choices.weight_column,
+            choices.group_column,
+            choices.categorical,
+            choices.numeric,
+            choices.several,
+            choices.ignore,
+            form,
+        )
+        known, _ = schema_of(inputs, named, choices.threads or cpu_count())
+    return [table_path(rows if frames else one, known, fields=fields) for one in inputs], known
+
+
+def table_path(rows: Any, schema: Schema, *, fields: bool) -> TablePath:
+    """Return a frame, or a file, as a table with a schema."""
+    if isinstance(rows, str):
+        return TablePath.of(rows, schema, fields=fields)
+    return TablePath.of(FRAME, schema, fields=fields, frame=rows)
+
+
 def is_files(data: Any) -> bool:
     """Return whether rows are given as one file or several."""
     if isinstance(data, str | os.PathLike):
@@ -265,7 +308,7 @@ def is_files(data: Any) -> bool:
 def paths_of(files: Files) -> list[str]:
     """Return the names of files."""
     several = [files] if isinstance(files, str | os.PathLike) else list(files)
-    return [os.fspath(one) for one in several]
+    return [one if isinstance(one, str) else os.fspath(one) for one in several]
 
 
 def as_data(rows: Any, what: str, names: Names | None = None, threads: int | None = None) -> Data:

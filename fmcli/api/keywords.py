@@ -2,7 +2,7 @@
 
 Written by scripts/reference.py."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 
@@ -25,6 +25,15 @@ class Keywords(TypedDict, total=False):
     ensemble: int
     max_seconds: float | None
     threads: int | None
+    label: str | None
+    categorical: Sequence[str]
+    numeric: Sequence[str]
+    several: Sequence[str]
+    separator: str
+    ignore: Sequence[str]
+    missing_values: Sequence[str]
+    weight_column: str | None
+    group_column: str | None
     rank: int | list[int] | None
     order: int | None
     bias: bool | None

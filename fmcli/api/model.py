@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.data import Files, as_data, is_files, paths_of, whole_numbers
+from fmcli.api.data import Files, as_data, is_files, paths_of, table_path, whole_numbers
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.data.dataset import Dataset
@@ -112,8 +112,9 @@ class Model:
 
         Parameters
         ----------
-        X : sparse matrix, array, list of dict, Data, or files
-            The rows; see `fmcli.Data` and `fmcli.read`. Files of any size are read in chunks.
+        X : sparse matrix, array, list of dict, frame, Data, or files
+            The rows; see `fmcli.Data` and `fmcli.read`. Files of any size are read in chunks. A frame has the columns
+            of the table that the model was trained on.
         output : {"value", "prob", "label", "raw"}, optional
             Numbers; the probability of the larger of two labels, or of each class; labels; or scores. By default,
             probabilities if the loss has them, else numbers.
@@ -140,8 +141,11 @@ class Model:
             kind = self._output(output)
             refuse(std and not self._scorer.draws, "std needs a model of several draws: by solver mcmc, or an ensemble")
             number = threads or cpu_count()
-            if is_files(X):
-                found = self._of_files(X, kind, std, number)
+            table = self._scorer.transform.table
+            if hasattr(X, "__arrow_c_stream__") and table is not None:
+                found = self._of_files([table_path(X, table, fields=self._scorer.needs_fields)], kind, std, number)
+            elif is_files(X):
+                found = self._of_files(self._scorer.tables(paths_of(X)), kind, std, number)
             else:
                 data = self._in_columns(X, fields)
                 found = [(self._scorer.predictions(data, kind, number), self._scorer.spread(data) if std else None)]
@@ -276,7 +280,7 @@ class Model:
         return list(
             each_chunk(
                 scorer,
-                scorer.tables(paths_of(files)),
+                paths_of(files),
                 lambda piece: (scorer.predictions(piece.data, output), scorer.spread(piece.data) if std else None),
                 format="auto",
                 threads=threads,

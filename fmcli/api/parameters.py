@@ -6,7 +6,7 @@ The options of the registry are parameters under their names, so that a new one 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
 from typing import Any, NamedTuple, TypeVar
@@ -49,6 +49,15 @@ class Choices:
     ensemble: int = 1
     max_seconds: float | None = None
     threads: int | None = None
+    label: str | None = None
+    categorical: Sequence[str] = ()
+    numeric: Sequence[str] = ()
+    several: Sequence[str] = ()
+    separator: str = "|"
+    ignore: Sequence[str] = ()
+    missing_values: Sequence[str] = ()
+    weight_column: str | None = None
+    group_column: str | None = None
 
 
 # The type of each choice in words, and its help, in the order of the signature.
@@ -85,7 +94,28 @@ DOCS = {
     "ensemble": Doc("int", "How many models to train, with a seed each, whose predictions are averaged."),
     "max_seconds": Doc("float, optional", "Training ends after so many seconds, with the best model so far."),
     "threads": Doc("int, optional", "Threads; one for each core by default. The result does not depend on it."),
+    "label": Doc("str, optional", "Of a frame or a table: the column of the label."),
+    "categorical": Doc("sequence of str", "Of a table: columns of names; see ``fmcli help tables`` for the default."),
+    "numeric": Doc("sequence of str", "Of a table: columns of numbers."),
+    "several": Doc("sequence of str", "Of a table: columns whose cells have several names."),
+    "separator": Doc("str", "What separates the names in such a cell."),
+    "ignore": Doc("sequence of str", "Of a table: columns that are not used."),
+    "missing_values": Doc("sequence of str", "Of a table: cells that are like empty ones, such as ?."),
+    "weight_column": Doc("str, optional", "Of a table: the column of the rows' weights."),
+    "group_column": Doc("str, optional", "Of a table: the column of the rows' groups, for ranking."),
 }
+# The choices about the columns of tables.
+OF_TABLES = (
+    "label",
+    "categorical",
+    "numeric",
+    "several",
+    "separator",
+    "ignore",
+    "missing_values",
+    "weight_column",
+    "group_column",
+)
 # The default of each choice.
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
 

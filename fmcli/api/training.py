@@ -13,17 +13,20 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, Unpack
 
-from fmcli.api.data import Data, as_data, for_spec, weighting_of
+from fmcli.api.data import Data, as_data, for_spec, of_files, tables_of, weighting_of
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
-from fmcli.api.parameters import Choices, split, with_parameters
+from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
 from fmcli.data.dataset import Dataset
+from fmcli.data.formats import Grouping
 from fmcli.data.labels import Names
+from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.schema import GROUP, WEIGHT, Schema
 from fmcli.data.weights import weigh, weigh_labels
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import DEFAULT_MODEL
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import check_modes
 from fmcli.registry.options import MOST_MEMBERS
 from fmcli.registry.specs import Spec, make_spec
@@ -58,8 +61,9 @@ def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), *
 
     Parameters
     ----------
-    data : (X, y), Data, or files
-        The rows to train on; see `fmcli.Data` and `fmcli.read`.
+    data : (X, y), Data, files, or frame
+        The rows to train on; see `fmcli.Data` and `fmcli.read`. A frame of pandas, polars or others, by Arrow's stream
+        interface, or a table (CSV, Parquet) needs ``label``.
     valid : (X, y), Data, or files, optional
         Validation data, by which the best epoch is chosen. By default, some rows are held out.
     callbacks : sequence of callable
@@ -130,9 +134,17 @@ def trained_model(
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
     names = warm_start.transform.labels.names if warm_start else None
-    rows = as_data(data, "data", names, choices.threads)
-    evaluated = None if valid is None else as_data(valid, "valid", names if names else rows.names, choices.threads)
-    plan = plan_of(rows, evaluated, spec, warm_start, choices, begin, interrupt)
+    known = warm_start.transform.table if warm_start else None
+    fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
+    tables = tables_of(data, choices, known, fields=fields)
+    if tables is None:
+        rows, schema = as_data(data, "data", names, choices.threads), known
+        refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
+    else:
+        rows, schema = of_tables(tables[0], tables[1], names, choices), tables[1]
+    names = names or rows.names
+    evaluated = None if valid is None else validation_data(valid, schema, names, choices, fields=fields)
+    plan = plan_of(rows, evaluated, spec, warm_start, choices, schema, begin, interrupt)
     with nullcontext() if spec.by_rows else one_blas_thread():
         history: list[dict[str, Any]] = []
         trained, figures = completed(plan, choices.ensemble, recording(history, callbacks))
@@ -142,6 +154,26 @@ def trained_model(
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(plan)
     return Model(copied(file_of(trained, figures, rows.format, keep_state=keep), UNNAMED), UNNAMED, history)
+
+
+def of_tables(paths: list[TablePath], schema: Schema, names: Names | None, choices: Choices) -> Data:
+    """Return the rows of tables. Raises the errors of `reader.read`."""
+    kinds = schema.kinds.values()
+    return of_files(
+        paths,
+        names=names,
+        label_weights=WEIGHT in kinds,
+        grouping=Grouping(None) if GROUP in kinds else None,
+        threads=choices.threads,
+    )
+
+
+def validation_data(valid: Any, schema: Schema | None, names: Names, choices: Choices, *, fields: bool) -> Data:
+    """Return validation data, which may be tables if the rows to train on are. Raises the errors of `as_data`."""
+    tables = None if schema is None else tables_of(valid, choices, schema, fields=fields)
+    if tables is None:
+        return as_data(valid, "valid", names, choices.threads)
+    return of_tables(tables[0], tables[1], names, choices)
 
 
 def resumed(model: Any) -> WarmStart | None:
@@ -200,6 +232,7 @@ def plan_of(
     spec: Spec,
     warm_start: WarmStart | None,
     choices: Choices,
+    schema: Schema | None,
     begin: float,
     interrupt: threading.Event | None,
 ) -> Plan:
@@ -218,6 +251,7 @@ def plan_of(
         interrupt=interrupt,
         min_count=choices.min_count,
         share_rare=choices.share_rare,
+        table=schema,
         **held_out(choices, valid),
     )
     if valid is not None or settings.holdout:

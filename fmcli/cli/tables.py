@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.options import gathered, option
-from fmcli.cli.prepared import check_delimiter, names
+from fmcli.cli.prepared import check_delimiter, names, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ class TableChoice:
     encoding: str
     schema: str | None
     print_schema: bool
+    sql: str | None
+
+    def inputs(self, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the inputs: these files, or the query. Raises UsageError if there are none, or both."""
+        if self.sql is None and not paths:
+            raise UsageError("missing argument 'TRAIN...': the rows to train on, or a query with --sql")
+        return paths if self.sql is None else (table_of(paths[0] if paths else None, self.sql),)
 
     @property
     def asked(self) -> bool:
@@ -164,6 +171,13 @@ table_options = gathered(
         "--schema",
         metavar="FILE",
         help="Of a table: what its columns are, as --print-schema writes it. [default: options, and the cells]",
+    ),
+    option(
+        "data",
+        "--sql",
+        metavar="QUERY",
+        help="Train on the result of a SELECT statement in place of TRAIN, by DuckDB: FROM 'ratings.parquet' JOIN "
+        "'users.csv' USING (user). [default: none]",
     ),
     option("data", "--print-schema", is_flag=True, help="Write what the columns of a table are, in JSON, and exit."),
 )

@@ -4,11 +4,10 @@ formats of text by a line that cannot be parsed."""
 import re
 
 UNPACK, AS_TEXT = "unpack it first", "write its rows as text, one per line: label index:value ..."
-# How a table becomes rows of features.
-CONVERT = "fmcli convert --label COLUMN --categorical COLUMNS TABLE -o ROWS"
-NAMED = "fmcli convert --columns NAMES"
-AS_ROWS = f"write it as rows of features: {CONVERT} ({NAMED} ... if the table has no header)"
-AS_CSV = f"write it as CSV, and that as rows of features: {CONVERT}"
+# How a table is read.
+TRAIN, NAMED = "fmcli train --label COLUMN", "fmcli train --columns NAMES"
+AS_ROWS = f"name the column of the label to read it: {TRAIN} ... ({NAMED} ... if it has no header)"
+AS_CSV = f"write it as CSV, and read that: {TRAIN} ..."
 # The first bytes of a file -> what it is, and what to do.
 BINARY = {
     b"PK\x03\x04": ("a zip archive", UNPACK),
@@ -62,7 +61,10 @@ def unprintable(line: bytes) -> str:
 def text(line: bytes) -> str | None:
     """Return in words what a line that cannot be parsed looks like, and what to do; None if it does not look like
     another format."""
-    return next((f"{name}, which is not read; {do}" for form, (name, do) in LINES.items() if form.match(line)), None)
+    for form, (name, do) in LINES.items():
+        if form.match(line):
+            return f"{name}; {do}" if do == AS_ROWS else f"{name}, which is not read; {do}"
+    return None
 
 
 def is_table(line: bytes) -> bool:

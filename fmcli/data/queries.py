@@ -45,24 +45,25 @@ TYPES = {
 }
 
 
-class QueryText:
-    """The result of a query as text: CSV with a header.
+class StreamText:
+    """A stream of Arrow batches as text: CSV with a header.
 
-    query : one SELECT statement.
+    source : what has the stream.
     name : of the input in messages.
     used : as in sources.Extent.
 
-    Raises UsageError if DuckDB is not installed or the statement is no SELECT, MissingInputError and BadInputError.
+    Raises BadInputError for columns whose types are not read.
     """
 
-    def __init__(self, query: str, name: str, used: Collection[str] | None = None) -> None:
-        self._name, self._duckdb = name, _duckdb(name)
+    # Where a column can be left out, and the option for it.
+    place, advice = "", dict[str, Any]()
+
+    def __init__(self, source: Any, name: str, used: Collection[str] | None = None) -> None:
+        self._name = name
         try:
-            connection = _connect(self._duckdb)
-            self._require_select(connection, query)
-            self._stream = ArrowStream(connection.sql(query))
-        except self._duckdb.Error as error:
-            raise self._located(error) from error
+            self._stream = ArrowStream(source)
+        except ArrowError as error:
+            raise BadInputError(f"{name}: {error}") from error
         chosen = [column for column, _, readable in self._stream.columns if readable]
         unread = {column: format for column, format, readable in self._stream.columns if not readable}
         for column, format in unread.items():
@@ -70,8 +71,8 @@ class QueryText:
                 continue
             raise BadInputError(
                 f"{name}: the column {column!r} has the type {_type_name(format)}, which is not read; cast it to a "
-                "number or text, or leave it out, in a query",
-                sql=None,
+                f"number or text, or leave it out{self.place}",
+                **self.advice,
             )
         self._stream.choose(chosen)
 
@@ -82,6 +83,26 @@ class QueryText:
         except ArrowError as error:
             at = "" if error.column is None else f", row {error.row}, column {error.column!r}"
             raise BadInputError(f"{self._name}{at}: {error}") from error
+
+
+class QueryText(StreamText):
+    """The result of a query as text.
+
+    query : one SELECT statement.
+
+    Raises UsageError if DuckDB is not installed or the statement is no SELECT, MissingInputError and BadInputError.
+    """
+
+    place, advice = ", in a query", dict[str, Any](sql=None)
+
+    def __init__(self, query: str, name: str, used: Collection[str] | None = None) -> None:
+        self._name, self._duckdb = name, _duckdb(name)
+        try:
+            connection = _connect(self._duckdb)
+            self._require_select(connection, query)
+            super().__init__(connection.sql(query), name, used)
+        except self._duckdb.Error as error:
+            raise self._located(error) from error
 
     def _require_select(self, connection: Any, query: str) -> None:
         found = connection.extract_statements(query)

@@ -8,7 +8,7 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fmcli.data.mistaken import LONGEST_HEAD, binary
@@ -62,6 +62,7 @@ class Extent:
     size : of the file in bytes, which it must still have; None: it may have changed.
     used : columns that are used. Others are left out if they have a type that is not read, which text does not know;
         None: all are used.
+    frame : a table in memory in place of a file, by Arrow's C stream interface; the path is its name.
     """
 
     path: str
@@ -69,6 +70,7 @@ class Extent:
     stop: int | None = None
     size: int | None = None
     used: frozenset[str] | None = None
+    frame: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         if self.start == 0 and self.stop is None:
@@ -110,6 +112,9 @@ def buffers(
     for path in paths:
         extent = Extent(path) if isinstance(path, str) else path
         with ExitStack() as stack:
+            if extent.frame is not None:
+                yield from _cut(_frame(extent), extent, spare, size, unbuffered)
+                continue
             if is_query(extent.path):
                 yield from _cut(_query(extent), extent, spare, size, unbuffered)
                 continue
@@ -155,6 +160,12 @@ def _is_other(path: str) -> bool:
     with ExitStack() as stack:
         source = _Raw(Extent(path), stack)
         return source.compression() is not None or source.is_parquet
+
+
+def _frame(extent: Extent) -> _Source:
+    from fmcli.data.queries import StreamText
+
+    return StreamText(extent.frame, name_of(extent.path), extent.used)
 
 
 def _query(extent: Extent) -> _Source:

@@ -15,7 +15,7 @@ from fmcli.api.data import Data, of_matrix
 from fmcli.api.errors import in_python
 from fmcli.api.matrix import is_records
 from fmcli.api.model import Model
-from fmcli.api.parameters import RENAMED, documented, parameters, split
+from fmcli.api.parameters import OF_TABLES, RENAMED, documented, parameters, split
 from fmcli.api.training import LOG, trained_model
 from fmcli.data.labels import Names
 from fmcli.data.pieces import concatenated
@@ -44,7 +44,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
     """Return a class of estimators whose constructor and docstring have the parameters of training."""
     own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
     verbose = Parameter("verbose", Parameter.KEYWORD_ONLY, default=0)
-    every = [own, *parameters(RENAMED, cls._without), verbose]
+    every = [own, *parameters(RENAMED, (*OF_TABLES, *cls._without)), verbose]
 
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807 (it becomes that of the class)
         known = cls._usual
@@ -55,7 +55,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
     __init__.__signature__ = Signature(every)  # type: ignore[attr-defined]
     cls._usual = {one.name: one.default for one in every[1:]}
     cls.__init__ = __init__
-    cls.__doc__ = documented(cls.__doc__ or "", RENAMED, cls._without)
+    cls.__doc__ = documented(cls.__doc__ or "", RENAMED, (*OF_TABLES, *cls._without))
     return cls
 
 

@@ -52,7 +52,7 @@ def test_three_labels_do_not_fit_logistic_loss(run, tmp_path):
 
 # Arguments, exit status, message. "t" is a valid file, which is not read; in the last case it does not exist.
 MISUSE = [
-    (["train"], 2, "missing argument 'TRAIN...'\nsee fmcli train --help"),
+    (["train"], 2, "missing argument 'TRAIN...': the rows to train on, or a query with --sql"),
     (["train", "-m", "model.bin", "t"], 2, "-m is the model kind; the model file is -o: -o model.bin"),
     (["train", "-m", "t", "t"], 2, "-m is the model kind; the model file is -o: -o t"),
     (["train", "-s", "4", "t"], 2, "-s is the solver; threads are -j: -j 4"),

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+import fmcli
 from fmcli.data.parser import PADDING
 from fmcli.data.tables.scanner import ROLES, Scanner
 from fmcli.data.tables.schema import Schema
@@ -29,6 +30,7 @@ def table(rows=ROWS, seed=0, delimiter=","):
     return out.getvalue().encode()
 
 
+FEW_EPOCHS = {"epochs": 3, "holdout": 0, "look": False}
 QUICK = ("-e", "3", "--holdout", "0", "--no-look")
 NAMED = ("--label", "stars", "--categorical", "user,film,job", "--numeric", "age,new", "--ignore", "time")
 
@@ -37,6 +39,38 @@ NAMED = ("--label", "stars", "--categorical", "user,film,job", "--numeric", "age
 def ratings(tmp_path):
     (tmp_path / "r.csv").write_bytes(table())
     return "r.csv"
+
+
+def test_a_frame_and_its_csv_train_the_same_model(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    text = "SELECT i * 7 % 30 AS user, i * 11 % 20 AS film, CASE WHEN i % 3 = 0 THEN 'a \"b' END AS job, "
+    text += "((i % 17) / 4)::DOUBLE AS x, 1 + i % 2 AS stars FROM range(600) t(i)"
+    frame = duckdb.sql(text)
+    frame.write_csv(str(tmp_path / "f.csv"))
+    frame.write_parquet(str(tmp_path / "f.parquet"))
+    of_frame = fmcli.train(frame, label="stars", **FEW_EPOCHS)
+    of_frame.save(tmp_path / "frame.fm")
+    for name in ("f.csv", "f.parquet"):
+        fmcli.train(tmp_path / name, label="stars", **FEW_EPOCHS).save(tmp_path / "m.fm")
+        assert (tmp_path / "m.fm").read_bytes() == (tmp_path / "frame.fm").read_bytes()
+    np.testing.assert_array_equal(of_frame.predict(frame), of_frame.predict(tmp_path / "f.csv"))
+    valid = fmcli.train(frame, valid=frame, label="stars", **{**FEW_EPOCHS, "holdout": None})
+    assert "valid_logloss" in valid.history[0]
+    with pytest.raises(
+        ValueError, match="no column is the label; the columns are user, film, job, x, stars; see label"
+    ):
+        fmcli.train(frame)
+    with pytest.raises(ValueError, match="only tables have columns to name"):
+        fmcli.train((np.eye(3), [1, 2, 3]), label="y")
+
+
+def test_a_query_trains(run, tmp_path, ratings):
+    pytest.importorskip("duckdb")
+    query = "SELECT * EXCLUDE (time) FROM 'r.csv' ORDER BY time"
+    run.ok("train", *QUICK, "--label", "stars", "-o", "q.fm", "--sql", query)
+    run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "m.fm", ratings)
+    assert run.ok("predict", "q.fm", ratings).stdout == run.ok("predict", "m.fm", ratings).stdout
+    assert "give one table, or a query" in run.fails(2, "train", "--sql", query, ratings).stderr
 
 
 @pytest.mark.parametrize("model", ["fm", "ffm"])
@@ -80,7 +114,14 @@ def test_threads_buffers_and_compression_do_not_matter(run, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "mode", [("--disk", "--cache", "c"), ("--online", "-e", "1"), ("-v", "r.csv"), ("-s", "mcmc", "--test", "r.csv"), ("-i", "m.fm")]
+    "mode",
+    [
+        ("--disk", "--cache", "c"),
+        ("--online", "-e", "1"),
+        ("-v", "r.csv"),
+        ("-s", "mcmc", "--test", "r.csv"),
+        ("-i", "m.fm"),
+    ],
 )
 def test_modes_read_tables(run, tmp_path, ratings, mode):
     run.ok("train", *QUICK[:2], *QUICK[4:], *NAMED, "-o", "m.fm", ratings)
@@ -100,7 +141,8 @@ def test_columns_are_found_by_name_in_any_order(run, tmp_path, ratings):
     rows = list(csv.DictReader(io.StringIO(table().decode())))
     order = ["new", "extra", "job", "film", "user", "age"]  # neither label nor time
     with open(tmp_path / "other.tsv", "w", newline="") as file:
-        writer = csv.DictWriter(file, order, delimiter="\t", extrasaction="ignore")
+        quotes = {"quoting": csv.QUOTE_NONE, "quotechar": None}
+        writer = csv.DictWriter(file, order, delimiter="\t", extrasaction="ignore", **quotes)
         writer.writeheader()
         writer.writerows({**row, "extra": "x"} for row in rows)
     assert run.ok("predict", "m.fm", "other.tsv").stdout == expected

@@ -61,8 +61,9 @@ SYNONYMS: dict[str, dict[str, str]] = {
         "rows of a mini-batch are --batch-size": "minibatch mini-batch minibatch-size mini-batch-size",
         "predictions are labels at probability 0.5; for another threshold, compare the probabilities that fmcli "
         "predict writes with it": "threshold cutoff decision-threshold",
-        "a table, such as CSV, is converted first: fmcli convert --label COLUMN --categorical COLUMNS": "label "
-        "label-column target target-column categorical-feature has-header",
+        "a table has its label in --label COLUMN, names in --categorical COLUMNS": "label-column target "
+        "target-column categorical-feature",
+        "a table without a header needs --columns NAMES": "has-header header",
         "--log-json writes the figures of each epoch": "log log-file logfile log-dir history",
         "the progressive loss is printed by --log-every": "progress log-interval log-freq verbose-eval",
         "there is no GPU code; threads are -j": "gpu use-gpu device cuda",

@@ -72,7 +72,7 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
     epilog=f"These options of other tools are accepted: {', '.join(LISTED)}. For others, the error message names "
     "the option of fmcli.",
 )
-@click.argument("inputs", metavar="TRAIN...", nargs=-1, required=True)
+@click.argument("inputs", metavar="TRAIN...", nargs=-1)
 @option(
     "model",
     "-m",
@@ -181,6 +181,7 @@ def command(
     With -m KIND, --help and --help-all show only the options of this kind and its solver, with their defaults.
     """
     begin = time.perf_counter()
+    inputs = tables.inputs(inputs)
     choices = {name: value for name, value in options.items() if value is not None}
     if online:
         choices.setdefault("epochs", 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fmcli.cli.output import seconds
+from fmcli.cli.prepared import log_order
 from fmcli.cli.tables import log_schema
 from fmcli.data.tables.reading import TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
@@ -31,6 +32,8 @@ def with_tables(log: Log, request: Request) -> Request:
     if not (choice.asked or known or any(map(is_table, request.inputs))):
         return request
     begin = time.perf_counter()
+    for path in request.inputs:
+        log_order(log, path)
     schema = choice.given() or known
     if schema is None:
         log.progress(f"reading the columns of {request.inputs[0]}")

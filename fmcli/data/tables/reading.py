@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.data.account import Parsed
 from fmcli.data.faults import describe
 from fmcli.data.parser import MOST_FAULTS, PADDING
-from fmcli.data.sources import BUFFER_BYTES, Input, TextBuffer, buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Scanner
 from fmcli.data.tables.schema import CATEGORY, IGNORED, Layout, Named, Schema, is_header
 from fmcli.data.workers import in_order
@@ -26,7 +26,7 @@ UNKNOWN = "unknown"
 SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
-DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";", "\t")
+DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 # The ends of names of tables, and of compressed ones.
 SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 
@@ -37,13 +37,19 @@ class TablePath(str):
 
     schema: Schema
     fields: bool
+    frame: Any
 
     @classmethod
-    def of(cls, path: str, schema: Schema, *, fields: bool) -> TablePath:
-        """Return the path with a schema."""
+    def of(cls, path: str, schema: Schema, *, fields: bool, frame: Any = None) -> TablePath:
+        """Return the path with a schema; `frame` as in sources.Extent."""
         table = cls(path)
-        table.schema, table.fields = schema, fields
+        table.schema, table.fields, table.frame = schema, fields, frame
         return table
+
+    @property
+    def input(self) -> Input:
+        """The input as `sources.buffers` takes it."""
+        return str(self) if self.frame is None else Extent(str(self), frame=self.frame)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _table_path, (str(self), self.schema, self.fields)
@@ -136,7 +142,7 @@ def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]
 
 
 def opened(
-    path: str,
+    path: Input,
     form: Schema,
     layout: Callable[[Head, str], Layout],
     spare: list[bytearray],
@@ -176,10 +182,10 @@ def table_buffers(
         def layout(head: Head, name: str, schema: Schema = schema, fields: bool = fields) -> Layout:
             return schema.layout(head.names, name, fields=fields, training=training)
 
-        yield from opened(str(path), schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
+        yield from opened(path.input, schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
 
 
-def surveyed(paths: Sequence[str], named: Named, threads: int) -> tuple[list[str], Facts]:
+def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[str], Facts]:
     """Return the names of the columns of tables, which must be the same, and the facts of all their cells, as
     far as columns are not named. Raises BadInputError and MissingInputError."""
     kinds, form = named.kinds(), named.form
@@ -248,14 +254,14 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
     return parsed
 
 
-def schema_of(paths: Sequence[str], named: Named, threads: int) -> tuple[Schema, dict[str, dict[str, object]]]:
+def schema_of(paths: Sequence[Input], named: Named, threads: int) -> tuple[Schema, dict[str, dict[str, object]]]:
     """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
     the
     tables can be read only once.
 
     Raises BadInputError, MissingInputError, and UsageError for standard input with columns that are not named.
     """
-    source = name_of(paths[0])
+    source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
     if "-" in paths:
         if not named.form.names:
             raise UsageError("columns of standard input must be named", columns=None)
