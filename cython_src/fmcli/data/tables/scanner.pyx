@@ -122,8 +122,8 @@ cdef class Scanner:
 
     def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
         """Return the rows of data[start:stop], which are whole, as lines of features, with PADDING bytes behind them;
-        and the numbers of lines, of rows, of rows with faults, and the first such Faults. Without `skip`, the first fault
-        ends the work. Runs without the GIL. Raises MemoryError."""
+        and the numbers of lines, of rows, of rows with faults, and the first such Faults. Without `skip`, the first
+        fault ends the work. Runs without the GIL. Raises MemoryError."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef Array[char] out
