@@ -106,7 +106,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.line(rare_features(plan))
     size = spec.values["round_size"]
     rounds = f" in rounds of {size:,} rows" if size > 1 else ""
-    dense = f" (rows are dense; for steps after each row, give -s {MODELS[spec.model].solver})"
+    dense = f" (rows are dense; if new rows will update the model, give -s {MODELS[spec.model].solver})"
     solver = f"{spec.solver}{dense}" if spec.solver_by_data else spec.solver
     log.line(f"model {spec.model}, solver {solver}{rounds}, {plan.model.parameter_count:,} parameters")
     log_usual_penalties(log, spec)
