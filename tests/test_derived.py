@@ -12,7 +12,7 @@ from fmcli.registry import catalogue
 from fmcli.registry.derived import Derived
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.specs import make_spec
+from fmcli.registry.specs import make_spec, resolve
 from fmcli.registry.words import defaults_in_words, notes
 from fmcli.scoring import prediction
 from fmcli.training import job, saving
@@ -95,3 +95,9 @@ def test_derived_defaults_are_described_in_the_help(rules):
 
 def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
     assert defaults_in_words(OPTIONS["l2_v"]).startswith("--l2; 10/rows for cd, lbfgs; ")
+
+
+@pytest.mark.parametrize(("features", "strength"), [(50, 5 / 50), (51, 100 / 50)])
+def test_more_features_than_rows_take_a_stronger_penalty_in_the_closed_form(features, strength):
+    spec = resolve(make_spec("kernel-basis"), rows=50, nonzeros=500, features=features, validated=False)
+    assert spec.values["l2_w"] == strength

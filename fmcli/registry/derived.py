@@ -128,6 +128,15 @@ def per_row(strength: float) -> Derived:
     return Derived(f"{strength:g}/rows", lambda facts: strength / facts.rows)
 
 
+def per_row_and_more(strength: float, above: float) -> Derived:
+    """Return a penalty strength of `strength` relative to the sum of the losses, or of `above` if there are more
+    features than rows, so that the loss alone does not determine their weights."""
+    return Derived(
+        f"{strength:g}/rows, {above:g}/rows with more features than rows",
+        lambda facts: (above if facts.features > facts.rows else strength) / facts.rows,
+    )
+
+
 def by_occurrence(strength: float, most: float) -> Derived:
     """Return an L2 penalty of at most `most` that is inversely proportional to the mean number of rows in which a
     feature occurs, because stochastic solvers apply it in each update of a feature."""

@@ -16,6 +16,7 @@ from fmcli.registry.derived import (
     by_order,
     passes,
     per_row,
+    per_row_and_more,
 )
 from fmcli.registry.entry import Entry, Trial
 from fmcli.registry.options import NOT_SMOOTH
@@ -304,7 +305,7 @@ _MODELS = (
         "Linear regression plus kernel ridge regression on sampled training rows, in closed form: for few features.",
         "fmcli.models.polynomial.kernel_basis:KernelBasis",
         ("rank", "linear", "basis", "kernel", "coef0", "order"),
-        {"rank": 100, "epochs": 1, "l2_w": per_row(5), "l2_v": per_row(100)},
+        {"rank": 100, "epochs": 1, "l2_w": per_row_and_more(5, above=100), "l2_v": per_row(100)},
         solver=CLOSED_FORM,
         closed_form=True,
         before={"linear": False},
