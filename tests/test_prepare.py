@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from fmcli.data.reader import read
+from fmcli.data.tables.schema import Named
 from fmcli.errors import BadInputError
 from fmcli.prepare import split
-from fmcli.prepare.encode import Encoding, numbered
+from fmcli.prepare.encode import Encoding
 from fmcli.prepare.negatives import Pairs, drawn, with_negatives
-from fmcli.prepare.tables import by_key, rows
+from fmcli.prepare.tables import rows
 from fmcli.prepare.written import Written
 
 TABLE = """user,film,stars,genres,price
@@ -87,22 +88,23 @@ def test_a_header_that_is_split_like_a_row_is_found(file, text, header):
 COLUMNS = {"categorical": ("user", "film"), "several": ("genres",), "numeric": ("price",), "label": "stars"}
 
 
-def text_of(encoding, path, by_number=False):
-    def whole():
-        return encoding.whole(rows(path))
+def encoding(fields=False, joined=None, **named):
+    return Encoding(Named(**named), fields, joined or {})
 
-    numbers = numbered(encoding, whole()) if by_number else None
-    return "".join(encoding.line(row, numbers) for row in whole())
+
+def text_of(encoding, path, by_number=False):
+    chunks = encoding.numbered(path)[1] if by_number else encoding.lines(path)
+    return b"".join(chunk.text for chunk in chunks).decode()
 
 
 def test_columns_become_features(file):
     path = file("t.csv", TABLE)
-    assert text_of(Encoding(**COLUMNS), path) == (
+    assert text_of(encoding(**COLUMNS), path) == (
         "4 user=7:1 film=a%20b:1 genres=Comedy:1 genres=Drama:1 price:1.5\n"
         "2 user=10:1 film=c%3Ad:1\n"
         "5 user=7:1 film=x,%20y:1 genres=Drama:1\n"
     )
-    fields = text_of(Encoding(**COLUMNS, fields=True), path, by_number=True)
+    fields = text_of(encoding(**COLUMNS, fields=True), path, by_number=True)
     assert fields.splitlines() == ["4 0:1:1 1:3:1 2:6:1 2:7:1 3:8:1.5", "2 0:2:1 1:4:1", "5 0:1:1 1:5:1 2:7:1"]
 
 
@@ -110,7 +112,7 @@ def test_names_and_numbers_are_the_same_rows(file):
     path = file("t.csv", TABLE)
     products = []
     for by_number in (False, True):
-        data = read([file("rows", text_of(Encoding(**COLUMNS), path, by_number))]).dataset
+        data = read([file("rows", text_of(encoding(**COLUMNS), path, by_number))]).dataset
         x = np.zeros((data.rows, data.features))
         x[np.repeat(np.arange(data.rows), np.diff(data.indptr)), data.index] = data.value
         assert data.label.tolist() == [4, 2, 5]
@@ -121,31 +123,37 @@ def test_names_and_numbers_are_the_same_rows(file):
 
 def test_columns_of_a_second_table(file):
     path = file("links.csv", "user,qid\n1,5\n2,6\n")
-    joined = {"user": by_key(file("users.csv", "user;job\n2;b c\n1;a\n"), "user")}
-    encoding = Encoding(categorical=("job",), group="qid", joined=joined)
-    assert text_of(encoding, path) == "qid:5 job=a:1\nqid:6 job=b%20c:1\n"
-    with pytest.raises(BadInputError, match=r"more\.csv:2: found user '3', which the table"):
-        text_of(encoding, file("more.csv", "user,qid\n3,1\n"))
+    joined = {"user": file("users.csv", "user;job;x\n2;b c;1\n1;a;0\n")}
+    both = encoding(categorical=("job",), group="qid", joined=joined)
+    assert text_of(both, path) == "qid:5 job=a:1\nqid:6 job=b%20c:1\n"
+    of_both = encoding(categorical=("user", "job"), numeric=("x",), joined=joined, fields=True)
+    assert text_of(of_both, path) == "0:user=1:1 1:job=a:1\n0:user=2:1 1:job=b%20c:1 2:x:1\n"
+    with pytest.raises(BadInputError, match=r"more\.csv:2:1: found '3', expected a user of its table"):
+        text_of(both, file("more.csv", "user,qid\n3,1\n"))
+    twice = encoding(categorical=("job",), joined={"user": file("twice.csv", "user,job\n1,a\n2,b\n1,c\n")})
+    with pytest.raises(BadInputError, match=r"twice\.csv:4: found a user for the second time"):
+        text_of(twice, path)
+    with pytest.raises(BadInputError, match="two tables have a column 'qid'"):
+        text_of(encoding(categorical=("user",), joined={"user": file("same.csv", "user,qid\n1,a\n")}), path)
 
 
 @pytest.mark.parametrize(
     ("text", "changed", "message"),
     [
-        ("a,b\n1\n", {}, r":2: found 1 cells, expected 2: a, b"),
-        ("a,a\n1,2\n", {}, r":1: found the column 'a' twice"),
-        ("a b\n", {}, r":1: found no delimiter, expected one of ::, tab"),
-        ("", {}, r"the table is empty"),
-        ('a,b\n1,"2\n', {}, r"the row cannot be read"),
-        ("a,b\n1,2\n", {"categorical": ("c",)}, r":2: there is no column 'c'.* there are: a, b"),
-        ("a,b\n1,x\n", {"numeric": ("b",)}, r":2: found 'x' in the column 'b', expected a number"),
-        ("a,b\n1,inf\n", {"numeric": ("b",)}, r":2: found 'inf'"),
-        ("a,b\n,1\n", {"label": "a"}, r":2: found no label in the column 'a'"),
-        ("a,b\n1,1\n", {"label": "a", "numeric": ("a",)}, r"used in two ways"),
+        ("a,b\n1\n", {"numeric": ("b",)}, r":2:1: found '1', expected 2 cells; the row has 1"),
+        ("a,a\n1,2\n", {"numeric": ("a",)}, r":1: found the column 'a' twice"),
+        ("", {"numeric": ("a",)}, r"the table is empty"),
+        ('a,b\n1,"2\n', {"numeric": ("a",)}, r":2:3: .* they do not end"),
+        ("a,b\n1,2\n", {"categorical": ("c",)}, r"there is no column 'c'.* there are: a, b"),
+        ("a,b\n1,x\n", {"numeric": ("b",)}, r":2:3: found 'x', expected a number in the column 'b'"),
+        ("a,b\n1,inf\n", {"numeric": ("b",)}, r":2:3: found 'inf'"),
+        ("a,b\n,1\n", {"label": "a", "numeric": ("b",)}, r":2:1: found '', expected a label in the column 'a'"),
+        ("a,qid\n1,1\n", {"numeric": ("qid",)}, r"a feature cannot have the name 'qid'"),
     ],
 )
 def test_wrong_tables(file, text, changed, message):
     with pytest.raises(BadInputError, match=message):
-        text_of(Encoding(**changed), file("t", text))
+        text_of(encoding(**changed), file("t", text))
 
 
 def test_negatives_are_other_pairs_each_at_most_once():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import click
 
@@ -23,11 +22,6 @@ from fmcli.cli.prepared import (
     written_to,
 )
 from fmcli.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from fmcli.prepare.tables import Row
 
 
 @click.command(
@@ -137,30 +131,26 @@ def command(
         check_twice(source, "--numbers")
     check_paths([source, *(path for _, path in join)], [output] if output else [])
     from fmcli.data.sources import text_bytes
-    from fmcli.prepare.encode import Encoding, numbered
-    from fmcli.prepare.tables import by_key, rows
+    from fmcli.data.tables.schema import Named, Schema
+    from fmcli.prepare.encode import Encoding
+    from fmcli.system.machine import cpu_count
 
-    delimiter = check_delimiter(delimiter)
-    used = {*categorical, *several, *numeric, *filter(None, (label, group)), *(column for column, _ in join)}
-    joined = {column: by_key(path, column, used) for column, path in join}
-    encoding = Encoding(categorical, several, numeric, label, group, to == "ffm", separator, joined)
+    form = Schema({}, separator=separator, names=columns, delimiter=check_delimiter(delimiter))
+    named = Named(label, None, group, categorical, numeric, several, form=form)
+    encoding = Encoding(named, to == "ffm", dict(join), cpu_count())
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with logging.opened(progress=not on_terminal) as log:
         log_order(log, source)
         size = text_bytes([source]) if log.shows_progress else 0
-
-        def whole() -> Iterator[Row]:
-            begin = time.perf_counter()
-            for number, row in enumerate(encoding.whole(rows(source, columns, delimiter, used)), start=1):
-                if log.due():
-                    log.progress_of_rows(number, time.perf_counter() - begin, row.end, size)
-                yield row
-
-        numbering = numbered(encoding, whole()) if numbers else None
+        begin, rows = time.perf_counter(), 0
+        features, lines = encoding.numbered(source) if numbers else (None, encoding.lines(source))
         with written_to(output) as sink:
-            for row in whole():
-                sink.lines(encoding.line(row, numbering).encode(errors="surrogateescape"), 1)
+            for chunk in lines:
+                rows += chunk.rows
+                sink.lines(chunk.text, chunk.rows)
+                if log.due():
+                    log.progress_of_rows(rows, time.perf_counter() - begin, chunk.read, size)
         log_written(log, output, sink)
-        if numbering is not None:
-            log.line(f"{len(numbering):,} features")
+        if features is not None:
+            log.line(f"{len(features):,} features")

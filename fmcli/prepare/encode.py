@@ -1,125 +1,153 @@
-"""Rows of tables as rows of features: one-hot columns, columns with several values, and columns of numbers."""
+"""Tables as text of features: one-hot columns, columns with several values, columns of numbers, and joined tables."""
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
+from fmcli.data.faults import describe
+from fmcli.data.parser import PADDING
+from fmcli.data.sources import Extent, TextBuffer
+from fmcli.data.tables.reading import Head, head_of_table, opened
+from fmcli.data.tables.scanner import Joined
+from fmcli.data.tables.schema import FEATURES, LABEL, Layout, Named, Schema
+from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
-from fmcli.prepare.tables import Row
-from fmcli.text import escaped
+
+if TYPE_CHECKING:
+    from fmcli.data.parser import Fault
 
 GROUP = "qid"
+# The field and the name of a feature in ffm text.
+FEATURE = re.compile(rb"(?<![^ \n])(\d+):([^ :\n]+):")
+
+
+class Lines(NamedTuple):
+    """Rows as lines of features. read : the bytes of the table up to their end."""
+
+    text: bytes
+    rows: int
+    read: int
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How columns become features.
+    """How the columns of a table become features.
 
-    categorical : columns whose cells are names: a feature column=cell with the value 1.
-    several : columns whose cells have several names, with `separator` between them.
-    numeric : columns of numbers: a feature with the name of the column and the value of the cell.
-    label, group : the columns of the label and of the group; None: rows have none.
-    fields : whether to write ffm text, whose fields are the columns, numbered from 0 in the order of the table.
-    joined : column -> the rows of another table, whose columns are added to the row with this cell.
+    named : what its columns are; others are left out.
+    fields : whether to write ffm text, whose fields are the columns used, numbered from 0 in the order of the table,
+        and then of joined ones.
+    joined : column -> another table, whose columns are added to the rows with the same cell there.
+    threads : that read the table.
 
     An empty cell gives no feature, and so does the number 0.
     """
 
-    categorical: Sequence[str] = ()
-    several: Sequence[str] = ()
-    numeric: Sequence[str] = ()
-    label: str | None = None
-    group: str | None = None
+    named: Named
     fields: bool = False
-    separator: str = "|"
-    joined: Mapping[str, Mapping[str, dict[str, str]]] = field(default_factory=dict)
+    joined: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 1
 
     def __post_init__(self) -> None:
-        if GROUP in self.numeric:
+        if GROUP in self.named.numeric:
             raise BadInputError(f"a feature cannot have the name {GROUP!r}, which begins the number of a group")
 
-    def whole(self, found: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows with the columns of the joined tables. Raises BadInputError if a row is missing there, or a
-        column of the encoding is missing or occurs twice."""
-        checked = False
-        for row in found:
-            cells = dict(row.cells)
-            for column, table in self.joined.items():
-                key = row.cells.get(column, "")
-                if key not in table:
-                    raise BadInputError(f"{row.place}: found {column} {key!r}, which the table of this column lacks")
-                if twice := sorted(cells.keys() & table[key].keys()):
-                    raise BadInputError(f"{row.place}: two tables have a column {twice[0]!r}; rename one of them")
-                cells |= table[key]
-            if not checked:
-                self._check(row.place, cells)
-                checked = True
-            yield row._replace(cells=cells)
+    def lines(self, path: str) -> Iterator[Lines]:
+        """Yield the rows of a table, chunk by chunk. Raises BadInputError, which names file, line and column, and
+        MissingInputError."""
+        yield from self._lines(path, fields=self.fields)
 
-    def _check(self, place: str, cells: Mapping[str, str]) -> None:
-        named = [*self.categorical, *self.several, *self.numeric, *filter(None, (self.label, self.group))]
-        for name in named:
-            if name not in cells:
-                raise BadInputError(f"{place}: {no_such('column', name, cells)}")
-            if named.count(name) > 1:
-                raise BadInputError(f"the column {name!r} is used in two ways; name it once")
+    def numbered(self, path: str) -> tuple[Mapping[bytes, int], Iterator[Lines]]:
+        """Return a number from 1 on for each feature, and the rows with numbers in place of names: in the order of the
+        columns, and for a column in that of its values, as numbers if all of them are. The table is read twice."""
+        by_column: dict[int, set[bytes]] = {}
+        for chunk in self._lines(path, fields=True):
+            for column, name in FEATURE.findall(chunk.text):
+                by_column.setdefault(int(column), set()).add(name)
+        names = [name for column in sorted(by_column) for name in in_order_of_values(by_column[column])]
+        numbers = {name: number for number, name in enumerate(names, start=1)}
 
-    def features(self, row: Row) -> Iterator[tuple[int, str, str]]:
-        """Yield the features of a row: the number of the column among those that are used, the name, and the value."""
-        used = {*self.categorical, *self.several, *self.numeric}
-        for number, column in enumerate(name for name in row.cells if name in used):
-            cell = row.cells[column].strip()
-            if not cell:
-                continue
-            if column in self.numeric:
-                value = checked_number(row.place, column, cell)
-                if value:
-                    yield number, escaped(column), cell
-            else:
-                parts = cell.split(self.separator) if column in self.several else [cell]
-                for part in parts:
-                    yield number, escaped(f"{column}={part.strip()}"), "1"
+        def replaced(found: re.Match[bytes]) -> bytes:
+            column = found[1] + b":" if self.fields else b""
+            return b"%b%d:" % (column, numbers[found[2]])
 
-    def line(self, row: Row, numbers: Mapping[str, int] | None = None) -> str:
-        """Return the row as a line of text. numbers : the number of each feature, written instead of its name."""
-        tokens = []
-        if self.label:
-            label = escaped(row.cells[self.label].strip())
-            if not label:
-                raise BadInputError(f"{row.place}: found no label in the column {self.label!r}, expected one")
-            tokens.append(label)
-        if self.group:
-            tokens.append(f"{GROUP}:{row.cells[self.group].strip()}")
-        for column, name, value in self.features(row):
-            feature = name if numbers is None else str(numbers[name])
-            tokens.append(f"{column}:{feature}:{value}" if self.fields else f"{feature}:{value}")
-        return " ".join(tokens) + "\n"
+        whole = self._lines(path, fields=True)
+        return numbers, (chunk._replace(text=FEATURE.sub(replaced, chunk.text)) for chunk in whole)
+
+    def _lines(self, path: str, *, fields: bool) -> Iterator[Lines]:
+        kinds, form = self.named.kinds(), self.named.form
+        others = {column: head_of_table(self._input(other), Schema({})).names for column, other in self.joined.items()}
+
+        def schema(names: Sequence[str], source: str) -> Schema:
+            every = [*names, *(name for column, found in others.items() for name in found if name != column)]
+            for name in (*kinds, *others):
+                if name not in (every if name in kinds else names):
+                    raise BadInputError(f"{source}: {no_such('column', name, every)}")
+            if twice := sorted({name for name in every if every.count(name) > 1}):
+                raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
+            return Schema({name: kinds[name] for name in every if name in kinds})
+
+        def layout(head: Head, source: str) -> Layout:
+            return schema(head.names, source).layout(head.names, fields=fields)
+
+        joins = {}
+        if others:
+            whole = schema(head_of_table(self._input(path), form).names, path)
+            joins = {column: self._joined(column, whole, fields=fields) for column in others}
+        training, read = self.named.label is not None, 0
+        buffers = opened(self._input(path), form, layout, [], training=training, joins=joins)
+        with closing(in_order(buffers, translated, self.threads)) as results:
+            line = 0
+            for buffer, (text, lines, rows, faulty, faults) in results:
+                line += buffer.before
+                if faulty:
+                    raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+                line, read = line + lines, read + buffer.size
+                yield Lines(bytes(memoryview(text)[:-PADDING]), rows, read)
+
+    def _input(self, path: str) -> Extent:
+        """Return a table as an input of which only the columns that are used need be readable."""
+        return Extent(path, used=frozenset([*self.named.kinds(), *self.joined]))
+
+    def _joined(self, column: str, whole: Schema, *, fields: bool) -> Joined:
+        """Return the features of the rows of a joined table. Raises BadInputError for a key that occurs twice."""
+        path = self.joined[column]
+
+        def layout(head: Head, source: str) -> Layout:
+            found = whole.layout(head.names, fields=fields)
+            key = head.names.index(column)
+            found[key] = (LABEL, "", f"a {column}", "", False)
+            return [one if one[0] in (*FEATURES, LABEL) else ("ignored", *one[1:]) for one in found]
+
+        rows, line = Joined(), 0
+        with closing(opened(self._input(path), Schema({}), layout, [], training=True)) as buffers:
+            for buffer in buffers:
+                text, lines, _, faulty, faults = translated(0, buffer)
+                line += buffer.before
+                if faulty:
+                    raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+                twice = rows.add(text, len(text) - PADDING)
+                if twice >= 0:
+                    assert buffer.scanner is not None
+                    line += buffer.scanner.line_of(buffer.data, buffer.start, buffer.stop, twice)
+                    raise BadInputError(f"{buffer.name}:{line + 1}: found a {column} for the second time")
+                line += lines
+        return rows
 
 
-def numbered(encoding: Encoding, found: Iterable[Row]) -> dict[str, int]:
-    """Return a number from 1 on for each feature of the rows: in the order of the columns, and for a column in the
-    order of its values, as numbers if all of them are."""
-    by_column: dict[int, set[str]] = {}
-    for row in found:
-        for column, name, _ in encoding.features(row):
-            by_column.setdefault(column, set()).add(name)
-    names = [name for column in sorted(by_column) for name in in_order(by_column[column])]
-    return {name: number for number, name in enumerate(names, start=1)}
+def translated(_: int, buffer: TextBuffer) -> tuple[bytearray, int, int, int, list[Fault]]:
+    """Return what the scanner of a buffer makes of it."""
+    assert buffer.scanner is not None
+    return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)
 
 
-def in_order(names: set[str]) -> list[str]:
-    values = {name: name.partition("=")[2] for name in names}
-    if all(value.isdecimal() for value in values.values()):
+def in_order_of_values(names: set[bytes]) -> list[bytes]:
+    """Return names in the order of their values, as numbers if all of them are."""
+    values = {name: name.partition(b"=")[2] for name in names}
+    if all(value.isdigit() for value in values.values()):
         return sorted(names, key=lambda name: (int(values[name]), name))
     return sorted(names)
-
-
-def checked_number(place: str, column: str, cell: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise BadInputError(f"{place}: found {cell!r} in the column {column!r}, expected a number")
-    return value

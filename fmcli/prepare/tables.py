@@ -1,7 +1,7 @@
 """Tables in text: lines of cells with a delimiter, and usually a header."""
 
 import csv
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from fmcli.data.labels import is_number
@@ -108,23 +108,6 @@ def is_header(first: bytes, second: bytes) -> bool:
         return False
     names, cells = ([cell.strip(b' "') for cell in line.split(delimiter)] for line in (first, second))
     return len(names) == len(cells) and not any(map(is_number, names)) and any(map(is_number, cells))
-
-
-def by_key(path: str, column: str, used: Collection[str] | None = None) -> Mapping[str, dict[str, str]]:
-    """Return the rows of a table by their cell in one column, which is left out. Raises BadInputError if the table
-    lacks the column, or has two rows with the same cell there.
-
-    used : as in `opened`.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for row in rows(path, used=used):
-        if column not in row.cells:
-            raise BadInputError(f"{shell_word(path)}: found no column {column!r}, expected one to find rows by")
-        key = row.cells.pop(column)
-        if key in found:
-            raise BadInputError(f"{row.place}: found {column} {key!r} for the second time, expected it once")
-        found[key] = row.cells
-    return found
 
 
 def _from(first: Line, rest: Iterator[Line]) -> Iterator[Line]:

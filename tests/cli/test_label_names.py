@@ -142,7 +142,7 @@ def test_tables_in_place_of_further_rows_are_named(run, tmp_path, table):
     for arguments in (["train", "-i", "m", "table"], ["train", "-v", "table", "rows"], ["evaluate", "m", "table"]):
         done = run.fails(65, *arguments)
         assert "table:1:1: found 'user" in done.stderr
-        assert "fmcli convert --label" in done.stderr
+        assert "fmcli train --label" in done.stderr
 
 
 @pytest.fixture

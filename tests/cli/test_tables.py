@@ -298,7 +298,7 @@ def expected_lines(text, roles):
                 line += f" {name}=" + "".join(f"%{ord(c):02X}" if c in " \t\n\r\v\f:%" else c for c in cell) + ":1"
             if cell and role == "number" and float(cell):
                 line += f" {name}:{cell}"
-        lines.append(line)
+        lines.append(line.strip())
     return "".join(f"{line}\n" for line in lines).encode()
 
 

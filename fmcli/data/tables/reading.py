@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.data.account import Parsed
 from fmcli.data.faults import describe
 from fmcli.data.parser import MOST_FAULTS, PADDING
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TextBuffer, buffers, name_of
-from fmcli.data.tables.scanner import Facts, Scanner
-from fmcli.data.tables.schema import CATEGORY, IGNORED, Layout, Named, Schema, is_header
+from fmcli.data.tables.scanner import Facts, Joined, Scanner
+from fmcli.data.tables.schema import CATEGORY, GROUP, IGNORED, WEIGHT, Layout, Named, Schema, is_header
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError, UsageError
 
@@ -113,8 +114,8 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     return Head(names, delimiter, end, lines + bytes(buffer.data[start:end]).count(b"\n"))
 
 
-def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: bool) -> Scanner:
-    """Return a scanner of the columns of a layout. more : `training` and `skip` of Scanner."""
+def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
+    """Return a scanner of the columns of a layout. more : `training`, `skip` and `joins` of Scanner."""
     return Scanner(
         layout,
         delimiter=delimiter,
@@ -141,6 +142,12 @@ def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]
         yield buffer
 
 
+def head_of_table(path: Input, form: Schema) -> Head:
+    """Return the head of a table. Raises BadInputError and MissingInputError."""
+    with closing(buffers([path], [], BUFFER_BYTES)) as raw:
+        return head_of(next(whole_rows(raw)), form)
+
+
 def opened(
     path: Input,
     form: Schema,
@@ -150,10 +157,12 @@ def opened(
     unbuffered: bool = False,
     training: bool = False,
     skip: bool = False,
+    joins: Mapping[str, Joined] = MappingProxyType({}),
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of a table, with the scanner that reads them.
 
     layout : returns the layout of the columns, given the head of the table and its name in messages.
+    joins : column -> the features of the rows of another table, by the cells of this column.
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
@@ -163,7 +172,8 @@ def opened(
             if scanner is None:
                 head = head_of(buffer, form)
                 columns = layout(head, buffer.name)
-                scanner = scanner_of(columns, head.delimiter, form, training=training, skip=skip)
+                found = [(head.names.index(column), f"a {column} of its table", rows) for column, rows in joins.items()]
+                scanner = scanner_of(columns, head.delimiter, form, training=training, skip=skip, joins=found)
                 yield replace(buffer, start=head.start, scanner=scanner, before=head.lines)
             else:
                 yield replace(buffer, scanner=scanner)
@@ -180,7 +190,9 @@ def table_buffers(
         schema, fields = path.schema, path.fields
 
         def layout(head: Head, name: str, schema: Schema = schema, fields: bool = fields) -> Layout:
-            return schema.layout(head.names, name, fields=fields, training=training)
+            schema.check(head.names, name, training=training)
+            found = schema.layout(head.names, fields=fields)
+            return found if training else [(IGNORED, *one[1:]) if one[0] in (WEIGHT, GROUP) else one for one in found]
 
         yield from opened(path.input, schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
 
@@ -297,9 +309,8 @@ def has_columns(path: str, schema: Schema) -> bool:
     """Return whether an input is a table: by its name, or by a head that has a column of the schema."""
     if path == "-" or is_table(path) or schema.names:
         return True
-    with closing(buffers([path], [], BUFFER_BYTES)) as raw:
-        try:
-            names = head_of(next(whole_rows(raw)), schema).names
-        except BadInputError:
-            return False
+    try:
+        names = head_of_table(path, schema).names
+    except BadInputError:
+        return False
     return bool(set(names) & set(schema.features))

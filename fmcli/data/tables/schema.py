@@ -86,24 +86,22 @@ class Schema:
         """The columns that have features, whose places are their fields."""
         return [name for name, kind in self.kinds.items() if kind in FEATURES]
 
-    def layout(self, names: Sequence[str], source: str, *, fields: bool, training: bool) -> Layout:
+    def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
+        """Raise BadInputError, which names the source, if a table with columns of these names lacks one that is needed:
+        the features, and in training the others that are used."""
+        for name, kind in self.kinds.items():
+            if name not in names and (kind in FEATURES or (training and kind != IGNORED)):
+                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
+
+    def layout(self, names: Sequence[str], *, fields: bool) -> Layout:
         """Return the columns of a table with these names, as `Scanner` takes them. Columns without a kind are ignored.
 
         fields : whether features have fields.
-        training : whether the label is needed, and those of the row that are not features.
-
-        Raises BadInputError, which names the source, for a column that is missing.
         """
-        needed = [name for name, kind in self.kinds.items() if kind in FEATURES or (training and kind != IGNORED)]
-        for name in needed:
-            if name not in names:
-                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
         place = {name: at for at, name in enumerate(self.features)}
         found = []
         for name in names:
             kind = self.kinds.get(name, IGNORED)
-            if kind in (WEIGHT, GROUP) and not training:
-                kind = IGNORED
             field_of = f"{place[name]}:" if fields and name in place else ""
             prefix = f"{field_of}{escaped(name)}{'' if kind == NUMBER else '='}"
             expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"

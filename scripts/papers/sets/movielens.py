@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
-from fmcli.prepare.encode import Encoding, numbered
+from fmcli.data.tables.schema import Named, Schema
+from fmcli.prepare.encode import Encoding
 from fmcli.prepare.negatives import drawn
 from fmcli.prepare.split import divided
-from fmcli.prepare.tables import rows
 from sets.dense import Pair
 from sets.raw import Raw
 
@@ -44,12 +44,13 @@ def one_hot(raw: Raw) -> Dataset:
     """All ratings as rows with a feature for the user and one for the film, numbered from 0: what `fmcli convert
     --numbers` writes of u.data."""
     path = raw.files("u.data")[0]
-    encoding = Encoding(categorical=COLUMNS[:2], label=COLUMNS[2])
-    numbers = numbered(encoding, rows(path, COLUMNS))
+    numbers, chunks = Encoding(Named(COLUMNS[2], categorical=COLUMNS[:2], form=Schema({}, names=COLUMNS))).numbered(
+        path
+    )
     with TemporaryDirectory() as folder:
         text = f"{folder}/ratings.libsvm"
-        with open(text, "w") as file:
-            file.writelines(encoding.line(row, numbers) for row in rows(path, COLUMNS))
+        with open(text, "wb") as file:
+            file.writelines(chunk.text for chunk in chunks)
         data = read([text]).dataset
     counted_from_0 = Dataset(data.indptr, data.index - 1, None, data.label, len(numbers))
     return raw.note("MovieLens 100K, one-hot", counted_from_0)

@@ -21,11 +21,20 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         string name, expected, prefix
         boolean whole
 
+    cppclass JoinedRows:
+        int64_t add(const char*, const char*) except +
+
+    struct TableJoin:
+        size_t column
+        string expected
+        const JoinedRows* rows
+
     struct TableForm:
         string delimiter, separator
         boolean quoting, latin1, training, skip
         vector[string] missing
         vector[TableColumn] columns
+        vector[TableJoin] joins
 
     struct TableFault:
         string expected, complaint
@@ -85,13 +94,15 @@ cdef class Scanner:
     training : whether each row needs a label.
     skip : whether rows with faults are skipped; without `training`, an empty line takes the place of each.
     missing : cells that are like empty ones.
+    joins : (number of a column, what a cell without a row there should be, Joined) of each join.
     """
 
     cdef TableForm form
+    cdef object joined  # the form refers to their rows
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, missing=()
+        bint skip=False, missing=(), joins=()
     ):
         cdef TableColumn column
         if not delimiter or not separator:
@@ -105,6 +116,11 @@ cdef class Scanner:
             column.name, column.expected, column.prefix = name.encode(), expected.encode(), prefix.encode()
             column.whole = whole
             self.form.columns.push_back(column)
+        cdef TableJoin join
+        self.joined = joins
+        for number, expected, rows in joins:
+            join.column, join.expected, join.rows = number, expected.encode(), (<Joined> rows).rows
+            self.form.joins.push_back(join)
 
     def header(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
         """Return the cells of the first row, as bytes, and where it ends. Raises ValueError with a Fault."""
@@ -164,6 +180,28 @@ cdef class Scanner:
         finally:
             del scanner
         return facts, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+
+
+cdef class Joined:
+    """The features of the rows of another table, by their key."""
+
+    cdef JoinedRows* rows
+
+    def __cinit__(self):
+        self.rows = new JoinedRows()
+
+    def __dealloc__(self):
+        del self.rows
+
+    def add(self, const unsigned char[::1] text, Py_ssize_t stop):
+        """Add the lines text[:stop] that `Scanner.translate` has made of rows, with keys in place of labels. Returns the
+        number of the first row whose key there is already; -1 if there is none. Raises MemoryError."""
+        check(text, 0, stop)
+        cdef const char* begin = <const char*> &text[0] if stop else NULL
+        cdef int64_t found
+        with nogil:
+            found = self.rows.add(begin, begin + stop)
+        return found
 
 
 cdef class Facts:

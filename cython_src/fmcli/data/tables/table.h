@@ -35,6 +35,34 @@ struct TableColumn {
     bool whole = false;    // all cells are numbers, so that the name of 1.0 is 1
 };
 
+// The features of the rows of another table, by their key.
+struct JoinedRows {
+    Ids keys;
+    std::vector<std::string> texts;
+    size_t longest = 0;
+
+    // Adds the lines that `translate` has written of its rows, with the key in place of the label. Returns the number of
+    // the first row whose key there is already, or -1.
+    int64_t add(const char* p, const char* end) {
+        for (int64_t row = 0; p < end; ++row) {
+            const char* const stop = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(end - p)));
+            const char* const key = std::find(p, stop, ' ');
+            if (static_cast<size_t>(keys.add(named(p, static_cast<size_t>(key - p)))) < texts.size()) return row;
+            texts.emplace_back(key, stop);
+            longest = std::max(longest, texts.back().size());
+            p = stop + 1;
+        }
+        return -1;
+    }
+};
+
+// A column whose cells are keys of another table.
+struct TableJoin {
+    size_t column;
+    std::string expected;
+    const JoinedRows* rows;
+};
+
 // How a table is read.
 struct TableForm {
     std::string delimiter, separator;  // of cells, and of the parts of a cell
@@ -44,6 +72,7 @@ struct TableForm {
     bool skip = false;                 // rows with faults become empty lines; else they end the work
     std::vector<std::string> missing;  // cells that are like empty ones
     std::vector<TableColumn> columns;
+    std::vector<TableJoin> joins;
 };
 
 // A fault in a table, and its place.
@@ -106,6 +135,7 @@ class TableScanner {
             features_.push_back(i);
             longest_ = std::max(longest_, column.prefix.size());
         }
+        for (const TableJoin& join : form.joins) joined_ += join.rows->longest;
     }
 
     // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`.
@@ -113,9 +143,9 @@ class TableScanner {
         return each_row(begin, end, [&](const char* line, const char* next) {
             // A character becomes at most three, and each name in a cell has a prefix.
             const size_t bytes = static_cast<size_t>(next - line), names = features_.size() + bytes;
-            out.reserve(out.size() + 3 * bytes + names * (longest_ + ROOM));
+            out.reserve(out.size() + 3 * bytes + names * (longest_ + ROOM) + joined_);
             char* const start = out.data() + out.size();
-            out_ = start;
+            out_ = begun_ = start;
             const bool good = write_row();
             if (!good) {
                 out_ = start;
@@ -176,8 +206,8 @@ class TableScanner {
     bool special_[256] = {}, plain_[256] = {};  // bytes that may end a cell, and those that names have as they are
     std::vector<size_t> features_;  // columns
     int label_ = -1, weight_ = -1, group_ = -1;
-    size_t longest_ = 0;            // prefix
-    char* out_ = nullptr;           // where the next character is written
+    size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
+    char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
     bool goes_on_ = false;   // a delimiter ended the cell
     int64_t inner_ = 0;      // line breaks within the cells of the row
     int64_t before_ = 0;     // lines before the row
@@ -389,6 +419,12 @@ class TableScanner {
         return true;
     }
 
+    // Writes the blank before a token, unless it is the first one of its line.
+    void gap() {
+        *out_ = ' ';
+        out_ += out_ != begun_;
+    }
+
     void put(const char* text, size_t size) {
         std::memcpy(out_, text, size);
         out_ += size;
@@ -430,7 +466,22 @@ class TableScanner {
                                                 : write_names(column, cells_[i], text)))
                 return false;
         }
+        for (const TableJoin& join : form_.joins)
+            if (!write_joined(join)) return false;
         *out_++ = '\n';
+        return true;
+    }
+
+    bool write_joined(const TableJoin& join) {
+        const Cell& cell = cells_[join.column];
+        char* const key = out_;
+        if (!write_name(cell, trimmed(cell), true)) return false;
+        const int32_t row = join.rows->keys.find(named(key, static_cast<size_t>(out_ - key)));
+        out_ = key;
+        if (row == NO_COLUMN) return fail(cell.begin, cell.end, join.expected, "it has no such row");
+        const std::string& text = join.rows->texts[static_cast<size_t>(row)];
+        const size_t blank = out_ == begun_ && !text.empty();
+        put(text.data() + blank, text.size() - blank);
         return true;
     }
 
@@ -460,7 +511,8 @@ class TableScanner {
         if (read_whole(text.data(), text.data() + text.size(), number))
             return fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(group_)].expected,
                         "it tells the group of the row");
-        put(" qid:", 5);
+        gap();
+        put("qid:", 4);
         put(text.data(), text.size());
         return true;
     }
@@ -470,7 +522,7 @@ class TableScanner {
         if (const char* complaint = read_number(text.data(), text.data() + text.size(), value))
             return fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
         if (value == 0) return true;
-        *out_++ = ' ';
+        gap();
         put(column.prefix.data(), column.prefix.size());
         *out_++ = ':';
         put(text.data(), text.size());
@@ -490,7 +542,7 @@ class TableScanner {
     }
 
     bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text) {
-        *out_++ = ' ';
+        gap();
         put(column.prefix.data(), column.prefix.size());
         if (column.whole) {  // all cells are whole numbers, perhaps with zeros behind a point
             text = text.substr(0, text.find('.'));
