@@ -13,6 +13,7 @@ from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
 from fmcli.data.tables.reading import Head, head_of_table, opened
 from fmcli.data.tables.scanner import Joined
+from fmcli.data.tables.scanner import Lines as Text
 from fmcli.data.tables.schema import FEATURES, LABEL, Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
@@ -107,7 +108,10 @@ class Encoding:
                 if faulty:
                     raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
                 line, read = line + lines, read + buffer.size
-                yield Lines(bytes(memoryview(text)[:-PADDING]), rows, read)
+                found = text[:-PADDING]
+                if buffer.scanner is not None:
+                    buffer.scanner.reuse(text)
+                yield Lines(bytes(found), rows, read)
 
     def _input(self, path: str) -> Extent:
         """Return a table as an input of which only the columns that are used need be readable."""
@@ -139,7 +143,7 @@ class Encoding:
         return rows
 
 
-def translated(_: int, buffer: TextBuffer) -> tuple[bytearray, int, int, int, list[Fault]]:
+def translated(_: int, buffer: TextBuffer) -> tuple[Text, int, int, int, list[Fault]]:
     """Return what the scanner of a buffer makes of it."""
     assert buffer.scanner is not None
     return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)

@@ -7,6 +7,8 @@ cdef extern from "fmcli/data/arrays.h" namespace "fmcli" nogil:
         size_t size()
         T* data()
         T* release()
+        void reserve(size_t) except +
+        void resize(size_t)
 
 
 cdef extern from "fmcli/data/ids.h" namespace "fmcli" nogil:

@@ -250,6 +250,7 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
         text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop)
         inner = replace(buffer, data=text, start=0, stop=len(text) - PADDING, scanner=None, before=0)
         found = parse(number, inner)
+        scanner.reuse(text)
 
         def placed(fault: Fault) -> Fault:
             line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)

@@ -1,7 +1,8 @@
 """Reads tables: their rows as lines of features, and the facts of their columns; table.h has the grammar."""
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memset
 
 from libcpp cimport bool as boolean
 from libcpp.string cimport string
@@ -82,6 +83,21 @@ cdef described(const TableFault& fault):
     )
 
 
+cdef class Lines:
+    """Lines of features, with PADDING bytes behind them: bytes that cannot be changed. Their memory is used again."""
+
+    cdef Array[char] text
+
+    def __len__(self):
+        return self.text.size()
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.text.data(), self.text.size(), 1, flags)
+
+    def __getitem__(self, part):
+        return memoryview(self)[part].tobytes()
+
+
 cdef class Scanner:
     """Reads the rows of a table.
 
@@ -99,12 +115,14 @@ cdef class Scanner:
 
     cdef TableForm form
     cdef object joined  # the form refers to their rows
+    cdef list idle  # Lines that are no longer used
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
         bint skip=False, missing=(), joins=()
     ):
         cdef TableColumn column
+        self.idle = []
         if not delimiter or not separator:
             raise ValueError("delimiter and separator need at least one character")
         self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
@@ -137,24 +155,28 @@ cdef class Scanner:
             del scanner
 
     def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the rows of data[start:stop], which are whole, as lines of features, with PADDING bytes behind them;
-        and the numbers of lines, of rows, of rows with faults, and the first such Faults. Without `skip`, the first
+        """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows with faults, and the first such Faults. Without `skip`, the first
         fault ends the work. Runs without the GIL. Raises MemoryError."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef Array[char] out
+        cdef Lines found = self.idle.pop() if self.idle else Lines()
+        cdef size_t padding = PADDING
         cdef TableReport report
         cdef TableScanner* scanner = new TableScanner(self.form)
         try:
             with nogil:
-                report = scanner.translate(begin, begin + (stop - start), out)
+                found.text.resize(0)
+                report = scanner.translate(begin, begin + (stop - start), found.text)
+                found.text.reserve(found.text.size() + padding)
+                memset(found.text.data() + found.text.size(), 10, padding)
+                found.text.resize(found.text.size() + padding)
         finally:
             del scanner
-        text = bytearray(out.size() + <size_t> PADDING)
-        cdef unsigned char[::1] room = text
-        if out.size():
-            memcpy(&room[0], out.data(), out.size())
-        return text, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+        return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+
+    def reuse(self, Lines lines):
+        """Take lines that nobody uses any more, whose memory is then that of others."""
+        self.idle.append(lines)
 
     def line_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row):
         """Return the number of lines before a row of data[start:stop]."""
