@@ -130,7 +130,8 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
 def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]:
     """Yield buffers that end with a row: those in which quotes are open at the end are continued by the next."""
     for buffer in found:
-        if buffer.data.count(b'"', buffer.start, buffer.stop) % 2:
+        quoted = buffer.data.find(b'"', buffer.start, buffer.stop) >= 0  # much faster than to count
+        if quoted and buffer.data.count(b'"', buffer.start, buffer.stop) % 2:
             text = [bytes(buffer.data[buffer.start : buffer.stop])]
             odd, size, last = True, buffer.size, buffer.last
             while odd and not last and (more := next(found, None)) is not None:
