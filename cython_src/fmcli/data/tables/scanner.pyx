@@ -155,8 +155,9 @@ cdef class Scanner:
             del scanner
 
     def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows with faults, and the first such Faults. Without `skip`, the first
-        fault ends the work. Runs without the GIL. Raises MemoryError."""
+        """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows
+        with faults, and the first such Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
+        Raises MemoryError."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef Lines found = self.idle.pop() if self.idle else Lines()
@@ -216,8 +217,8 @@ cdef class Joined:
         del self.rows
 
     def add(self, const unsigned char[::1] text, Py_ssize_t stop):
-        """Add the lines text[:stop] that `Scanner.translate` has made of rows, with keys in place of labels. Returns the
-        number of the first row whose key there is already; -1 if there is none. Raises MemoryError."""
+        """Add the lines text[:stop] that `Scanner.translate` has made of rows, with keys in place of labels. Returns
+        the number of the first row whose key there is already; -1 if there is none. Raises MemoryError."""
         check(text, 0, stop)
         cdef const char* begin = <const char*> &text[0] if stop else NULL
         cdef int64_t found
