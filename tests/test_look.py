@@ -62,13 +62,20 @@ def test_a_clearly_better_value_is_taken_and_kept_as_if_it_were_given(rows, tryi
 
 
 def test_a_difference_within_its_error_decides_nothing(rows, trying):
-    trying(Trial(((4,),), errors=1000))
+    trying(Trial(((4,),), errors=(1000,)))
     plan = planned(rows, learning_rate_v=0.01, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.01
     chosen, (compared,) = look(plan)
     assert compared.found < compared.before
     assert not compared.chosen
     assert chosen is plan
+
+
+def test_each_path_has_its_own_margin(rows, trying):
+    trying(Trial(((4,), (8,)), errors=(1000, 0)))
+    plan = planned(rows, learning_rate_v=0.01, epochs=3)
+    plan.spec.values["learning_rate_w"] = 0.01
+    assert [(one.value, one.chosen) for one in look(plan)[1]] == [(0.04, False), (0.08, True)]
 
 
 def test_divergence_is_worse_than_any_value(rows, trying):
@@ -125,7 +132,7 @@ def test_a_run_that_is_not_cheap_does_not_look(rows, trying, monkeypatch):
 @pytest.mark.parametrize("rate", [0.001, 0.8])
 def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate):
     """The values tried, and that taken, follow from the metric of a run with each value."""
-    trying(Trial(((2, 4, 8), (1 / 2, 1 / 4)), errors=0))
+    trying(Trial(((2, 4, 8), (1 / 2, 1 / 4)), errors=(0, 0)))
     factors = (1 / 4, 1 / 2, 1, 2, 4, 8)
     metrics = {f: metric_of(planned(rows, learning_rate_v=rate, learning_rate_w=f * rate, epochs=2)) for f in factors}
     expected, best = [], 1

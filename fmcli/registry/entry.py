@@ -15,14 +15,19 @@ class Trial:
     paths : the values of a path are tried one after the other, as long as each is better than the one before; the
         next path if the first value was not.
     absolute : whether these are values; otherwise they are factors of the usual value.
-    errors : a value is better if the metric is by more than so many standard errors of the difference.
+    errors : for each path: a value is better if the metric is by more than so many standard errors of the difference.
+        Empty: 1.
     least_rows : of fewer rows, nothing is tried.
     """
 
     paths: tuple[tuple[float, ...], ...]
     absolute: bool = False
-    errors: float = 1.0
+    errors: tuple[float, ...] = ()
     least_rows: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.errors:
+            object.__setattr__(self, "errors", (1.0,) * len(self.paths))
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ _SOLVERS = (
         ("tol", "nuclear"),
         {"epochs": passes(50, least=50), **_PER_ROW},
         # Rare features need a stronger penalty than those that every row has.
-        looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=0)},
+        looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))},
         patience=_PLATEAU,
         by_rows=False,
         in_memory=True,

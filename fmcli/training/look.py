@@ -90,11 +90,11 @@ def look(plan: Plan) -> tuple[Plan, list[Look]]:
     usual.outcome(1)
     usual.plans = folds_of(plan, usual.epochs[0] if usual.epochs else epochs)
     for option, trial in tried:
-        for path in paths(trial, usual.plans[0].spec.values[option]):
+        for path, errors in zip(paths(trial, usual.plans[0].spec.values[option]), trial.errors, strict=True):
             first = len(found)
             for value in path:
                 other = Tried([with_value(fold, option, value) for fold in usual.plans], epochs)
-                found.append(compared(usual, other, option, trial.errors))
+                found.append(compared(usual, other, option, errors))
                 if not found[-1].chosen:
                     break
                 usual = other
