@@ -12,11 +12,11 @@ from fmcli.data.faults import BadLines
 from fmcli.errors import BadInputError
 
 OTHER_FORMATS = {
-    b"label,age,height\n1,0.5,3\n": "1:1: found 'label,age,height', expected a label; the line looks like CSV,",
-    b"1;0.5;3\n": "the line looks like CSV,",
+    b"label,age,height\n1,0.5,3\n": "1:1: found 'label,age,height', expected a label; the line looks like CSV;",
+    b"1;0.5;3\n": "the line looks like CSV;",
     b"1 1:2 4:1\n1,5:x\n": "2:1: found '1,5:x', expected ",
     b"1,5 1:2 3:4\n": "found '1,5', expected a label; the line looks like libsvm text with several labels per row",
-    b"1\t0.5\t3\n": "1:3: found '0.5', expected index:value; the line looks like a table separated by tabs,",
+    b"1\t0.5\t3\n": "1:3: found '0.5', expected index:value; the line looks like a table separated by tabs;",
     b"1 0.5 -3e1 4\n": "the line looks like a table of numbers without indices,",
     b"1 |f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
     b"1 2.0 'tag|f a:1 b\n": "the line looks like text of Vowpal Wabbit,",
@@ -46,7 +46,7 @@ TABLES = {
 
 @pytest.mark.parametrize(("text", "name"), TABLES.items())
 def test_the_way_from_a_table_to_rows_is_named(path, text, name):
-    with pytest.raises(BadInputError, match=re.escape(name) + ".*fmcli convert --label COLUMN --categorical COLUMNS"):
+    with pytest.raises(BadInputError, match=re.escape(name) + ".*fmcli train --label COLUMN"):
         reader.read([write(path, text)])
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fuzz the text reader (text.cpp), or the importer of Arrow streams (arrow.cpp), with libFuzzer, AddressSanitizer and
-UndefinedBehaviorSanitizer.
+"""Fuzz the text reader (text.cpp), the importer of Arrow streams (arrow.cpp), or the scanner of tables (table.cpp), with
+libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
 
     python scripts/fuzz/text.py --runs 100000000
     python scripts/fuzz/text.py arrow --runs 100000000
@@ -8,7 +8,7 @@ UndefinedBehaviorSanitizer.
 
 Compiles it with clang, which needs its runtime libraries (libclang-rt-19-dev for clang++-19), and starts from the
 corpus in tests/corpus, if there is one. An input that ends the process is written to a file whose name begins with
-"crash-", and FOLDER/text FILE, or FOLDER/arrow FILE, runs it again. The exit status is that of libFuzzer.
+"crash-", and FOLDER/TARGET FILE runs it again. The exit status is that of libFuzzer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SANITIZERS = "-fsanitize=fuzzer,address,undefined"
 # A small quarantine and no stacks of allocations take a third less time; a crash is run again with both.
 FAST = {"ASAN_OPTIONS": "quarantine_size_mb=1:malloc_context_size=0:detect_stack_use_after_return=0"}
 # Bytes of an input; many short ones find more than few long ones.
-LONGEST = {"text": 120, "arrow": 400}
+LONGEST = {"text": 120, "arrow": 400, "table": 120}
 # Words that random changes hardly find.
 WORDS = (
     *("qid:", "nan", "inf", "e-", "e+", "0x", "#", " 1:1", " 0:1:1", "\\x0d\\x0a", "0.1", "16777217"),
@@ -38,7 +38,7 @@ WORDS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("target", nargs="?", choices=("text", "arrow"), default="text")
+    parser.add_argument("target", nargs="?", choices=("text", "arrow", "table"), default="text")
     parser.add_argument("--runs", type=int, default=10_000_000)
     parser.add_argument("--compiler", default="clang++", help="of clang")
     parser.add_argument("--folder", type=Path, help="where the program and the corpus are kept")

@@ -362,3 +362,15 @@ def test_an_entry_of_a_model_file_that_is_no_schema_is_refused():
     for bad in ({}, {**good, "columns": 3}, {**good, "columns": [*good["columns"], *good["columns"]]}):
         with pytest.raises(BadInputError):
             Schema.of_entry(bad)
+
+
+def test_skipped_rows_keep_their_places_in_predictions(run, tmp_path, ratings):
+    run.ok("train", *QUICK, *NAMED, "-o", "m.fm", ratings)
+    lines = table(6).decode().splitlines()
+    expected = run.ok("predict", "m.fm", "-", input=("\n".join(lines) + "\n").encode()).stdout.split()
+    (tmp_path / "s.csv").write_text("\n".join([*lines[:3], "1,2", *lines[3:]]) + "\n")
+    done = run.ok("predict", "--on-bad-line", "skip", "m.fm", "s.csv")
+    found = done.stdout.split()
+    assert len(found) == 7
+    assert [*found[:2], *found[3:]] == expected
+    assert "s.csv:4:1: found '1,2', expected 7 cells; the row has 2; the line is skipped" in done.stderr

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fmcli.data.account import Parsed
 from fmcli.data.faults import describe
@@ -233,11 +233,11 @@ def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[s
     return heads[0].names, total
 
 
-def as_features(buffer: TextBuffer) -> memoryview | bytearray:
+def as_features(buffer: TextBuffer) -> memoryview:
     """Return the text of a buffer; that of a table as lines of features, up to the first fault."""
     if buffer.scanner is None:
         return memoryview(buffer.data)[buffer.start : buffer.stop]
-    return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)[0]
+    return memoryview(buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)[0])
 
 
 def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:
@@ -249,7 +249,7 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
         if scanner is None:
             return parse(number, buffer)
         text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop)
-        inner = replace(buffer, data=text, start=0, stop=len(text) - PADDING, scanner=None, before=0)
+        inner = replace(buffer, data=cast(bytearray, text), start=0, stop=len(text) - PADDING, scanner=None, before=0)
         found = parse(number, inner)
         scanner.reuse(text)
 

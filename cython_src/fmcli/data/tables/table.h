@@ -147,21 +147,24 @@ class TableScanner {
             char* const start = out.data() + out.size();
             out_ = begun_ = start;
             const bool good = write_row();
-            if (!good) {
-                out_ = start;
-                if (!form_.training) *out_++ = '\n';
-            }
-            out.resize(out.size() + static_cast<size_t>(out_ - start));
+            if (good) out.resize(out.size() + static_cast<size_t>(out_ - start));
             return good;
+        }, [&] {
+            if (!form_.training) out.push('\n');
         });
     }
 
-    // The number of lines before a row, which must not have a fault.
+    // The number of lines before a row.
     int64_t line_of(const char* begin, const char* end, int64_t row) {
         int64_t found = 0;
-        each_row(begin, end, [&](const char*, const char*) {
+        const auto count = [&] {
             if (row-- == 0) found = before_;
+        };
+        each_row(begin, end, [&](const char*, const char*) {
+            count();
             return true;
+        }, [&] {
+            if (!form_.training) count();
         });
         return found;
     }
@@ -172,7 +175,7 @@ class TableScanner {
             for (const size_t column : features_)
                 take(cells_[column], facts[column], form_.columns[column].role == Role::UNKNOWN);
             return true;
-        });
+        }, [] {});
     }
 
     // The end of the first row at p, and its cells.
@@ -202,6 +205,7 @@ class TableScanner {
     std::vector<Cell> cells_;
     std::string unquoted_, number_;
     TableFault fault_;
+    static constexpr int64_t LONGEST_SHOWN = 20;  // bytes of a cell whose quotes do not end
     static constexpr size_t ROOM = 8;  // what a feature has beside its prefix and its text
     bool special_[256] = {}, plain_[256] = {};  // bytes that may end a cell, and those that names have as they are
     std::vector<size_t> features_;  // columns
@@ -225,8 +229,10 @@ class TableScanner {
         return false;
     }
 
-    template <class Work>
-    TableReport each_row(const char* p, const char* end, Work work) {
+    // Calls `work` with the beginning and the end of each row whose cells have been read, which returns whether it has no
+    // fault, and `skipped` for each row that is skipped because of one.
+    template <class Work, class Skipped>
+    TableReport each_row(const char* p, const char* end, Work work, Skipped skipped) {
         TableReport report;
         while (p < end) {
             row_ = p;
@@ -243,6 +249,7 @@ class TableScanner {
                 ++report.faulty;
                 if (report.faults.size() < MOST_TABLE_FAULTS) report.faults.push_back(fault_);
                 if (!form_.skip) return report;
+                skipped();
             }
             if (!next) next = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(end - p))) + 1, inner_ = 0;
             report.rows += good || !form_.training;
@@ -297,15 +304,15 @@ class TableScanner {
     const char* read_quoted(const char* p, const char* end, Cell& cell) {
         const char* const open = p++;
         cell = {p, p, false};
-        for (;; ++p) {
+        while (true) {
             p = static_cast<const char*>(std::memchr(p, '"', static_cast<size_t>(end - p)));
             if (!p) {
-                fail(open, std::min(open + 20, end - 1), "quotes at the end of the cell", "they do not end");
+                fail(open, std::min(open + LONGEST_SHOWN, end - 1), "quotes at the end of the cell", "they do not end");
                 return nullptr;
             }
             if (p[1] != '"') break;
             cell.doubled = true;
-            ++p;
+            p += 2;
         }
         cell.end = p++;
         inner_ += std::count(cell.begin, cell.end, '\n');

@@ -1,0 +1,128 @@
+// A libFuzzer harness of the scanner of tables. The first bytes of an input choose how the table is read and what its
+// columns are; the rest is its text. scripts/fuzz/text.py compiles and runs it.
+//
+// Beyond the sanitizers' checks, it ends the process if
+// - a fault does not lie within its line,
+// - the lines of features are not those of the rows, or the parser of text finds a fault in them,
+// - the lines of a table in two pieces are not those of the whole, or
+// - the facts of the cells of a column do not add up.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "fmcli/data/parser.h"
+#include "fmcli/data/tables/table.h"
+
+namespace {
+
+using namespace fmcli;
+
+constexpr size_t OPTION_BYTES = 6, PADDED = 64;
+constexpr const char* DELIMITERS[] = {",", ";", "\t", "|", "::", "ab"};
+constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::LABEL, Role::WEIGHT, Role::GROUP};
+
+#define REQUIRE(condition)                                                   \
+    do {                                                                     \
+        if (!(condition)) {                                                  \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            std::abort();                                                    \
+        }                                                                    \
+    } while (0)
+
+TableForm form_of(const uint8_t* bytes, bool surveys) {
+    TableForm form;
+    form.delimiter = DELIMITERS[bytes[0] % 6];
+    form.quoting = bytes[0] & 64;
+    form.latin1 = bytes[0] & 128;
+    form.separator = bytes[1] & 1 ? "|" : "  ";
+    form.training = bytes[1] & 2;
+    form.skip = bytes[1] & 4;
+    if (bytes[1] & 8) form.missing = {"?", "NA"};
+    form.columns.resize(1 + bytes[1] / 64);
+    bool taken[7] = {};
+    for (size_t i = 0; i < form.columns.size(); ++i) {
+        const uint8_t role = bytes[2 + i] % 7;
+        const bool again = role >= 4 && taken[role];  // there is one label, weight and group
+        taken[role] = true;
+        TableColumn& column = form.columns[i];
+        column.role = surveys ? Role::UNKNOWN : again ? Role::IGNORED : ROLES[role];
+        column.prefix = column.role == Role::NUMBER ? "n" : "c=";
+        column.expected = "a cell";
+    }
+    return form;
+}
+
+TableReport translated(const TableForm& form, const char* begin, const char* end, std::string& lines) {
+    TableScanner scanner(form);
+    Array<char> out;
+    const TableReport report = scanner.translate(begin, end, out);
+    lines.append(out.data(), out.size());
+    for (const TableFault& fault : report.faults) {
+        REQUIRE(begin <= fault.line && fault.line <= fault.begin && fault.begin <= fault.end && fault.end <= end);
+        REQUIRE(fault.line == begin || fault.line[-1] == '\n');
+        REQUIRE(fault.number == std::count(begin, fault.line, '\n'));
+    }
+    return report;
+}
+
+void check_features(const TableForm& form, const std::string& lines) {
+    std::string text = lines + std::string(PADDED, '\n');
+    Reading reading{};
+    Ids ids;
+    bool has_label = false, has_group = false, weighs = false;
+    for (const TableColumn& column : form.columns) {
+        has_label |= column.role == Role::LABEL;
+        has_group |= column.role == Role::GROUP;
+        weighs |= column.role == Role::WEIGHT;
+    }
+    if (has_group || (weighs && !has_label)) return;
+    reading.training = form.training && has_label;
+    reading.label_names = has_label;
+    reading.label_weights = weighs;
+    reading.space = Space::GROWING;
+    reading.limit = INT32_MAX;
+    reading.ids = &ids;
+    if (!reading.training && has_label) return;  // a row without a label begins with a feature that may look like one
+    Rows rows(reading);
+    const Found found = parse_text(rows, text.data(), text.data() + lines.size());
+    for (const Fault& fault : found.faults)  // the sum of equal features may be too large
+        REQUIRE(std::strstr(fault.complaint, "float32") || std::strstr(fault.complaint, "weight"));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < OPTION_BYTES) return 0;
+    const TableForm form = form_of(data, false), surveyed = form_of(data, true);
+    std::string text(reinterpret_cast<const char*>(data + OPTION_BYTES), size - OPTION_BYTES);
+    text += '\n';
+    const char *begin = text.data(), *end = begin + text.size();
+    std::string lines;
+    const TableReport report = translated(form, begin, end, lines);
+    if (!report.faulty || form.skip) {
+        REQUIRE(report.lines == std::count(begin, end, '\n') || report.faulty);
+        REQUIRE(std::count(lines.begin(), lines.end(), '\n') == report.rows);
+        check_features(form, lines);
+    }
+    if (!report.faulty && report.rows > 1) {
+        // The second row begins a piece.
+        TableScanner scanner(form);
+        int64_t skipped = scanner.line_of(begin, end, 1);
+        const char* cut = begin;
+        while (skipped--) cut = std::find(cut, end, '\n') + 1;
+        std::string pieces;
+        translated(form, begin, cut, pieces);
+        translated(form, cut, end, pieces);
+        REQUIRE(pieces == lines);
+    }
+    std::vector<ColumnFacts> facts(surveyed.columns.size());
+    const TableReport survey = TableScanner(surveyed).survey(begin, end, facts);
+    for (const ColumnFacts& one : facts) {
+        REQUIRE(one.cells == survey.rows - (surveyed.skip && !surveyed.training ? survey.faulty : 0));
+        REQUIRE(one.missing >= 0 && one.texts() >= 0 && one.bits <= one.whole && one.truths <= one.texts());
+    }
+    std::vector<std::string> cells;
+    TableScanner(form).first_row(begin, end, cells);
+    return 0;
+}
