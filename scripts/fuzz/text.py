@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fuzz the text reader (text.cpp), the importer of Arrow streams (arrow.cpp), or the scanner of tables (table.cpp), with
-libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
+"""Fuzz the text reader (text.cpp), the importer of Arrow streams (arrow.cpp), or the scanner of tables (table.cpp),
+with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer.
 
     python scripts/fuzz/text.py --runs 100000000
     python scripts/fuzz/text.py arrow --runs 100000000
