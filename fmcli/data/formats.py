@@ -21,7 +21,7 @@ from fmcli.data.parser import Fault
 from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TextBuffer, buffers, name_of
 from fmcli.data.tables.reading import TablePath, as_features, table_buffers, through_scanner
 from fmcli.data.workers import closing_unless_read, in_order
-from fmcli.errors import LEAVE_OUT, BadInputError
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
 LARGEST_INDEX = 2**31 - 2
 # What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
@@ -103,6 +103,11 @@ class Text:
     ):
         self._spare: list[bytearray] = []
         if isinstance(paths[0], TablePath):
+            if stream.id_column or stream.passthrough:
+                raise UsageError(
+                    f"{name_of(paths[0])} is a table, whose cells are not written beside predictions; join the two "
+                    "files line by line, for example with paste"
+                )
             format = "ffm" if paths[0].fields else "libsvm"
             self._buffers = table_buffers(
                 paths, self._spare, unbuffered=stream.unbuffered, training=labelled, skip=skip

@@ -374,3 +374,9 @@ def test_skipped_rows_keep_their_places_in_predictions(run, tmp_path, ratings):
     assert len(found) == 7
     assert [*found[:2], *found[3:]] == expected
     assert "s.csv:4:1: found '1,2', expected 7 cells; the row has 2; the line is skipped" in done.stderr
+
+
+@pytest.mark.parametrize("option", [("--passthrough",), ("--id-column", "1")])
+def test_cells_are_not_written_beside_predictions(run, ratings, option):
+    run.ok("train", *QUICK, *NAMED, "-o", "m.fm", ratings)
+    assert "r.csv is a table, whose cells are not written" in run.fails(2, "predict", *option, "m.fm", ratings).stderr
