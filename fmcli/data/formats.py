@@ -12,14 +12,13 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fmcli.data.account import Account, Parsed
 from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
-from fmcli.data.parser import Fault
-from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TextBuffer, buffers, name_of
-from fmcli.data.tables.reading import TablePath, as_features, table_buffers, through_scanner
+from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
+from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
@@ -102,16 +101,14 @@ class Text:
         skip: bool = False,
     ):
         self._spare: list[bytearray] = []
-        if isinstance(paths[0], TablePath):
+        if isinstance(paths[0], TableInput):
             if stream.id_column or stream.passthrough:
                 raise UsageError(
                     f"{name_of(paths[0])} is a table, whose cells are not written beside predictions; join the two "
                     "files line by line, for example with paste"
                 )
             format = "ffm" if paths[0].fields else "libsvm"
-            self._buffers = table_buffers(
-                paths, self._spare, unbuffered=stream.unbuffered, training=labelled, skip=skip
-            )
+            self._buffers = of_tables(paths, self._spare, stream.unbuffered, labelled, skip)
         else:
             self._buffers = buffers(paths, self._spare, BUFFER_BYTES, stream.unbuffered)
         before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
@@ -233,6 +230,51 @@ class Text:
     def close(self) -> None:
         """Close the input that was begun."""
         self._buffers.close()
+
+
+def of_tables(
+    paths: Sequence[Input], spare: list[bytearray], unbuffered: bool, labelled: bool, skip: bool
+) -> Generator[TextBuffer, None, None]:
+    """Yield the rows of tables. Raises UsageError if some inputs are none."""
+    for path in paths:
+        if not isinstance(path, TableInput):
+            raise UsageError("tables and rows of features cannot be read together")
+        yield from path.opened(spare, unbuffered=unbuffered, training=labelled, skip=skip)
+
+
+def as_features(buffer: TextBuffer) -> memoryview:
+    """Return the text of a buffer; that of a table as lines of features, up to the first fault."""
+    if buffer.scanner is None:
+        return memoryview(buffer.data)[buffer.start : buffer.stop]
+    return memoryview(buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)[0])
+
+
+def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:
+    """Return a function that parses a buffer, of a table as lines of features; lines and faults are those of the
+    table."""
+
+    def parsed(number: int, buffer: TextBuffer) -> Parsed[T]:
+        scanner = buffer.scanner
+        if scanner is None:
+            return parse(number, buffer)
+        text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop)
+        inner = replace(buffer, data=cast(bytearray, text), start=0, stop=len(text) - PADDING, scanner=None, before=0)
+        found = parse(number, inner)
+        scanner.reuse(text)
+
+        def placed(fault: Fault) -> Fault:
+            line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)
+            return fault._replace(number=buffer.before + line, column=1, line=None)
+
+        before = [fault._replace(number=buffer.before + fault.number) for fault in faults]
+        return found._replace(
+            lines=buffer.before + lines,
+            faulty=faulty + found.faulty,
+            faults=sorted([*before, *map(placed, found.faults)], key=lambda fault: fault.number)[:MOST_FAULTS],
+            wrong=found.wrong and placed(found.wrong),
+        )
+
+    return parsed
 
 
 def detected(

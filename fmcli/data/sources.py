@@ -79,6 +79,25 @@ class Extent:
         return f"{name_of(self.path)}, bytes {self.start:,} to {stop:,}"
 
 
+class TableInput(str):
+    """The path of a table, or a query, that is read as rows of features.
+
+    fields : whether features have fields.
+    """
+
+    fields: bool
+
+    def opened(
+        self, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+    ) -> Generator[TextBuffer, None, None]:
+        """Yield the rows as `buffers` does, with the scanner that makes features of them.
+
+        training : whether each row needs a label.
+        skip : whether rows with errors are skipped.
+        """
+        raise NotImplementedError
+
+
 # A file, or those of its lines that are to be read.
 Input = str | Extent
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from fmcli.data.fields import Groups, without_fields
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import Scaling
-from fmcli.data.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from fmcli.data.tables.schema import Schema
 
 Flags = NDArray[np.bool_]
 

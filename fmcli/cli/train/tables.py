@@ -11,7 +11,7 @@ import click
 
 from fmcli.cli.output import seconds
 from fmcli.cli.prepared import log_order
-from fmcli.cli.tables import log_schema
+from fmcli.cli.train.table_options import log_schema
 from fmcli.data.tables.reading import TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.weights import Weighting

@@ -6,12 +6,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fmcli.data.account import Parsed
 from fmcli.data.faults import describe
-from fmcli.data.parser import MOST_FAULTS, PADDING
-from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TextBuffer, buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import CATEGORY, GROUP, IGNORED, WEIGHT, Layout, Named, Schema, is_header
 from fmcli.data.workers import in_order
@@ -32,25 +30,31 @@ DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 
 
-class TablePath(str):
-    """The path of a table, or a query, that is read as rows of features: the schema, and whether features have
-    fields."""
+class TablePath(TableInput):
+    """A table with its schema; `frame` as in sources.Extent."""
 
     schema: Schema
-    fields: bool
     frame: Any
 
     @classmethod
     def of(cls, path: str, schema: Schema, *, fields: bool, frame: Any = None) -> TablePath:
-        """Return the path with a schema; `frame` as in sources.Extent."""
+        """Return a table with a schema."""
         table = cls(path)
         table.schema, table.fields, table.frame = schema, fields, frame
         return table
 
-    @property
-    def input(self) -> Input:
-        """The input as `sources.buffers` takes it."""
-        return str(self) if self.frame is None else Extent(str(self), frame=self.frame)
+    def opened(
+        self, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+    ) -> Generator[TextBuffer, None, None]:
+        """Yield the rows; see TableInput. Raises the errors of the function `opened`."""
+
+        def layout(head: Head, name: str) -> Layout:
+            self.schema.check(head.names, name, training=training)
+            found = self.schema.layout(head.names, fields=self.fields)
+            return found if training else [(IGNORED, *one[1:]) if one[0] in (WEIGHT, GROUP) else one for one in found]
+
+        source = str(self) if self.frame is None else Extent(str(self), frame=self.frame)
+        return opened(source, self.schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _table_path, (str(self), self.schema, self.fields)
@@ -180,24 +184,6 @@ def opened(
                 yield replace(buffer, scanner=scanner)
 
 
-def table_buffers(
-    paths: Sequence[Input], spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
-) -> Generator[TextBuffer, None, None]:
-    """Yield the text of tables as `sources.buffers` does, with the scanner that makes features of it. Raises UsageError
-    if some inputs are no tables, and the errors of `opened`."""
-    for path in paths:
-        if not isinstance(path, TablePath):
-            raise UsageError("tables and rows of features cannot be read together")
-        schema, fields = path.schema, path.fields
-
-        def layout(head: Head, name: str, schema: Schema = schema, fields: bool = fields) -> Layout:
-            schema.check(head.names, name, training=training)
-            found = schema.layout(head.names, fields=fields)
-            return found if training else [(IGNORED, *one[1:]) if one[0] in (WEIGHT, GROUP) else one for one in found]
-
-        yield from opened(path.input, schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
-
-
 def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[str], Facts]:
     """Return the names of the columns of tables, which must be the same, and the facts of all their cells, as
     far as columns are not named. Raises BadInputError and MissingInputError."""
@@ -231,41 +217,6 @@ def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[s
                 lines += read
     assert total is not None
     return heads[0].names, total
-
-
-def as_features(buffer: TextBuffer) -> memoryview:
-    """Return the text of a buffer; that of a table as lines of features, up to the first fault."""
-    if buffer.scanner is None:
-        return memoryview(buffer.data)[buffer.start : buffer.stop]
-    return memoryview(buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)[0])
-
-
-def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:
-    """Return a function that parses a buffer, of a table as lines of features; lines and faults are those of the
-    table."""
-
-    def parsed(number: int, buffer: TextBuffer) -> Parsed[T]:
-        scanner = buffer.scanner
-        if scanner is None:
-            return parse(number, buffer)
-        text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop)
-        inner = replace(buffer, data=cast(bytearray, text), start=0, stop=len(text) - PADDING, scanner=None, before=0)
-        found = parse(number, inner)
-        scanner.reuse(text)
-
-        def placed(fault: Fault) -> Fault:
-            line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)
-            return fault._replace(number=buffer.before + line, column=1, line=None)
-
-        before = [fault._replace(number=buffer.before + fault.number) for fault in faults]
-        return found._replace(
-            lines=buffer.before + lines,
-            faulty=faulty + found.faulty,
-            faults=sorted([*before, *map(placed, found.faults)], key=lambda fault: fault.number)[:MOST_FAULTS],
-            wrong=found.wrong and placed(found.wrong),
-        )
-
-    return parsed
 
 
 def schema_of(paths: Sequence[Input], named: Named, threads: int) -> tuple[Schema, dict[str, dict[str, object]]]:
