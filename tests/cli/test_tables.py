@@ -380,3 +380,27 @@ def test_skipped_rows_keep_their_places_in_predictions(run, tmp_path, ratings):
 def test_cells_are_not_written_beside_predictions(run, ratings, option):
     run.ok("train", *QUICK, *NAMED, "-o", "m.fm", ratings)
     assert "r.csv is a table, whose cells are not written" in run.fails(2, "predict", *option, "m.fm", ratings).stderr
+
+
+@pytest.mark.parametrize("size", [32, 100, 1000])
+def test_buffers_may_end_anywhere(tmp_path, monkeypatch, size):
+    """Also within quotes, which may have line breaks."""
+    lines = ["word,y", *(f'"w{i % 3}\n""a"", {i % 5}\n",{i % 2}' for i in range(60))]
+    (tmp_path / "q.csv").write_text("\n".join(lines) + "\n")
+    options = {"label": "y", "categorical": ["word"], **FEW_EPOCHS}
+    expected = fmcli.train(tmp_path / "q.csv", **options)
+    assert len(expected.parameters["features"]) == 15
+    monkeypatch.setattr("fmcli.data.tables.reading.BUFFER_BYTES", size)
+    found = fmcli.train(tmp_path / "q.csv", **options)
+    np.testing.assert_array_equal(found.parameters["V"], expected.parameters["V"])
+    np.testing.assert_array_equal(found.predict(tmp_path / "q.csv"), expected.predict(tmp_path / "q.csv"))
+
+
+def test_fields_are_those_of_the_table_of_training(run, tmp_path, ratings):
+    run.ok("train", "-m", "ffm", *QUICK, *NAMED, "-o", "m.fm", ratings)
+    rows = list(csv.DictReader(io.StringIO(table().decode())))
+    with open(tmp_path / "other.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, ["stars", "new", "time", "age", "job", "film", "user"])
+        writer.writeheader()
+        writer.writerows(rows)
+    assert run.ok("predict", "m.fm", "other.csv").stdout == run.ok("predict", "m.fm", ratings).stdout
