@@ -221,8 +221,7 @@ def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[s
 
 def schema_of(paths: Sequence[Input], named: Named, threads: int) -> tuple[Schema, dict[str, dict[str, object]]]:
     """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
-    the
-    tables can be read only once.
+    the tables can be read only once.
 
     Raises BadInputError, MissingInputError, and UsageError for standard input with columns that are not named.
     """
