@@ -29,6 +29,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import log_counts, log_model
+from fmcli.cli.prepared import join_option
 from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
@@ -75,6 +76,7 @@ class Request:
     label_weights: bool
     group_field: int | None
     relations: tuple[RelationFiles, ...] = ()
+    join: tuple[tuple[str, str], ...] = ()
     cluster: ClusterChoice | None = None
 
     @property
@@ -94,7 +96,7 @@ class Request:
 
         return evaluate_model(
             scorer,
-            scorer.tables(self.inputs) if self.format == "auto" else self.inputs,
+            scorer.tables(self.inputs, dict(self.join)) if self.format == "auto" else self.inputs,
             format=self.format,
             threads=threads,
             counts=counts,
@@ -183,6 +185,7 @@ class Request:
 @threads_option()
 @bad_line_options
 @relation_option("INPUT")
+@join_option
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @cluster_options
 @logging_options
@@ -201,6 +204,7 @@ def command(
     threads: int | None,
     bad_lines: BadLineChoice,
     relations: tuple[str, ...],
+    join: tuple[tuple[str, str], ...],
     json: bool,
     cluster: ClusterChoice | None,
     logging: LogChoice,
@@ -242,6 +246,7 @@ def command(
         label_weights,
         group_field,
         related,
+        join,
         cluster,
     )
     with logging.opened() as log:

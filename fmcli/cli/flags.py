@@ -28,6 +28,7 @@ FLAGS = {
     "by_order": "--by-order",
     "sql": "--sql",
     "label": "--label",
+    "join": "--join",
     "categorical": "--categorical",
     "numeric": "--numeric",
     "ignore": "--ignore",

@@ -26,6 +26,7 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
+from fmcli.cli.prepared import join_option
 from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
@@ -61,6 +62,7 @@ class Request:
     unseen: str
     std: bool
     relations: tuple[RelationFiles, ...]
+    join: tuple[tuple[str, str], ...]
 
 
 @click.command(
@@ -82,6 +84,7 @@ class Request:
 @threads_option()
 @bad_line_options
 @relation_option("INPUT")
+@join_option
 @option(
     "output",
     "--output-type",
@@ -141,6 +144,7 @@ def command(
     threads: int | None,
     bad_lines: BadLineChoice,
     relations: tuple[str, ...],
+    join: tuple[tuple[str, str], ...],
     output_type: OutputType | None,
     raw: bool,
     sigmoid: bool,
@@ -180,7 +184,9 @@ def command(
     with logging.opened(progress=not on_terminal) as log:
         bad = bad_lines.rule(log)
         stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
-        request = Request(model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related)
+        request = Request(
+            model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related, join
+        )
         if cluster is None:
             run(log, request, bad)
         else:
@@ -230,7 +236,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     counts = Counts()
     lines = predict(
         scorer,
-        scorer.tables(request.inputs) if request.format == "auto" else request.inputs,
+        scorer.tables(request.inputs, dict(request.join)) if request.format == "auto" else request.inputs,
         output=output,
         format=request.format,
         threads=threads,

@@ -54,6 +54,18 @@ def table_options(function: F) -> F:
     )(function)
 
 
+def join_option(function: F) -> F:
+    """Return --join: tables whose rows are referred to."""
+    return option(
+        "data",
+        "--join",
+        type=column_table,
+        multiple=True,
+        metavar="COLUMN=TABLE",
+        help="Left join of a table with TABLE, which has a header, on this column. May be repeated. [default: none]",
+    )(function)
+
+
 def output_option(function: F) -> F:
     """-o: the output."""
     return option("output", "-o", "--output", metavar="FILE", help="Output file. [default: standard output]")(function)

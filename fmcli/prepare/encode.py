@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
-from fmcli.data.tables.reading import Head, head_of_table, opened
-from fmcli.data.tables.scanner import Joined
+from fmcli.data.tables.reading import Head, head_of_table, joined_rows, opened
 from fmcli.data.tables.scanner import Lines as Text
-from fmcli.data.tables.schema import FEATURES, LABEL, Layout, Named, Schema
+from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
@@ -98,7 +97,10 @@ class Encoding:
         joins = {}
         if others:
             whole = schema(head_of_table(self._input(path), form).names, path)
-            joins = {column: self._joined(column, whole, fields=fields) for column in others}
+            joins = {
+                column: joined_rows(self._input(table), column, whole, fields=fields)
+                for column, table in self.joined.items()
+            }
         training, read = self.named.label is not None, 0
         buffers = opened(self._input(path), form, layout, [], training=training, joins=joins)
         with closing(in_order(buffers, translated, self.threads)) as results:
@@ -116,31 +118,6 @@ class Encoding:
     def _input(self, path: str) -> Extent:
         """Return a table as an input of which only the columns that are used need be readable."""
         return Extent(path, used=frozenset([*self.named.kinds(), *self.joined]))
-
-    def _joined(self, column: str, whole: Schema, *, fields: bool) -> Joined:
-        """Return the features of the rows of a joined table. Raises BadInputError for a key that occurs twice."""
-        path = self.joined[column]
-
-        def layout(head: Head, source: str) -> Layout:
-            found = whole.layout(head.names, fields=fields)
-            key = head.names.index(column)
-            found[key] = (LABEL, "", f"a {column}", "", False)
-            return [one if one[0] in (*FEATURES, LABEL) else ("ignored", *one[1:]) for one in found]
-
-        rows, line = Joined(), 0
-        with closing(opened(self._input(path), Schema({}), layout, [], training=True)) as buffers:
-            for buffer in buffers:
-                text, lines, _, faulty, faults = translated(0, buffer)
-                line += buffer.before
-                if faulty:
-                    raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
-                twice = rows.add(text, len(text) - PADDING)
-                if twice >= 0:
-                    assert buffer.scanner is not None
-                    line += buffer.scanner.line_of(buffer.data, buffer.start, buffer.stop, twice)
-                    raise BadInputError(f"{buffer.name}:{line + 1}: found a {column} for the second time")
-                line += lines
-        return rows
 
 
 def translated(_: int, buffer: TextBuffer) -> tuple[Text, int, int, int, list[Fault]]:

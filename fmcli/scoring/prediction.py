@@ -150,10 +150,14 @@ class Scorer:
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
-    def tables(self, paths: Sequence[str]) -> list[str]:
-        """Return inputs, of which those that have the columns of the tables of training are read as such. Raises
-        BadInputError and MissingInputError."""
-        return as_tables(paths, self.transform.table, fields=self.needs_fields)
+    def tables(self, paths: Sequence[str], joined: Mapping[str, str] | None = None) -> list[str]:
+        """Return inputs, of which those that have the columns of the tables of training are read as such.
+
+        joined : column -> the table whose rows it refers to.
+
+        Raises BadInputError, MissingInputError and UsageError.
+        """
+        return as_tables(paths, self.transform.table, fields=self.needs_fields, joined=joined)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
         """Return raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the

@@ -404,3 +404,29 @@ def test_fields_are_those_of_the_table_of_training(run, tmp_path, ratings):
         writer.writeheader()
         writer.writerows(rows)
     assert run.ok("predict", "m.fm", "other.csv").stdout == run.ok("predict", "m.fm", ratings).stdout
+
+
+def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratings):
+    users = "\n".join(["user;job2;age2", *(f"{user};job {user % 4};{20 + user / 2}" for user in range(20))])
+    (tmp_path / "users.csv").write_text(users + "\n")
+    join = ("--join", "user=users.csv")
+    features = ("--label", "stars", "--categorical", "user,film,job2", "--numeric", "age2")
+    run.ok("convert", *features, *join, "--to", "ffm", "-o", "r.txt", ratings)
+    run.ok("train", "-m", "ffm", *QUICK, "-o", "text.fm", "r.txt")
+    run.ok("train", "-m", "ffm", *QUICK, *features, "--ignore", "job,age,new,time", *join, "-o", "m.fm", ratings)
+    expected = run.ok("predict", "text.fm", "r.txt").stdout
+    assert run.ok("predict", *join, "m.fm", ratings).stdout == expected == run.ok("predict", "m.fm", "r.txt").stdout
+    assert b"rmse" in run.ok("evaluate", *join, "m.fm", ratings).stdout
+    done = run.fails(2, "predict", "m.fm", ratings)
+    assert "a table that is joined by 'user'; use --join user=TABLE" in done.stderr
+    unnamed = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", *join, "-o", "n.fm", ratings)
+    assert "column job2   category  4 distinct, such as job 0" in unnamed.stderr
+    assert "column age2   number    fractions" in unnamed.stderr
+    (tmp_path / "less.csv").write_text("user,job2,age2\n1,a,2\n")
+    done = run.fails(65, "predict", "--join", "user=less.csv", "m.fm", ratings)
+    assert "expected a user of its table; it has no such row" in done.stderr
+
+
+def test_workers_do_not_read_tables(run, ratings):
+    done = run("train", *QUICK[:2], *NAMED, "--cluster", "local:1", "--cluster-dir", "d", "-o", "m.fm", ratings)
+    assert done.returncode == 2

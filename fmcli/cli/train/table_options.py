@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.options import gathered, option
-from fmcli.cli.prepared import check_delimiter, names, table_of
+from fmcli.cli.prepared import check_delimiter, join_option, names, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class TableChoice:
     schema: str | None
     print_schema: bool
     sql: str | None
+    join: tuple[tuple[str, str], ...]
 
     def inputs(self, paths: tuple[str, ...]) -> tuple[str, ...]:
         """Return the inputs: these files, or the query. Raises UsageError if there are none, or both."""
@@ -52,7 +53,7 @@ class TableChoice:
         """Whether an option says that the inputs are tables."""
         one = (self.label, self.weight_column, self.group_column, self.delimiter, self.schema)
         many = (self.categorical, self.numeric, self.several, self.ignore, self.missing_values, self.columns)
-        return any((*one, *many, self.print_schema))
+        return any((*one, *many, self.join, self.print_schema))
 
     def named(self) -> Named:
         """Return the columns that options name. Raises UsageError."""
@@ -179,6 +180,7 @@ table_options = gathered(
         help="Train on the result of a SELECT statement in place of TRAIN, by DuckDB: FROM 'ratings.parquet' JOIN "
         "'users.csv' USING (user). [default: none]",
     ),
+    join_option,
     option("data", "--print-schema", is_flag=True, help="Write what the columns of a table are, in JSON, and exit."),
 )
 

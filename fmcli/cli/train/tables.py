@@ -31,6 +31,8 @@ def with_tables(log: Log, request: Request) -> Request:
     known = settings.warm_start.transform.table if settings.warm_start else None
     if not (choice.asked or known or any(map(is_table, request.inputs))):
         return request
+    if request.cluster:
+        raise UsageError("workers do not read tables; write them as text first, with fmcli convert")
     begin = time.perf_counter()
     for path in request.inputs:
         log_order(log, path)
@@ -39,18 +41,18 @@ def with_tables(log: Log, request: Request) -> Request:
         log.progress(f"reading the columns of {request.inputs[0]}")
         if request.online and "-" not in request.inputs and not choice.named().form.names:
             raise UsageError("--online reads a table once; give --schema, or -i with a model that knows its columns")
-        schema, facts = schema_of(request.inputs, choice.named(), settings.threads)
+        schema, facts = schema_of(request.inputs, choice.named(), settings.threads, dict(choice.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
     spec = settings.spec
     fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
 
     def tables(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(TablePath.of(path, schema, fields=fields) for path in paths)
+        return tuple(as_tables(paths, schema, fields=fields, joined=dict(choice.join)))
 
-    inputs = tables(request.inputs) if not known else tuple(as_tables(request.inputs, schema, fields=fields))
-    valid = tuple(as_tables(request.validation.valid, schema, fields=fields))
-    test = tuple(as_tables(request.sampling.test, schema, fields=fields))
+    inputs, valid, test = tables(request.inputs), tables(request.validation.valid), tables(request.sampling.test)
+    if not known:
+        inputs = tuple(TablePath.of(path, schema, fields=fields, joined=dict(choice.join)) for path in request.inputs)
     weighting = request.weighting
     if WEIGHT in schema.kinds.values():
         weighting = replace(weighting or Weighting(), beside_labels=True)

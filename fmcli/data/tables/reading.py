@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.data.faults import describe
+from fmcli.data.parser import PADDING
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
-from fmcli.data.tables.schema import CATEGORY, GROUP, IGNORED, WEIGHT, Layout, Named, Schema, is_header
+from fmcli.data.tables.schema import CATEGORY, FEATURES, GROUP, IGNORED, LABEL, WEIGHT, Layout, Named, Schema, is_header
 from fmcli.data.workers import in_order
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
+from fmcli.names import no_such
 
 if TYPE_CHECKING:
     from fmcli.data.parser import Fault
@@ -35,12 +37,23 @@ class TablePath(TableInput):
 
     schema: Schema
     frame: Any
+    joined: Mapping[str, str]
 
     @classmethod
-    def of(cls, path: str, schema: Schema, *, fields: bool, frame: Any = None) -> TablePath:
-        """Return a table with a schema."""
+    def of(
+        cls, path: str, schema: Schema, *, fields: bool, frame: Any = None, joined: Mapping[str, str] | None = None
+    ) -> TablePath:
+        """Return a table with a schema. joined : column -> the table whose rows it refers to. Raises UsageError if
+        these are not the columns of the schema's joins."""
+        joined = joined or {}
+        for column in schema.joins.keys() ^ joined.keys():
+            if column in joined:
+                raise UsageError(f"the model joins no table by {column!r}, which it would not use", join=LEAVE_OUT)
+            raise UsageError(
+                f"the model knows columns of a table that is joined by {column!r}", join={f"{column}=TABLE": ""}
+            )
         table = cls(path)
-        table.schema, table.fields, table.frame = schema, fields, frame
+        table.schema, table.fields, table.frame, table.joined = schema, fields, frame, joined
         return table
 
     def opened(
@@ -54,14 +67,18 @@ class TablePath(TableInput):
             return found if training else [(IGNORED, *one[1:]) if one[0] in (WEIGHT, GROUP) else one for one in found]
 
         source = str(self) if self.frame is None else Extent(str(self), frame=self.frame)
-        return opened(source, self.schema, layout, spare, unbuffered=unbuffered, training=training, skip=skip)
+        joins = {
+            column: joined_rows(table, column, self.schema, fields=self.fields) for column, table in self.joined.items()
+        }
+        more = {"unbuffered": unbuffered, "training": training, "skip": skip}
+        yield from opened(source, self.schema, layout, spare, **more, joins=joins)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _table_path, (str(self), self.schema, self.fields)
+        return _table_path, (str(self), self.schema, self.fields, self.joined)
 
 
-def _table_path(path: str, schema: Schema, fields: bool) -> TablePath:
-    return TablePath.of(path, schema, fields=fields)
+def _table_path(path: str, schema: Schema, fields: bool, joined: Mapping[str, str]) -> TablePath:
+    return TablePath.of(path, schema, fields=fields, joined=joined)
 
 
 @dataclass(frozen=True)
@@ -184,9 +201,43 @@ def opened(
                 yield replace(buffer, scanner=scanner)
 
 
-def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[str], Facts]:
-    """Return the names of the columns of tables, which must be the same, and the facts of all their cells, as
-    far as columns are not named. Raises BadInputError and MissingInputError."""
+def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Joined:
+    """Return the features of the rows of a table, by their cells in a column. Raises BadInputError, which names file
+    and line, for a cell that occurs twice there, and MissingInputError."""
+
+    def layout(head: Head, source: str) -> Layout:
+        if column not in head.names:
+            raise BadInputError(f"{source}: {no_such('column', column, head.names)}")
+        found = schema.layout(head.names, fields=fields)
+        found[head.names.index(column)] = (LABEL, "", f"a {column}", "", False)
+        return [one if one[0] in (*FEATURES, LABEL) else (IGNORED, *one[1:]) for one in found]
+
+    rows, line = Joined(), 0
+    with closing(opened(path, replace(schema, names=(), delimiter=None), layout, [], training=True)) as found:
+        for buffer in found:
+            assert buffer.scanner is not None
+            text, lines, _, faulty, faults = buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)
+            line += buffer.before
+            if faulty:
+                raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+            twice = rows.add(text, len(text) - PADDING)
+            if twice >= 0:
+                line += buffer.scanner.line_of(buffer.data, buffer.start, buffer.stop, twice)
+                raise BadInputError(f"{buffer.name}:{line + 1}: found a {column} for the second time")
+            line += lines
+    return rows
+
+
+def surveyed(
+    paths: Sequence[Input], named: Named, threads: int, check: Callable[[list[str], str], None]
+) -> tuple[list[str], Facts, int]:
+    """Return the names of the columns of tables, which must be the same; the facts of all their cells, as far as
+    columns are not named; and the number of rows.
+
+    check : is called with the names of the columns and the name of the table.
+
+    Raises BadInputError and MissingInputError.
+    """
     kinds, form = named.kinds(), named.form
     heads: list[Head] = []
 
@@ -197,7 +248,7 @@ def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[s
                 f"{name}: its columns are {', '.join(head.names)}, not {', '.join(heads[0].names)}, as those of the "
                 "table before"
             )
-        named.check(head.names, name)
+        check(head.names, name)
         return [(SURVEYED.get(kinds.get(column, UNKNOWN), IGNORED), "", "", "", False) for column in head.names]
 
     def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
@@ -205,38 +256,66 @@ def surveyed(paths: Sequence[Input], named: Named, threads: int) -> tuple[list[s
         return buffer.scanner.survey(buffer.data, buffer.start, buffer.stop)
 
     total: Facts | None = None
+    rows = 0
     for path in paths:
         lines = 0
         with closing(in_order(opened(path, form, layout, []), survey, threads)) as results:
-            for buffer, (facts, read, _, faulty, faults) in results:
+            for buffer, (facts, read, found, faulty, faults) in results:
                 lines += buffer.before
                 if faulty:
                     raise BadInputError(describe(buffer.name, lines + faults[0].number + 1, faults[0]))
                 total = total or Facts(len(heads[0].names))
                 total.add(facts, lines)
-                lines += read
+                lines, rows = lines + read, rows + found
     assert total is not None
-    return heads[0].names, total
+    return heads[0].names, total, rows
 
 
-def schema_of(paths: Sequence[Input], named: Named, threads: int) -> tuple[Schema, dict[str, dict[str, object]]]:
+ColumnFacts = dict[str, dict[str, Any]]
+
+
+def schema_of(
+    paths: Sequence[Input], named: Named, threads: int, joined: Mapping[str, str] | None = None
+) -> tuple[Schema, ColumnFacts]:
     """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
     the tables can be read only once.
+
+    joined : column -> another table, whose rows it refers to. Its columns count for as many rows as the table has.
 
     Raises BadInputError, MissingInputError, and UsageError for standard input with columns that are not named.
     """
     source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
+    joined = joined or {}
+    joins = {
+        column: tuple(name for name in head_of_table(table, Schema({})).names if name != column)
+        for column, table in joined.items()
+    }
+    others = [name for names in joins.values() for name in names]
     if "-" in paths:
         if not named.form.names:
             raise UsageError("columns of standard input must be named", columns=None)
-        if not named.all_named(named.form.names):
+        if not named.all_named([*named.form.names, *others]):
             raise UsageError("the kinds of columns of standard input must be named, because it is read only once")
-        named.check(named.form.names, source)
-        return named.schema(named.form.names, {}, source), {}
-    names, facts = surveyed(paths, named, threads)
+        named.check(named.form.names, source, others)
+        return named.schema([*named.form.names, *others], {}, source, joins), {}
+    names, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
+    found = figures(names, facts, named, 1.0)
+    for column, table in joined.items():
+        its = replace(named, form=replace(named.form, names=(), delimiter=None))
+        of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
+        found |= figures([name if name != column else "" for name in of_table], facts, named, rows / max(its_rows, 1))
+    found.pop("", None)
+    return named.schema([*names, *others], found, source, joins), found
+
+
+def figures(names: list[str], facts: Facts, named: Named, times: float) -> ColumnFacts:
+    """Return the facts of the columns that are known by name. times : how often each row counts."""
     kinds = named.kinds()
-    found = {name: facts.of(column) for column, name in enumerate(names) if kinds.get(name, UNKNOWN) in SURVEYED}
-    return named.schema(names, found, source), found
+    return {
+        name: {**facts.of(column), "times": times}
+        for column, name in enumerate(names)
+        if kinds.get(name, UNKNOWN) in SURVEYED
+    }
 
 
 def is_table(path: str) -> bool:
@@ -249,12 +328,19 @@ def is_table(path: str) -> bool:
     return (stem.rpartition(".")[2] if last in COMPRESSED else last) in SUFFIXES
 
 
-def as_tables(paths: Sequence[str], schema: Schema | None, *, fields: bool) -> list[str]:
+def as_tables(
+    paths: Sequence[str], schema: Schema | None, *, fields: bool, joined: Mapping[str, str] | None = None
+) -> list[str]:
     """Return inputs of a model that knows the columns of tables: those that have these columns, as tables. Standard
-    input is one. Raises BadInputError and MissingInputError."""
+    input is one. joined : as in TablePath.of. Raises BadInputError, MissingInputError and UsageError."""
     if schema is None:
+        if joined:
+            raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
         return list(paths)
-    return [TablePath.of(path, schema, fields=fields) if has_columns(path, schema) else path for path in paths]
+    return [
+        TablePath.of(path, schema, fields=fields, joined=joined) if has_columns(path, schema) else path
+        for path in paths
+    ]
 
 
 def has_columns(path: str, schema: Schema) -> bool:

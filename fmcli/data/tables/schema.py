@@ -39,6 +39,7 @@ class Schema:
     names : of the columns, if tables have no header.
     delimiter : of cells; None: the first of DELIMITERS that a table's first line has.
     latin1 : whether the text is Latin-1; else it is UTF-8.
+    joins : column -> the columns of another table, whose rows it refers to; they follow those of the table in `kinds`.
     """
 
     kinds: Mapping[str, str]
@@ -48,6 +49,7 @@ class Schema:
     names: tuple[str, ...] = ()
     delimiter: str | None = None
     latin1: bool = False
+    joins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entry(self) -> dict[str, Any]:
         """Return the schema as JSON values, as in a model file."""
@@ -58,6 +60,7 @@ class Schema:
             "header": not self.names,
             "delimiter": self.delimiter,
             "latin1": self.latin1,
+            "joins": {column: list(names) for column, names in self.joins.items()},
         }
 
     @classmethod
@@ -77,8 +80,9 @@ class Schema:
                 () if entry["header"] else tuple(kinds),
                 entry["delimiter"],
                 bool(entry["latin1"]),
+                {str(column): tuple(map(str, names)) for column, names in entry["joins"].items()},
             )
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError) as error:
             raise BadInputError(f"its table is not described as tables are: {error!r}") from error
 
     @property
@@ -89,8 +93,10 @@ class Schema:
     def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
         """Raise BadInputError, which names the source, if a table with columns of these names lacks one that is needed:
         the features, and in training the others that are used."""
-        for name, kind in self.kinds.items():
-            if name not in names and (kind in FEATURES or (training and kind != IGNORED)):
+        others = {name for joined in self.joins.values() for name in joined}
+        needed = [name for name, kind in self.kinds.items() if kind in FEATURES or (training and kind != IGNORED)]
+        for name in [*self.joins, *(one for one in needed if one not in others)]:
+            if name not in names:
                 raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
 
     def layout(self, names: Sequence[str], *, fields: bool) -> Layout:
@@ -148,20 +154,34 @@ class Named:
         """Return whether the kind of every column is known."""
         return not set(names) - self.kinds().keys()
 
-    def check(self, names: Sequence[str], source: str) -> None:
-        """Raise BadInputError if a table with columns of these names lacks a named one, or if none is the label."""
+    def check(self, names: Sequence[str], source: str, others: Sequence[str] = ()) -> None:
+        """Raise BadInputError if a table with columns of these names lacks a named one, or if none is the label.
+
+        others : the columns of joined tables.
+        """
+        every = [*names, *others]
         for name in self.kinds():
-            if name not in names:
-                raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
+            if name not in every:
+                raise BadInputError(f"{source}: {no_such('column', name, every)}")
+        if twice := sorted({name for name in every if every.count(name) > 1}):
+            raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
         if self.label is None:
             raise BadInputError(f"{source}: no column is the label; the columns are {', '.join(names)}", label=None)
 
-    def schema(self, names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], source: str) -> Schema:
+    def schema(
+        self,
+        names: Sequence[str],
+        facts: Mapping[str, Mapping[str, Any]],
+        source: str,
+        joins: Mapping[str, tuple[str, ...]],
+    ) -> Schema:
         """Return what the columns of a table are.
 
-        names : of the columns.
-        facts : column -> the figures of `Facts.of`; those of columns without facts must be named.
+        names : of the columns, also of joined tables.
+        facts : column -> the figures of `Facts.of`, and `times`, how often each row of its table counts; columns
+            without facts must be named.
         source : the name of the table, for messages.
+        joins : as in Schema.
 
         Raises BadInputError for a column that must be named, or is missing.
         """
@@ -170,7 +190,7 @@ class Named:
         if not any(kind in FEATURES for kind in found.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
         whole = [name for name, kind in found.items() if kind == CATEGORY and name in facts and is_whole(facts[name])]
-        return replace(self.form, kinds=found, whole=frozenset(whole))
+        return replace(self.form, kinds=found, whole=frozenset(whole), joins=joins)
 
 
 def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
@@ -189,7 +209,7 @@ def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
         return CATEGORY
     if facts["fractions"] or facts["bits"] == present:
         return NUMBER
-    if present >= ROWS_PER_ID * facts["distinct"]:
+    if present * facts["times"] >= ROWS_PER_ID * facts["distinct"]:
         return CATEGORY
     raise BadInputError(
         f"{source}: the column {name!r} has {facts['distinct']:,} different whole numbers in {present:,} cells, such "
