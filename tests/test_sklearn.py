@@ -28,7 +28,6 @@ ESTIMATORS = [
     FMRegressor(epochs=20),
     FMRanker(epochs=20),
     FMFeatures(epochs=20),
-    FMClassifier(model="linear", solver="lbfgs", epochs=30),
     FMRegressor(solver="cd", epochs=20),
     FMRegressor(solver="mcmc", epochs=5),
 ]
@@ -76,11 +75,11 @@ def test_fits_are_those_of_train():
     assert [one["loss"] for one in estimator.history_] == [one["loss"] for one in model.history]
 
 
-@pytest.mark.parametrize("solver", ["adagrad", "ftrl", "sgd"])
+@pytest.mark.parametrize("solver", ["adagrad", "ftrl"])
 def test_partial_fit_is_the_commands_resumed_epoch(solver, tmp_path):
     """Every call is `train -i MODEL --keep-state -e 1` to the bit."""
     estimator, path, labels = FMClassifier(solver=solver, random_state=3), tmp_path / "m.fm", CLASS == 7
-    for turn, rows in enumerate(np.array_split(np.arange(ROWS), 3)):
+    for turn, rows in enumerate(np.array_split(np.arange(ROWS), 2)):
         lines = [f"{int(labels[row])} " + " ".join(f"{j}:{float(x)!r}" for j, x in enumerate(X[row])) for row in rows]
         (tmp_path / "t.libsvm").write_text("\n".join(lines) + "\n")
         resumed = ["-i", path] if turn else ["-s", solver, "--seed", "3"]
