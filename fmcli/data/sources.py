@@ -97,6 +97,10 @@ class TableInput(str):
         """
         raise NotImplementedError
 
+    def about(self) -> dict[str, Any]:
+        """Return JSON values of all that the rows depend on beside the text."""
+        raise NotImplementedError
+
 
 # A file, or those of its lines that are to be read.
 Input = str | Extent

@@ -430,3 +430,12 @@ def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratin
 def test_workers_do_not_read_tables(run, ratings):
     done = run("train", *QUICK[:2], *NAMED, "--cluster", "local:1", "--cluster-dir", "d", "-o", "m.fm", ratings)
     assert done.returncode == 2
+
+
+def test_a_cache_belongs_to_the_columns_of_its_table(run, tmp_path, ratings):
+    disk = ("--disk", "--cache", "c", "-e", "2", "--no-look", "--label", "stars", "--ignore", "time")
+    made = run.ok("train", *disk, "-o", "m.fm", ratings)
+    assert "made the cache c, because there was none" in made.stderr
+    assert "using the cache c" in run.ok("train", *disk, "-o", "m.fm", ratings).stderr
+    other = run.ok("train", *disk, "--categorical", "new", "-o", "n.fm", ratings)
+    assert "made the cache c, because the earlier one has other columns of tables" in other.stderr

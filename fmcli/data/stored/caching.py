@@ -16,7 +16,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_texts
 from fmcli.data.pieces import TextRows
-from fmcli.data.sources import Input, name_of
+from fmcli.data.sources import Input, TableInput, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
 from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
@@ -33,7 +33,12 @@ OTHER = {
     "sample_weights": "other sample weights",
     "skip": "another treatment of lines with errors",
     "inputs": "other inputs",
+    "tables": "other columns of tables",
 }
+
+
+# Entries that caches of earlier versions do not have.
+LATER: dict[str, Any] = {"tables": []}
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Reading:
             "skip": skip,
             "inputs": [identity(path) for path in inputs],
             "sample_weights": weights,
+            "tables": [path.about() for path in inputs if isinstance(path, TableInput)],
         }
 
 
@@ -160,5 +166,5 @@ def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:
             return f"it is not known whether {name_of(file)} has changed"
         if known is None:
             return "an input cannot be read twice"
-    differ = [OTHER[name] for name in about if cache.about.get(name) != about[name]]
+    differ = [OTHER[name] for name in about if cache.about.get(name, LATER.get(name)) != about[name]]
     return f"the earlier one has {' and '.join(differ)}" if differ else ""

@@ -16,6 +16,7 @@ from fmcli.data.tables.schema import CATEGORY, FEATURES, GROUP, IGNORED, LABEL, 
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.names import no_such
+from fmcli.system.identity import identity
 
 if TYPE_CHECKING:
     from fmcli.data.parser import Fault
@@ -72,6 +73,11 @@ class TablePath(TableInput):
         }
         more = {"unbuffered": unbuffered, "training": training, "skip": skip}
         yield from opened(source, self.schema, layout, spare, **more, joins=joins)
+
+    def about(self) -> dict[str, Any]:
+        """Return what the columns are, and the identities of joined tables."""
+        joined = {column: identity(table) for column, table in self.joined.items()}
+        return {"schema": self.schema.entry(), "fields": self.fields, "joined": joined}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _table_path, (str(self), self.schema, self.fields, self.joined)
