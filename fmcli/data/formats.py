@@ -257,7 +257,7 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
         scanner = buffer.scanner
         if scanner is None:
             return parse(number, buffer)
-        text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop)
+        text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop, refer=True)
         inner = replace(buffer, data=cast(bytearray, text), start=0, stop=len(text) - PADDING, scanner=None, before=0)
         found = parse(number, inner)
         scanner.reuse(text)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
+from fmcli.data.tables.lines import Lines as Text
 from fmcli.data.tables.reading import Head, head_of_table, joined_rows, opened
-from fmcli.data.tables.scanner import Lines as Text
 from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError

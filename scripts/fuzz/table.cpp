@@ -4,6 +4,7 @@
 // Beyond the sanitizers' checks, it ends the process if
 // - a fault does not lie within its line,
 // - the lines of features are not those of the rows, or the parser of text finds a fault in them,
+// - lines that refer to entries have other rows,
 // - the lines of a table in two pieces are not those of the whole, or
 // - the facts of the cells of a column do not add up.
 #include <cstdio>
@@ -39,6 +40,7 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
     form.training = bytes[1] & 2;
     form.skip = bytes[1] & 4;
     if (bytes[1] & 8) form.missing = {"?", "NA"};
+    form.apart = true;
     form.columns.resize(1 + bytes[1] / 64);
     bool taken[7] = {};
     for (size_t i = 0; i < form.columns.size(); ++i) {
@@ -47,16 +49,17 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
         taken[role] = true;
         TableColumn& column = form.columns[i];
         column.role = surveys ? Role::UNKNOWN : again ? Role::IGNORED : ROLES[role];
-        column.prefix = column.role == Role::NUMBER ? "n" : "c=";
+        column.prefix = std::string(1, static_cast<char>('a' + i)) + (column.role == Role::NUMBER ? "" : "=");
         column.expected = "a cell";
     }
     return form;
 }
 
-TableReport translated(const TableForm& form, const char* begin, const char* end, std::string& lines) {
+TableReport translated(const TableForm& form, const char* begin, const char* end, std::string& lines,
+                       References* references = nullptr) {
     TableScanner scanner(form);
     Array<char> out;
-    const TableReport report = scanner.translate(begin, end, out);
+    const TableReport report = scanner.translate(begin, end, out, references);
     lines.append(out.data(), out.size());
     for (const TableFault& fault : report.faults) {
         REQUIRE(begin <= fault.line && fault.line <= fault.begin && fault.begin <= fault.end && fault.end <= end);
@@ -66,10 +69,31 @@ TableReport translated(const TableForm& form, const char* begin, const char* end
     return report;
 }
 
-void check_features(const TableForm& form, const std::string& lines) {
-    std::string text = lines + std::string(PADDED, '\n');
-    Reading reading{};
+struct Parsed {
     Ids ids;
+    std::unique_ptr<Rows> rows;
+    int64_t faulty = 0;
+};
+
+void parse(Parsed& parsed, const Reading& reading, const std::string& lines, const References* references) {
+    const std::string text = lines + std::string(PADDED, '\n');
+    Reading own = reading;
+    own.ids = &parsed.ids;
+    parsed.rows = std::make_unique<Rows>(own);
+    const Found found = parse_text(*parsed.rows, text.data(), text.data() + lines.size(), references);
+    parsed.faulty = found.faulty;
+    for (const Fault& fault : found.faults)  // the sum of equal features may be too large
+        REQUIRE(std::strstr(fault.complaint, "float32") || std::strstr(fault.complaint, "weight"));
+}
+
+template <typename T>
+bool same(const Array<T>& one, const Array<T>& other) {
+    return one.size() == other.size() && (!one.size() || !std::memcmp(one.data(), other.data(), one.size() * sizeof(T)));
+}
+
+void check_features(const TableForm& form, const std::string& lines, const std::string& short_lines,
+                    const References& references) {
+    Reading reading{};
     bool has_label = false, has_group = false, weighs = false;
     for (const TableColumn& column : form.columns) {
         has_label |= column.role == Role::LABEL;
@@ -80,14 +104,23 @@ void check_features(const TableForm& form, const std::string& lines) {
     reading.training = form.training && has_label;
     reading.label_names = has_label;
     reading.label_weights = weighs;
+    reading.skip = form.skip;
     reading.space = Space::GROWING;
     reading.limit = INT32_MAX;
-    reading.ids = &ids;
     if (!reading.training && has_label) return;  // a row without a label begins with a feature that may look like one
-    Rows rows(reading);
-    const Found found = parse_text(rows, text.data(), text.data() + lines.size());
-    for (const Fault& fault : found.faults)  // the sum of equal features may be too large
-        REQUIRE(std::strstr(fault.complaint, "float32") || std::strstr(fault.complaint, "weight"));
+    Parsed one, other;
+    parse(one, reading, lines, nullptr);
+    parse(other, reading, short_lines, &references);
+    REQUIRE(one.faulty == other.faulty && one.ids.size() == other.ids.size());
+    if (one.faulty && !form.skip) return;
+    const Rows &a = *one.rows, &b = *other.rows;
+    REQUIRE(same(a.indptr, b.indptr) && same(a.index, b.index) && same(a.value, b.value) && same(a.label, b.label));
+    REQUIRE(a.repeated == b.repeated && a.by_id == b.by_id && a.skipped == b.skipped);
+    for (size_t i = 0; i < one.ids.names.size(); ++i) {
+        const Id left = one.ids.names.name(i), right = other.ids.names.name(i);
+        REQUIRE(left.length == right.length && !std::memcmp(left.name, right.name, left.length));
+        REQUIRE(one.ids.names.column(i) == other.ids.names.column(i));
+    }
 }
 
 }  // namespace
@@ -103,7 +136,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!report.faulty || form.skip) {
         REQUIRE(report.lines == std::count(begin, end, '\n') || report.faulty);
         REQUIRE(std::count(lines.begin(), lines.end(), '\n') == report.rows);
-        check_features(form, lines);
+        References references;
+        std::string short_lines;
+        translated(form, begin, end, short_lines, &references);
+        check_features(form, lines, short_lines, references);
     }
     if (!report.faulty && report.rows > 1) {
         // The second row begins a piece.

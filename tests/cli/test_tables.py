@@ -152,6 +152,17 @@ def test_columns_are_found_by_name_in_any_order(run, tmp_path, ratings):
     assert "less.csv: there is no column 'age'" in run.fails(65, "predict", "m.fm", "less.csv").stderr
 
 
+def test_cells_of_two_columns_may_be_one_feature(run, tmp_path):
+    """a=b=1 is a cell of each column; such values add up."""
+    names = [("b=1", "1"), ("b=1", "2"), ("c", "1"), ("b=2", "2")] * 5
+    (tmp_path / "t.csv").write_text("a,a=b,y\n" + "".join(f"{a},{b},{i % 3}\n" for i, (a, b) in enumerate(names)))
+    expected = "".join(f"{i % 3} a={a}:1 a=b={b}:1\n" for i, (a, b) in enumerate(names))
+    (tmp_path / "t.txt").write_text(expected)
+    run.ok("train", *QUICK, "--label", "y", "--categorical", "a,a=b", "-o", "table.fm", "t.csv")
+    run.ok("train", *QUICK, "-o", "text.fm", "t.txt")
+    assert run.ok("predict", "table.fm", "t.csv").stdout == run.ok("predict", "text.fm", "t.txt").stdout
+
+
 def test_weights_and_groups_of_a_table(run, tmp_path):
     rows = [f"{i % 3},{i % 5},{i % 4},{i % 2 + 1},{i // 6}" for i in range(120)]
     (tmp_path / "w.csv").write_text("\n".join(["a,b,y,w,q", *rows]) + "\n")

@@ -4,6 +4,7 @@
 #define FMCLI_PARSER_H
 
 #include "fmcli/data/numbers.h"
+#include "fmcli/data/references.h"
 #include "fmcli/data/rows.h"
 
 namespace fmcli {
@@ -53,7 +54,8 @@ inline const char* line_break(const char* p, const char* end) {
 template <bool ffm>
 class Parser {
   public:
-    Parser(Rows& rows, const char* end) : rows_(rows), end_(end) {}
+    Parser(Rows& rows, const char* end, const References* references)
+        : rows_(rows), end_(end), references_(references), known_(references ? references->size() : 0) {}
 
     // Parses all lines from p, which must end with a line break, followed by PADDING readable bytes. Stops at the first
     // fault, unless lines with faults are skipped.
@@ -91,19 +93,29 @@ class Parser {
     struct Pending : Entry {
         const char* token;
         Names::Record likely;  // of a name
+        bool refers;           // `id.key` is the number of a reference
+    };
+
+    // The entry of a reference, with the value 1.
+    struct Known {
+        int32_t column = NOT_LOOKED_UP;
+        uint32_t field = 0;
     };
 
     static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
     static constexpr uint64_t LARGEST_FIELD = INT32_MAX - 1;  // so that the count, the largest + 1, fits into int32
     static constexpr uint64_t NO_INDEX = UINT64_MAX;
+    static constexpr int32_t NOT_LOOKED_UP = -2;  // unlike NO_COLUMN
 
     Rows& rows_;
     const char* end_;
+    const References* const references_;  // that the text may have, or nullptr
     const char* line_ = nullptr;
     Span name_;  // the label of the row, if it may be a new name, which is added when the whole row has been read
     int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
     std::vector<Pending> pending_;  // those of the row, then those of longer rows
+    std::vector<Known> known_;      // by the number of their references
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
         fault_ = {complaint, subject, expected, token, part, line_};
@@ -115,7 +127,7 @@ class Parser {
         double y = NAN, weight = 1;
         const int id_column = rows_.reading.id_column;
         if (id_column == 1) p = skip_blanks(token_end(p));
-        bool has_label = !ends_row(*p);
+        bool has_label = !ends_row(*p) && !refers(p);
         if (has_label) {
             const bool read =
                 rows_.reading.label_weights ? weighted_label(p, y, has_label, weight) : label(p, y, has_label);
@@ -228,26 +240,33 @@ class Parser {
             }
             if (count == pending_.size()) pending_.resize(2 * count + 1);
             Pending& entry = pending_[count++];
+            entry.token = p;
+            entry.refers = refers(p);
+            if (entry.refers) {
+                entry.id.key = References::number(p);
+                p += References::LENGTH;
+                continue;
+            }
             entry.id.name = nullptr;
             const char* next = plain_entry(p, entry);
             if (!next) next = named_entry(p, entry);
             if (!next) next = any_entry(p, entry);
             if (!next) return false;
-            entry.token = p;
             if (reading.ids) reading.ids->prefetch(entry.id);
             p = next;
         }
         if (!rows_.by_id) rows_.number_ids();
         if (reading.ids)
-            for (size_t i = 0; i < count; ++i) pending_[i].likely = reading.ids->likely(pending_[i].id);
+            for (size_t i = 0; i < count; ++i)
+                if (!pending_[i].refers) pending_[i].likely = reading.ids->likely(pending_[i].id);
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
         const size_t start = rows_.index.size();
         size_t n = start;
         int64_t last = -1, unseen = 0;
         bool untidy = false;
         for (size_t i = 0; i < count; ++i) {
-            const Pending& entry = pending_[i];
-            const int32_t column = column_of(entry.id, entry.likely, row, untidy);
+            Pending& entry = pending_[i];
+            const int32_t column = entry.refers ? known_column(entry, row) : column_of(entry.id, entry.likely, row, untidy);
             if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
             if (column == NO_COLUMN) {
                 if (reading.refuse_unseen && entry.value != 0) return unseen_id(entry.token);
@@ -276,6 +295,23 @@ class Parser {
         rows_.unseen += unseen;
         end_row(n, y, has_label, weight);
         return true;
+    }
+
+    bool refers(const char* p) const { return references_ && *p == References::MARK; }
+
+    // The same for an entry that is a reference, whose field and value it sets.
+    int32_t known_column(Pending& entry, uint32_t row) {
+        Known& known = known_[entry.id.key];
+        if (known.column == NOT_LOOKED_UP) {
+            Entry read = {};
+            any_entry(entry.token, read);
+            bool repeated = false;  // no two cells of a row are one feature
+            known.column = column_of(read.id, rows_.reading.ids ? rows_.reading.ids->likely(read.id) : 0, row, repeated);
+            known.field = static_cast<uint32_t>(read.field);
+        }
+        entry.field = known.field;
+        entry.value = 1;
+        return known.column;
     }
 
     // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
@@ -485,6 +521,10 @@ class Parser {
 
     // The same for every spelling. If it returns nullptr, it has set the fault.
     const char* any_entry(const char* p, Entry& entry) {
+        if (refers(p)) {
+            any_entry(references_->entry(References::number(p)), entry);
+            return p + References::LENGTH;
+        }
         const Span token = {p, token_end(p)};
         const auto colons = std::count(token.begin, token.end, ':');
         if (colons < (ffm ? 2 : 1)) {
@@ -543,6 +583,7 @@ class Parser {
     }
 
     bool unseen_id(const char* p) {
+        if (refers(p)) p = references_->entry(References::number(p));
         const Span token = {p, token_end(p)};
         rows_.refused = true;
         return fail("did not, and unseen features are an error", "feature", "a feature that occurred in training", token,
@@ -572,11 +613,12 @@ class Parser {
     }
 };
 
-// Appends the rows of the lines from begin to end. After a fault, the rows must not be used, unless the line is skipped.
+// Appends the rows of the lines from begin to end, which may refer to entries, unless these are nullptr. After a fault, the rows must not be used, unless the line is skipped.
 // Throws std::bad_alloc.
-inline Found parse_text(Rows& rows, const char* begin, const char* end) {
+inline Found parse_text(Rows& rows, const char* begin, const char* end, const References* references = nullptr) {
     rows.reserve_for_text(end - begin);
-    return rows.reading.ffm ? Parser<true>(rows, end).parse(begin) : Parser<false>(rows, end).parse(begin);
+    return rows.reading.ffm ? Parser<true>(rows, end, references).parse(begin)
+                            : Parser<false>(rows, end, references).parse(begin);
 }
 
 }  // namespace fmcli

@@ -14,6 +14,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.registry.options import MOST_HASH_BITS
 
 from fmcli.data.dictionary cimport NO_COLUMN, Array, FeatureIds, Ids, named
+from fmcli.data.tables.lines cimport Lines, References
 
 
 cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
@@ -88,7 +89,7 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         int64_t lines, faulty
         vector[TextFault] faults
 
-    Found parse_text(TextRows&, const char*, const char*) except +
+    Found parse_text(TextRows&, const char*, const char*, const References*) except +
 
 
 PADDING = PADDING_
@@ -204,14 +205,18 @@ cdef class Rows:
     def __dealloc__(self):
         del self.text
 
-    def parse(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Append the rows of data[start:stop], which must end with a line break, followed by PADDING readable bytes.
+    def parse(self, text, Py_ssize_t start, Py_ssize_t stop):
+        """Append the rows of text[start:stop], which must end with a line break, followed by PADDING readable bytes.
+
+        text : a buffer of bytes, or Lines.
 
         Returns the number of lines, the number of lines with faults, and a list of the first such Faults. Without
         `skip`, parsing stops at the first fault, and then the rows must not be used. Runs without the GIL. Raises
         MemoryError.
         """
         self.require()
+        cdef const unsigned char[::1] data = text
+        cdef const References* references = &(<Lines> text).references if isinstance(text, Lines) else NULL
         if not 0 <= start <= stop <= data.shape[0] - PADDING_:
             raise ValueError("the text must lie within the data and leave PADDING bytes behind it")
         if start == stop:
@@ -221,7 +226,7 @@ cdef class Rows:
         cdef const char* begin = <const char*> &data[start]
         cdef Found found
         with nogil:
-            found = parse_text(self.text[0], begin, begin + (stop - start))
+            found = parse_text(self.text[0], begin, begin + (stop - start), references)
         return found.lines, found.faulty, [described(fault, begin + (stop - start)) for fault in found.faults]
 
     # Raise ValueError if the rows were handed over to a Dataset.

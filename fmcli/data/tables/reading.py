@@ -150,6 +150,7 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
         quoting=delimiter in QUOTING,
         latin1=form.latin1,
         missing=form.missing,
+        apart=form.apart,
         **more,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from fmcli.data.labels import is_number
@@ -89,6 +90,12 @@ class Schema:
     def features(self) -> list[str]:
         """The columns that have features, whose places are their fields."""
         return [name for name, kind in self.kinds.items() if kind in FEATURES]
+
+    @property
+    def apart(self) -> bool:
+        """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
+        starts = sorted(escaped(name) + ("" if self.kinds[name] == NUMBER else "=") for name in self.features)
+        return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))
 
     def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
         """Raise BadInputError, which names the source, if a table with columns of these names lacks one that is needed:

@@ -1,6 +1,5 @@
 """Reads tables: their rows as lines of features, and the facts of their columns; table.h has the grammar."""
 
-from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -11,6 +10,7 @@ from libcpp.vector cimport vector
 from fmcli.data.parser import PADDING, Fault
 
 from fmcli.data.dictionary cimport Array, Ids
+from fmcli.data.tables.lines cimport Lines, References
 
 
 cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
@@ -32,7 +32,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
     struct TableForm:
         string delimiter, separator
-        boolean quoting, latin1, training, skip
+        boolean quoting, latin1, training, skip, apart
         vector[string] missing
         vector[TableColumn] columns
         vector[TableJoin] joins
@@ -58,7 +58,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
     cppclass TableScanner:
         TableScanner(const TableForm&) except +
-        TableReport translate(const char*, const char*, Array[char]&) except +
+        TableReport translate(const char*, const char*, Array[char]&, References*) except +
         TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
         int64_t line_of(const char*, const char*, int64_t) except +
         const char* first_row(const char*, const char*, vector[string]&) except +
@@ -83,21 +83,6 @@ cdef described(const TableFault& fault):
     )
 
 
-cdef class Lines:
-    """Lines of features, with PADDING bytes behind them: bytes that cannot be changed. Their memory is used again."""
-
-    cdef Array[char] text
-
-    def __len__(self):
-        return self.text.size()
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.text.data(), self.text.size(), 1, flags)
-
-    def __getitem__(self, part):
-        return memoryview(self)[part].tobytes()
-
-
 cdef class Scanner:
     """Reads the rows of a table.
 
@@ -111,6 +96,7 @@ cdef class Scanner:
     skip : whether rows with faults are skipped; without `training`, an empty line takes the place of each.
     missing : cells that are like empty ones.
     joins : (number of a column, what a cell without a row there should be, Joined) of each join.
+    apart : whether cells of different columns are never the same feature.
     """
 
     cdef TableForm form
@@ -119,7 +105,7 @@ cdef class Scanner:
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, missing=(), joins=()
+        bint skip=False, missing=(), joins=(), bint apart=False
     ):
         cdef TableColumn column
         self.idle = []
@@ -127,6 +113,7 @@ cdef class Scanner:
             raise ValueError("delimiter and separator need at least one character")
         self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
         self.form.quoting, self.form.latin1, self.form.training, self.form.skip = quoting, latin1, training, skip
+        self.form.apart = apart
         for one in missing:
             self.form.missing.push_back(one.encode())
         for role, name, expected, prefix, whole in columns:
@@ -154,10 +141,13 @@ cdef class Scanner:
         finally:
             del scanner
 
-    def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+    def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, *, bint refer=False):
         """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows
         with faults, and the first such Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
-        Raises MemoryError."""
+        Raises MemoryError.
+
+        refer : whether lines may refer to entries, so that only `Rows.parse` can read them.
+        """
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef Lines found = self.idle.pop() if self.idle else Lines()
@@ -167,7 +157,10 @@ cdef class Scanner:
         try:
             with nogil:
                 found.text.resize(0)
-                report = scanner.translate(begin, begin + (stop - start), found.text)
+                found.references.clear()
+                report = scanner.translate(
+                    begin, begin + (stop - start), found.text, &found.references if refer else NULL
+                )
                 found.text.reserve(found.text.size() + padding)
                 memset(found.text.data() + found.text.size(), 10, padding)
                 found.text.resize(found.text.size() + padding)

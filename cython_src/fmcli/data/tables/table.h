@@ -12,6 +12,8 @@
 #include "fmcli/data/arrays.h"
 #include "fmcli/data/ids.h"
 #include "fmcli/data/numbers.h"
+#include "fmcli/data/references.h"
+#include "fmcli/data/tables/recent.h"
 
 namespace fmcli {
 
@@ -70,6 +72,7 @@ struct TableForm {
     bool latin1 = false;               // bytes are characters of Latin-1; else text is UTF-8
     bool training = false;             // each row needs a label
     bool skip = false;                 // rows with faults become empty lines; else they end the work
+    bool apart = false;                // cells of different columns are never the same feature
     std::vector<std::string> missing;  // cells that are like empty ones
     std::vector<TableColumn> columns;
     std::vector<TableJoin> joins;
@@ -123,8 +126,8 @@ struct ColumnFacts {
 class TableScanner {
   public:
     explicit TableScanner(const TableForm& form) : form_(form), cells_(form.columns.size()) {
-        special_[static_cast<unsigned char>('\n')] = special_[static_cast<unsigned char>(form.delimiter[0])] = true;
-        if (form.quoting) special_[static_cast<unsigned char>('"')] = true;
+        delimiters_ = EACH * static_cast<unsigned char>(form.delimiter[0]);
+        quotes_ = form.quoting ? EACH * '"' : delimiters_;
         for (int c = 0; c < 256; ++c) plain_[c] = c > ' ' && c < 0x80 && c != ':' && c != '%' && c != '#';
         for (size_t i = 0; i < form.columns.size(); ++i) {
             const TableColumn& column = form.columns[i];
@@ -138,8 +141,11 @@ class TableScanner {
         for (const TableJoin& join : form.joins) joined_ += join.rows->longest;
     }
 
-    // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`.
-    TableReport translate(const char* begin, const char* end, Array<char>& out) {
+    // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`. They may refer
+    // to entries that are added to `references`, unless that is nullptr.
+    TableReport translate(const char* begin, const char* end, Array<char>& out, References* references) {
+        references_ = form_.apart ? references : nullptr;
+        if (references_) recent_.start(begin, end);
         return each_row(begin, end, [&](const char* line, const char* next) {
             // A character becomes at most three, and each name in a cell has a prefix.
             const size_t bytes = static_cast<size_t>(next - line), names = features_.size() + bytes;
@@ -171,9 +177,9 @@ class TableScanner {
 
     // Adds what the cells of the rows say about their columns.
     TableReport survey(const char* begin, const char* end, std::vector<ColumnFacts>& facts) {
+        recent_.start(begin, end);
         return each_row(begin, end, [&](const char*, const char*) {
-            for (const size_t column : features_)
-                take(cells_[column], facts[column], form_.columns[column].role == Role::UNKNOWN);
+            for (const size_t column : features_) take(column, facts[column]);
             return true;
         }, [] {});
     }
@@ -183,6 +189,8 @@ class TableScanner {
         std::vector<Cell> cells;
         Cell cell;
         row_ = p;
+        end_ = end;
+        look(p);
         do {
             p = read_cell(p, end, cell);
             cells.push_back(cell);
@@ -207,11 +215,21 @@ class TableScanner {
     TableFault fault_;
     static constexpr int64_t LONGEST_SHOWN = 20;  // bytes of a cell whose quotes do not end
     static constexpr size_t ROOM = 8;  // what a feature has beside its prefix and its text
-    bool special_[256] = {}, plain_[256] = {};  // bytes that may end a cell, and those that names have as they are
+    // BITS collects the lowest bits of eight bytes in the highest one.
+    static constexpr uint64_t EACH = 0x0101010101010101, HIGH = 0x80 * EACH, LOW = ~HIGH, BITS = 0x0102040810204080;
+    static constexpr size_t WIDTH = 64;
+    uint64_t delimiters_, quotes_;  // each eight times
+    const char* end_ = nullptr;     // of the text
+    const char* block_ = nullptr;   // a part of it
+    uint64_t found_ = 0;            // which of its bytes may end a cell
+    bool plain_[256] = {};          // bytes that names have as they are
     std::vector<size_t> features_;  // columns
     int label_ = -1, weight_ = -1, group_ = -1;
     size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
     char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
+    References* references_ = nullptr;  // to write, or nullptr
+    RecentCells recent_;                // in lines with references: NO_ENTRY, or the number of the cell's entry
+    static constexpr int32_t NO_ENTRY = -1;
     bool goes_on_ = false;   // a delimiter ended the cell
     int64_t inner_ = 0;      // line breaks within the cells of the row
     int64_t before_ = 0;     // lines before the row
@@ -234,6 +252,8 @@ class TableScanner {
     template <class Work, class Skipped>
     TableReport each_row(const char* p, const char* end, Work work, Skipped skipped) {
         TableReport report;
+        end_ = end;
+        look(p);
         while (p < end) {
             row_ = p;
             inner_ = 0;
@@ -262,7 +282,7 @@ class TableScanner {
     // Reads the cells of a row. Returns its end, or nullptr at a fault.
     const char* read_row(const char* p, const char* end) {
         const char* const start = p;
-        size_t count = 0;
+        size_t count = plain_cells(p);
         Cell extra;
         do {
             p = read_cell(p, end, count < cells_.size() ? cells_[count] : extra);
@@ -276,9 +296,62 @@ class TableScanner {
         return nullptr;
     }
 
+    // Reads the cells of a row up to the last one, or to one that `read_cell` must read. Returns their number.
+    size_t plain_cells(const char*& position) {
+        if (form_.delimiter.size() > 1 || cells_.empty()) return 0;
+        const char first = form_.delimiter[0], quote = form_.quoting ? '"' : first;
+        const char *p = position, *block = block_;
+        uint64_t found = found_;
+        Cell *const cells = cells_.data(), *const last = cells + cells_.size() - 1;
+        Cell* cell = cells;
+        for (; cell < last; ++cell) {
+            const size_t at = static_cast<size_t>(p - block);
+            const uint64_t left = at < WIDTH ? found >> at : 0;
+            const char* const stop = left ? p + __builtin_ctzll(left) : special(p);
+            if (*stop != first || *p == quote) break;
+            if (!left) {
+                block = block_;
+                found = found_;
+            }
+            *cell = {p, stop, false};
+            p = stop + 1;
+        }
+        position = p;
+        return static_cast<size_t>(cell - cells);
+    }
+
     bool at_delimiter(const char* p) const {
         return *p == form_.delimiter[0] &&
             (form_.delimiter.size() == 1 || std::strncmp(p, form_.delimiter.data(), form_.delimiter.size()) == 0);
+    }
+
+    // Looks for bytes that may end a cell among the WIDTH bytes from p on.
+    void look(const char* p) {
+        char room[WIDTH] = {};
+        block_ = p;
+        found_ = 0;
+        if (static_cast<size_t>(end_ - p) < WIDTH) p = std::copy(p, end_, room) - (end_ - p);
+        for (size_t i = 0; i < WIDTH; i += 8) {
+            const uint64_t chunk = load8(p + i);
+            const uint64_t bits = zeros(chunk ^ EACH * '\n') | zeros(chunk ^ delimiters_) | zeros(chunk ^ quotes_);
+            found_ |= (bits >> 7) * BITS >> 56 << i;
+        }
+    }
+
+    // The bytes of a chunk that are zero, by their highest bits.
+    static uint64_t zeros(uint64_t chunk) { return ~(((chunk & LOW) + LOW) | chunk) & HIGH; }
+
+    // The first byte from p on that may end a cell.
+    const char* special(const char* p) {
+        while (true) {
+            size_t at = static_cast<size_t>(p - block_);
+            if (at >= WIDTH) {
+                look(p);
+                at = 0;
+            }
+            if (const uint64_t left = found_ >> at) return p + __builtin_ctzll(left);
+            p = block_ + WIDTH;
+        }
     }
 
     // Reads a cell. Returns what follows its delimiter or line break, or nullptr at a fault.
@@ -287,7 +360,7 @@ class TableScanner {
         if (form_.quoting && *p == '"') return read_quoted(p, end, cell);
         cell = {p, p, false};
         for (;; ++p) {
-            while (!special_[static_cast<unsigned char>(*p)]) ++p;
+            p = special(p);
             if (*p == '\n' || (*p == first && at_delimiter(p))) break;
             if (*p == '"' && form_.quoting) {
                 fail(cell.begin, p + 1, "a cell in double quotes, or without any", "quotes are written twice in quotes");
@@ -363,34 +436,56 @@ class TableScanner {
         return text.find_first_not_of('0', at + 1) == std::string_view::npos;
     }
 
-    void take(const Cell& cell, ColumnFacts& facts, bool counts) {
-        const std::string_view text = trimmed(cell);
-        ++facts.cells;
-        if (is_missing(text)) {
-            ++facts.missing;
+    // What a cell is.
+    enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, TEXT, TRUTH };
+
+    void take(size_t column, ColumnFacts& facts) {
+        const Cell& cell = cells_[column];
+        const bool counts = form_.columns[column].role == Role::UNKNOWN;
+        if (!counts && !facts.example.empty() && has_few_digits(cell)) {
+            ++facts.cells;
+            ++facts.whole;
             return;
         }
+        RecentCells::Cell* const recent = recent_.find(column, cell.begin, cell.end);
+        const bool known = recent && recent->value != RecentCells::UNKNOWN;
+        const Sort sort = known ? static_cast<Sort>(recent->value)
+                                : look_at(trimmed(cell), facts, counts);
+        if (recent) recent->value = sort;
+        ++facts.cells;
+        facts.missing += sort == MISSING;
+        facts.whole += sort == WHOLE || sort == BIT;
+        facts.bits += sort == BIT;
+        facts.fractions += sort == FRACTION;
+        facts.truths += sort == TRUTH;
+    }
+
+    // Whether a cell is at most eight digits, without a 0 that begins others, and surely not missing.
+    bool has_few_digits(const Cell& cell) const {
+        const size_t length = static_cast<size_t>(cell.end - cell.begin);
+        if (!form_.missing.empty() || length - 1 >= 8 || end_ - cell.begin < 8 || (*cell.begin == '0' && length > 1)) return false;
+        return read_digits(cell.begin).count >= static_cast<int>(length);
+    }
+
+    // What a text is, which is counted as a new one; it may be an example for the column, which lacks its count so far.
+    Sort look_at(std::string_view text, ColumnFacts& facts, bool counts) {
+        if (is_missing(text)) return MISSING;
         if (facts.example.empty()) facts.example = text;
         size_t digits = 0;
         if (is_whole(text, digits)) {
-            ++facts.whole;
-            facts.bits += digits == 1 && (text[0] == '0' || text[0] == '1');
             if (counts) count(text.substr(0, digits), facts);
-            return;
+            return digits == 1 && (text[0] == '0' || text[0] == '1') ? BIT : WHOLE;
         }
         double any;
         const size_t sign = text[0] == '-' || text[0] == '+';
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
-        if (!padded && !read_number(text.data(), text.data() + text.size(), any)) {
-            ++facts.fractions;
-            return;
-        }
-        if (facts.texts() == 1) {
+        if (!padded && !read_number(text.data(), text.data() + text.size(), any)) return FRACTION;
+        if (!facts.texts()) {
             facts.first_text = text;
             facts.text_line = before_;
         }
-        facts.truths += is_truth(text);
         if (counts && !facts.uncounted) count(text, facts);
+        return is_truth(text) ? TRUTH : TEXT;
     }
 
     static bool is_truth(std::string_view text) {
@@ -466,6 +561,15 @@ class TableScanner {
         if ((label_ >= 0 && !write_label()) || (group_ >= 0 && !write_group())) return false;
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
+            RecentCells::Cell* const recent =
+                references_ && column.role == Role::CATEGORY ? recent_.find(i, cells_[i].begin, cells_[i].end) : nullptr;
+            if (recent && (recent->value != RecentCells::UNKNOWN || references_->size() < References::MOST)) {
+                if (recent->value == RecentCells::UNKNOWN && !refer(column, cells_[i], recent->value)) return false;
+                if (recent->value == NO_ENTRY) continue;
+                gap();
+                out_ = References::write(out_, static_cast<size_t>(recent->value));
+                continue;
+            }
             const std::string_view text = trimmed(cells_[i]);
             if (is_missing(text)) continue;
             if (!(column.role == Role::CATEGORY ? write_feature(column, cells_[i], text)
@@ -476,6 +580,21 @@ class TableScanner {
         for (const TableJoin& join : form_.joins)
             if (!write_joined(join)) return false;
         *out_++ = '\n';
+        return true;
+    }
+
+    // Adds the entry of a cell to the references.
+    bool refer(const TableColumn& column, const Cell& cell, int32_t& number) {
+        const std::string_view text = trimmed(cell);
+        if (is_missing(text)) {
+            number = NO_ENTRY;
+            return true;
+        }
+        char* const start = out_;
+        if (!write_feature(column, cell, text)) return false;
+        const size_t blank = start != begun_;
+        number = static_cast<int32_t>(references_->add(start + blank, static_cast<size_t>(out_ - start) - blank));
+        out_ = start;
         return true;
     }
 

@@ -1,0 +1,16 @@
+"""Text of rows that was made in memory, whose entries may be references; references.h has these."""
+
+from cpython.buffer cimport PyBuffer_FillInfo
+
+
+cdef class Lines:
+    """Lines of features, with PADDING bytes behind them: bytes that cannot be changed. Their memory is used again."""
+
+    def __len__(self):
+        return self.text.size()
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.text.data(), self.text.size(), 1, flags)
+
+    def __getitem__(self, part):
+        return memoryview(self)[part].tobytes()
