@@ -16,12 +16,13 @@ from fmcli.data.formats import Grouping
 from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
 from fmcli.data.sources import Extent, Input
-from fmcli.data.tables.reading import TablePath, is_table, schema_of
+from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
 from fmcli.data.tables.schema import Named, Schema
 from fmcli.data.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
+from fmcli.training.held import Held
 
 if TYPE_CHECKING:
     from fmcli.api.parameters import Choices
@@ -262,11 +263,12 @@ def of_files(
 
 
 def tables_of(
-    rows: Any, choices: Choices, known: Schema | None, *, fields: bool
+    rows: Any, choices: Choices, known: Schema | None, held: Held, *, fields: bool
 ) -> tuple[list[TablePath], Schema] | None:
     """Return the tables that are given as frames or as files, and their schema; None for other rows.
 
     known : the schema of a model that training resumes from.
+    held : the rows to hold out.
     fields : whether features have fields.
 
     Raises BadInputError, MissingInputError and UsageError.
@@ -280,22 +282,24 @@ def tables_of(
         named = Named(
             choices.label,
             choices.weight_column,
-            choices.group_column,
+            choices.group_field,
             choices.categorical,
             choices.numeric,
             choices.several,
             choices.ignore,
-            form,
+            aside=held.column if held.times else None,
+            form=form,
         )
         known, _ = schema_of(inputs, named, choices.threads or cpu_count())
-    return [table_path(rows if frames else one, known, fields=fields) for one in inputs], known
+    by = None if held.column is None else By(held.column, held.times)
+    return [table_path(rows if frames else one, known, fields=fields, by=by) for one in inputs], known
 
 
-def table_path(rows: Any, schema: Schema, *, fields: bool) -> TablePath:
-    """Return a frame, or a file, as a table with a schema."""
+def table_path(rows: Any, schema: Schema, *, fields: bool, by: By | None = None) -> TablePath:
+    """Return a frame, or a file, as a table with a schema. by : as in TablePath."""
     if isinstance(rows, str):
-        return TablePath.of(rows, schema, fields=fields)
-    return TablePath.of(FRAME, schema, fields=fields, frame=rows)
+        return TablePath.of(rows, schema, fields=fields, by=by)
+    return TablePath.of(FRAME, schema, fields=fields, frame=rows, by=by)
 
 
 def is_files(data: Any) -> bool:

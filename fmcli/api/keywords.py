@@ -33,7 +33,7 @@ class Keywords(TypedDict, total=False):
     ignore: Sequence[str]
     missing_values: Sequence[str]
     weight_column: str | None
-    group_column: str | None
+    group_field: str | None
     rank: int | list[int] | None
     order: int | None
     bias: bool | None

@@ -57,7 +57,7 @@ class Choices:
     ignore: Sequence[str] = ()
     missing_values: Sequence[str] = ()
     weight_column: str | None = None
-    group_column: str | None = None
+    group_field: str | None = None
 
 
 # The type of each choice in words, and its help, in the order of the signature.
@@ -67,8 +67,9 @@ DOCS = {
     "loss": Doc("str, optional", "Loss; by default, one that fits the labels."),
     "holdout": Doc(
         "float or str, optional",
-        'Share of the rows to hold out, by which the epoch is chosen; 0: none; "last:0.1": the last tenth. By '
-        "default 0.05, or 500 rows if that is more, but at most 0.2; none of fewer than 100 rows.",
+        'Share of the rows to hold out, by which the epoch is chosen; 0: none; "last:0.1": the last tenth, and of '
+        'tables "time:COL:0.1", "group:COL:0.1" and "last-of:COL:1": the last times, whole groups, the last row of '
+        "each group. By default 0.05, or 500 rows if that is more, but at most 0.2; none of fewer than 100 rows.",
     ),
     "refit": Doc(
         "bool, optional", "Whether to train again on all rows for the best number of epochs; if cheap by default."
@@ -102,7 +103,10 @@ DOCS = {
     "ignore": Doc("sequence of str", "Of a table: columns that are not used."),
     "missing_values": Doc("sequence of str", "Of a table: cells that are like empty ones, such as ?."),
     "weight_column": Doc("str, optional", "Of a table: the column of the rows' weights."),
-    "group_column": Doc("str, optional", "Of a table: the column of the rows' groups, for ranking."),
+    "group_field": Doc(
+        "str, optional",
+        "Of a table: the column of the rows' groups, for ranking; a feature, too, if ``categorical`` names it.",
+    ),
 }
 # The choices about the columns of tables.
 OF_TABLES = (
@@ -114,7 +118,7 @@ OF_TABLES = (
     "ignore",
     "missing_values",
     "weight_column",
-    "group_column",
+    "group_field",
 )
 # The default of each choice.
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}

@@ -22,8 +22,9 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.formats import Grouping
 from fmcli.data.labels import Names
 from fmcli.data.tables.reading import TablePath
-from fmcli.data.tables.schema import GROUP, WEIGHT, Schema
+from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.weights import weigh, weigh_labels
+from fmcli.errors import UsageError
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -36,6 +37,7 @@ from fmcli.system.machine import cpu_count
 from fmcli.training import job
 from fmcli.training.baseline import compared
 from fmcli.training.ensemble import ensemble_summary, train_ensemble
+from fmcli.training.held import Held, held
 from fmcli.training.look import look
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.refit import refit, refits, whole
@@ -48,7 +50,6 @@ from fmcli.training.warm_start import WarmStart
 LOG = logging.getLogger("fmcli")
 LOG.addHandler(logging.NullHandler())
 # The prefix of a share of the last rows: "last:0.1".
-LAST = "last:"
 # The name of a model in messages that has no file.
 UNNAMED = "the model"
 
@@ -136,9 +137,11 @@ def trained_model(
     names = warm_start.transform.labels.names if warm_start else None
     known = warm_start.transform.table if warm_start else None
     fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
-    tables = tables_of(data, choices, known, fields=fields)
+    wanted = held_out(choices, valid)
+    tables = tables_of(data, choices, known, wanted, fields=fields)
     if tables is None:
         rows, schema = as_data(data, "data", names, choices.threads), known
+        refuse(wanted.column is not None, f"holdout={choices.holdout!r} needs a column, and only tables have some")
         refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
     else:
         rows, schema = of_tables(tables[0], tables[1], names, choices), tables[1]
@@ -163,14 +166,14 @@ def of_tables(paths: list[TablePath], schema: Schema, names: Names | None, choic
         paths,
         names=names,
         label_weights=WEIGHT in kinds,
-        grouping=Grouping(None) if GROUP in kinds else None,
+        grouping=Grouping() if paths[0].by else None,
         threads=choices.threads,
     )
 
 
 def validation_data(valid: Any, schema: Schema | None, names: Names, choices: Choices, *, fields: bool) -> Data:
     """Return validation data, which may be tables if the rows to train on are. Raises the errors of `as_data`."""
-    tables = None if schema is None else tables_of(valid, choices, schema, fields=fields)
+    tables = None if schema is None else tables_of(valid, choices, schema, Held(), fields=fields)
     if tables is None:
         return as_data(valid, "valid", names, choices.threads)
     return of_tables(tables[0], tables[1], names, choices)
@@ -212,18 +215,13 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
     check_modes({flag: value for flag, value in given.items() if value}, spec)
 
 
-def held_out(choices: Choices, valid: Any) -> dict[str, Any]:
-    """Return the settings of the rows to hold out. Raises UsageError."""
-    share, last = choices.holdout, False
-    if isinstance(share, str):
-        last = share.startswith(LAST)
-        try:
-            share = float(share.removeprefix(LAST))
-        except ValueError:
-            last = False
-        refuse(not last, f"holdout is {choices.holdout!r}, expected a share such as 0.1, or 'last:0.1'")
-    refuse(share is not None and not 0 <= float(share) < 1, "holdout must be from 0 to below 1")
-    return {"holdout": None if share is None and valid is None else float(share or 0), "holdout_last": last}
+def held_out(choices: Choices, valid: Any) -> Held:
+    """Return the rows to hold out. Raises UsageError."""
+    try:
+        found = held(choices.holdout)
+    except ValueError as error:
+        raise UsageError(f"holdout: {error}") from error
+    return found if choices.holdout is not None or valid is None else Held(0.0)
 
 
 def plan_of(
@@ -252,7 +250,7 @@ def plan_of(
         min_count=choices.min_count,
         share_rare=choices.share_rare,
         table=schema,
-        **held_out(choices, valid),
+        **held_out(choices, valid).settings,
     )
     if valid is not None or settings.holdout:
         settings.check_chooser()

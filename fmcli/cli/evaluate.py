@@ -11,7 +11,7 @@ import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
 from fmcli.cli.gate import Rival, check_gate
-from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
+from fmcli.cli.groups import METRICS_OF_GROUPS, check_fields, group_field_option
 from fmcli.cli.options import (
     METRIC_NAMES,
     BadLineChoice,
@@ -74,7 +74,7 @@ class Request:
     threads: int | None
     json: bool
     label_weights: bool
-    group_field: int | None
+    group_field: str | None
     relations: tuple[RelationFiles, ...] = ()
     join: tuple[tuple[str, str], ...] = ()
     cluster: ClusterChoice | None = None
@@ -87,22 +87,32 @@ class Request:
     def grouping(self, loss: str | None) -> Grouping | None:
         """Return the grouping of the rows, which a model or predictions of this loss may need."""
         from fmcli.scoring.evaluation import grouping_for
+        from fmcli.training.held import field_of
 
-        return grouping_for(self.named, loss, self.group_field, usual=not self.metrics)
+        return grouping_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
 
     def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
         """Return the rows as a model scores them, with the groups that metrics of a loss need."""
+        from fmcli.data.formats import Grouping
+        from fmcli.data.tables.reading import By, TablePath
         from fmcli.scoring.evaluation import evaluate_model
 
+        inputs, grouping = list(self.inputs), self.grouping(loss)
+        if self.format == "auto":
+            inputs = scorer.tables(inputs, dict(self.join), None if self.group_field is None else By(self.group_field))
+        if not isinstance(inputs[0], TablePath):
+            check_fields([self.group_field], inputs[0])
+        elif grouping is not None:
+            grouping = Grouping(optional=grouping.optional)
         return evaluate_model(
             scorer,
-            scorer.tables(self.inputs, dict(self.join)) if self.format == "auto" else self.inputs,
+            inputs,
             format=self.format,
             threads=threads,
             counts=counts,
             bad=bad,
             label_weights=self.label_weights,
-            grouping=self.grouping(loss),
+            grouping=grouping,
             relations=self.relations,
         )
 
@@ -200,7 +210,7 @@ def command(
     raw: bool,
     format: str,
     label_weights: bool,
-    group_field: int | None,
+    group_field: str | None,
     threads: int | None,
     bad_lines: BadLineChoice,
     relations: tuple[str, ...],

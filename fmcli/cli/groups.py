@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
 
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
@@ -23,29 +21,43 @@ METRICS_OF_GROUPS = "the metrics gauc, ndcg, ndcg@K (of the first K places) and 
 NEEDED_BY = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
 
 
+QUERY = "qid"  # groups are those of query numbers
+
+
 def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F]:
     """Return --group-field: the field that tells the groups of rows. They are `needed_by` something, in words."""
     return option(
         section,
         "--group-field",
-        type=click.IntRange(min=0),
-        metavar="F",
-        help=f"Rows with the same feature in field F of ffm text form a group, for {needed_by}. [default: those with "
-        "the same N in qid:N, after the label; >= 0]",
+        metavar="COL",
+        help="Rows with the same cell in this column of a table form a group, or with the same feature in this field "
+        f"of ffm text (its number), for {needed_by}. The column is a feature, too, if --categorical names it. "
+        "[default: rows with the same N in qid:N, after the label]",
     )
 
 
-def parse_grouping(spec: Spec, metrics: tuple[str, ...], field: int | None) -> Grouping | None:
+def parse_grouping(spec: Spec, metrics: tuple[str, ...], column: str | None) -> Grouping | None:
     """Return the grouping of the rows of a run; None if it needs none. Raises UsageError for a field without use."""
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
-    if not pairwise and not metrics and field is None:
+    if not pairwise and not metrics and column is None:
         return None
     from fmcli.data.formats import Grouping
     from fmcli.scoring.metrics import need_groups
     from fmcli.scoring.sparsity import of_predictions
+    from fmcli.training.held import field_of
 
     if pairwise or need_groups(of_predictions(metrics)):
-        return Grouping(field)
-    if field is not None:
+        return Grouping(field_of(column))
+    if column is not None:
         raise UsageError(f"--group-field applies only to {NEEDED_BY}; leave it out, or choose one of them")
     return None
+
+
+def check_fields(columns: Iterable[str | None], source: str) -> None:
+    """Raise UsageError if rows of text cannot be grouped by these columns."""
+    for column in columns:
+        if column is not None and column != QUERY and not column.isdecimal():
+            raise UsageError(
+                f"{source} is not a table, and other rows have groups by qid, or by a field of ffm text, such as 0, "
+                f"not by {column!r}"
+            )

@@ -307,7 +307,7 @@ class PartitionedShards(StoredShards):
 
     def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
         """Return the rows, random ones of which are held out in each partition."""
-        number, rows = rows_held_out(self.cache.facts.rows, hold_out.share, spec), self.cache.rows
+        number, rows = rows_held_out(self.cache.facts.rows, hold_out, spec), self.cache.rows
         left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
         if number:
             held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))

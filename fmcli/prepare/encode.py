@@ -12,7 +12,7 @@ from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
 from fmcli.data.tables.lines import Lines as Text
-from fmcli.data.tables.reading import Head, head_of_table, joined_rows, opened
+from fmcli.data.tables.reading import By, Head, head_of_table, joined_rows, opened
 from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
@@ -102,7 +102,8 @@ class Encoding:
                 for column, table in self.joined.items()
             }
         training, read = self.named.label is not None, 0
-        buffers = opened(self._input(path), form, layout, [], training=training, joins=joins)
+        by = By(self.named.group) if self.named.group is not None else None
+        buffers = opened(self._input(path), form, layout, [], training=training, joins=joins, by=by)
         with closing(in_order(buffers, translated, self.threads)) as results:
             line = 0
             for buffer, (text, lines, rows, faulty, faults) in results:

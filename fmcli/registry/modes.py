@@ -17,7 +17,7 @@ RANKING = "ranking"
 # Given if lines with errors are skipped.
 SKIPPING = "--on-bad-line skip"
 # Given if the rows to hold out are not random ones.
-HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.."
+HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
 
 
 def anything(spec: Spec) -> str:

@@ -24,7 +24,7 @@ from fmcli.data.numbering import Numbering, moved
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.data.sources import Input
-from fmcli.data.tables.reading import as_tables
+from fmcli.data.tables.reading import By, as_tables
 from fmcli.data.transform import Transform
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError, UsageError
@@ -150,14 +150,15 @@ class Scorer:
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
-    def tables(self, paths: Sequence[str], joined: Mapping[str, str] | None = None) -> list[str]:
+    def tables(self, paths: Sequence[str], joined: Mapping[str, str] | None = None, by: By | None = None) -> list[str]:
         """Return inputs, of which those that have the columns of the tables of training are read as such.
 
         joined : column -> the table whose rows it refers to.
+        by : what tells the groups of labelled rows; None: the column of training.
 
         Raises BadInputError, MissingInputError and UsageError.
         """
-        return as_tables(paths, self.transform.table, fields=self.needs_fields, joined=joined)
+        return as_tables(paths, self.transform.table, fields=self.needs_fields, joined=joined, by=by)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
         """Return raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the

@@ -44,7 +44,7 @@ DATA = {
     "init_model": "the model to resume from",
 }
 # Parts of an identity that files of earlier versions do not have.
-LATER = {"tested": None, "holdout_last": False}
+LATER = {"tested": None, "holdout_last": False, "holdout_times": False, "holdout_each": 0}
 
 
 class Waiting(Protocol):
@@ -210,6 +210,8 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "patience": settings.waits,
         "holdout": settings.holdout,
         "holdout_last": settings.holdout_last,
+        "holdout_times": settings.holdout_times,
+        "holdout_each": settings.holdout_each,
         "refit": refits,
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),

@@ -61,7 +61,7 @@ def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Setting
     fixed = not settings.look or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
     if fixed or data is None or data.relations or data.group is not None or settings.warm_start or settings.stream:
         return settings
-    if not validated and not rows_held_out(data.rows, settings.hold_out.share, spec):
+    if not validated and not rows_held_out(data.rows, settings.hold_out, spec):
         return settings
     return replace(settings, spec=spec) if are_dense(data) and not are_many(spec, data) else settings
 

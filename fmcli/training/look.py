@@ -190,7 +190,7 @@ def most_folds(plan: Plan) -> int:
     """
     validation, source = plan.validation, plan.source
     assert validation is not None
-    independent = source.data.group is None and not plan.settings.holdout_last
+    independent = source.data.group is None and not plan.settings.hold_out.in_order
     if type(source) is not TrainingRows or not independent or not validation.held_out:
         return 1
     size = validation.data.rows

@@ -26,10 +26,19 @@ class HoldOut:
 
     share : of all rows; None: the default.
     last : whether it is the last rows; otherwise they are random.
+    times : whether the groups of rows are their times, of which the last ones are held out.
+    each : this many last rows of each group are held out, in place of a share of all; 0: no.
     """
 
     share: float | None
     last: bool = False
+    times: bool = False
+    each: int = 0
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows that are held out follow those of training, in their order or in time."""
+        return self.last or self.times or self.each > 0
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Settings:
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: the usual share, but none
         of a stream, if training resumes from a model, or if no metric can choose.
-    holdout_last : whether this share is the last rows, not random ones.
+    holdout_last, holdout_times, holdout_each : which rows these are, as in HoldOut.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
         the solver.
@@ -69,6 +78,8 @@ class Settings:
     valid_name: str = "validation data"
     holdout: float | None = 0.0
     holdout_last: bool = False
+    holdout_times: bool = False
+    holdout_each: int = 0
     refit: bool | None = None
     look: bool = False
     keep_state: bool = False
@@ -108,7 +119,8 @@ class Settings:
     def hold_out(self) -> HoldOut:
         """Which rows to hold out if there are no validation data."""
         without = self.stream or self.warm_start or (self.metrics and not self.choosing)
-        return HoldOut(0.0 if self.holdout is None and without else self.holdout, self.holdout_last)
+        share = 0.0 if self.holdout is None and without else self.holdout
+        return HoldOut(share, self.holdout_last, self.holdout_times, self.holdout_each)
 
     def check_chooser(self) -> None:
         """UsageError if no metric could choose the epoch."""

@@ -110,7 +110,7 @@ class StoredShards:
     def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
         """Return the rows of which those are held out that would be if all were in memory."""
         cache, rows = self.cache, self.cache.facts.rows
-        numbers = numbers_held_out(rows, rows_held_out(rows, hold_out.share, spec), hold_out, spec)
+        numbers = numbers_held_out(rows, rows_held_out(rows, hold_out, spec), hold_out, spec)
         if not len(numbers):
             return self
         assert isinstance(cache, Cache)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from fmcli.base.kept import Kept, in_order, numbered, part, real_number, require
 from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.model import Model
+from fmcli.prepare.rules import ByTime, LastOf, Rule
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
@@ -45,10 +47,14 @@ def split(
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
-    count = rows_held_out(rows, hold_out.share, spec)
+    count = rows_held_out(rows, hold_out, spec)
     if group is None:
         chosen = np.zeros(rows, dtype=np.bool_)
         chosen[numbers_held_out(rows, count, hold_out, spec)] = True
+    elif hold_out.each:
+        chosen = last_of_each(group, hold_out.each)
+    elif hold_out.times:
+        chosen = last_times(group, count)
     elif hold_out.last:
         chosen = last_groups(group, count)[group]
     else:
@@ -57,8 +63,34 @@ def split(
     return everything.compress(chosen), everything.compress(~chosen)
 
 
-def rows_held_out(rows: int, share: float | None, spec: Spec) -> int:
-    """Return how many rows to hold out; share None: the default. Raises UsageError as `split` does."""
+def last_times(time: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
+    """Return whether each row is among those with the last times, about so many. Raises UsageError if there is only one
+    time."""
+    if not time.any():
+        raise UsageError("all rows have one time, so that none can be held out by it")
+    return in_last_part(ByTime([Fraction(len(time) - count), Fraction(count)]), time.astype(np.float64))
+
+
+def last_of_each(group: NDArray[np.int32], each: int) -> NDArray[np.bool_]:
+    """Return whether each row is among so many last ones of its group; smaller groups have none. Raises UsageError if
+    no group is larger."""
+    if np.bincount(group).max() <= each:
+        raise UsageError(f"no group has more than {each} rows, so that the last {each} cannot be held out; give fewer")
+    return in_last_part(LastOf(each), np.arange(len(group), dtype=np.float64), group)
+
+
+def in_last_part(rule: Rule, time: NDArray[np.float64], group: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+    """Return whether a rule has each row in the last part."""
+    keys = rule.keys(np.zeros(len(time), np.int64) if group is None else group.astype(np.int64), time)
+    rule.learn(keys.copy())
+    return rule.parts(keys).astype(np.bool_)
+
+
+def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec) -> int:
+    """Return how many rows to hold out, or at least so many. Raises UsageError as `split` does."""
+    share = hold_out.share
+    if hold_out.each:
+        return min(hold_out.each, rows - 1)
     if share is None:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1

@@ -21,7 +21,8 @@ using namespace fmcli;
 
 constexpr size_t OPTION_BYTES = 6, PADDED = 64;
 constexpr const char* DELIMITERS[] = {",", ";", "\t", "|", "::", "ab"};
-constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::LABEL, Role::WEIGHT, Role::GROUP};
+constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::LABEL, Role::WEIGHT};
+constexpr uint8_t GROUP = 6;  // in place of a role
 
 #define REQUIRE(condition)                                                   \
     do {                                                                     \
@@ -42,13 +43,15 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
     if (bytes[1] & 8) form.missing = {"?", "NA"};
     form.apart = true;
     form.columns.resize(1 + bytes[1] / 64);
+    form.timed = bytes[0] & 32;
     bool taken[7] = {};
     for (size_t i = 0; i < form.columns.size(); ++i) {
         const uint8_t role = bytes[2 + i] % 7;
         const bool again = role >= 4 && taken[role];  // there is one label, weight and group
         taken[role] = true;
         TableColumn& column = form.columns[i];
-        column.role = surveys ? Role::UNKNOWN : again ? Role::IGNORED : ROLES[role];
+        column.role = surveys ? Role::UNKNOWN : again || role == GROUP ? Role::IGNORED : ROLES[role];
+        if (role == GROUP && !surveys) form.group = static_cast<int>(i);
         column.prefix = std::string(1, static_cast<char>('a' + i)) + (column.role == Role::NUMBER ? "" : "=");
         column.expected = "a cell";
     }
@@ -94,13 +97,12 @@ bool same(const Array<T>& one, const Array<T>& other) {
 void check_features(const TableForm& form, const std::string& lines, const std::string& short_lines,
                     const References& references) {
     Reading reading{};
-    bool has_label = false, has_group = false, weighs = false;
+    bool has_label = false, weighs = false;
     for (const TableColumn& column : form.columns) {
         has_label |= column.role == Role::LABEL;
-        has_group |= column.role == Role::GROUP;
         weighs |= column.role == Role::WEIGHT;
     }
-    if (has_group || (weighs && !has_label)) return;
+    if (form.group >= 0 || (weighs && !has_label)) return;
     reading.training = form.training && has_label;
     reading.label_names = has_label;
     reading.label_weights = weighs;

@@ -1,5 +1,7 @@
 """Forms of --holdout: no group is on both sides, no later row is trained on, and other modes say why not."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pytest
 
@@ -45,19 +47,69 @@ def test_no_group_is_held_out_in_part(trained_on, form):
     assert seen == trained_on("--holdout", form, "-j", "2") != trained_on("--holdout", form, "--seed", "7")
 
 
+@pytest.mark.parametrize("form", ["last-of:qid:2", "last-of:1:2"])
+def test_the_last_rows_of_each_group_are_held_out(trained_on, form):
+    expected = set()
+    for group in range(40):
+        mine = np.flatnonzero(group == GROUPS)
+        expected |= set(mine[:-2].tolist() if len(mine) > 2 else mine.tolist())
+    assert trained_on("--holdout", form) == expected
+
+
+TIMES = np.random.default_rng(5).integers(0, 60, ROWS)
+CLOCKS = {
+    "numbers": str,
+    "fractions": lambda time: f"{time - 30}.5",
+    "dates": lambda time: f"{1969 + time // 30}-02-{1 + time % 28:02}",
+    "times": lambda time: f"2024-02-{28 + time // 48:02} {time // 2 % 24:02}:{time % 2 * 30:02}",
+    "zones": lambda time: f"2024-05-01T{2 + time // 30:02}:{time % 30:02}:00.25{'+02:00' if time % 2 else '+00:00'}",
+}
+
+
+def seconds(text):
+    """Return the time in a cell, by Python's own reader."""
+    try:
+        return float(text)
+    except ValueError:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_the_last_times_of_a_table_are_held_out(run, tmp_path, clock):
+    texts = [CLOCKS[clock](int(time)) for time in TIMES]
+    times = np.array([seconds(text) for text in texts])
+    rows = [f"{n % 2},r{n},{text}" for n, text in enumerate(texts)]
+    (tmp_path / "t.csv").write_text("y,row,time\n" + "\n".join(rows) + "\n")
+    fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "--label", "y", "-o", "m"]
+    run.ok("train", *fixed, "--holdout", "time:time:0.1", "t.csv")
+    run.ok("export", "m", "w.txt")
+    text = (tmp_path / "w.txt").read_text()
+    weights, names = (text.split(f"array {name} ")[1].splitlines()[1].split() for name in ("w", "features"))
+    seen = {int(name.removeprefix("row=r")) for name, weight in zip(names, weights, strict=True) if float(weight)}
+    held = set(range(ROWS)) - seen
+    assert held == set(np.flatnonzero(times >= times[sorted(held)].min()).tolist())
+    sizes = [np.sum(times >= one) for one in np.unique(times)]
+    assert abs(len(held) - 0.1 * ROWS) == min(abs(size - 0.1 * ROWS) for size in sizes)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--holdout", "group:0.1"], "'group:0.1' has none of the forms FRACTION, last:FRACTION"),
-        (["--holdout", "group:user:0.1"], "has none of the forms"),
+        (["--holdout", "group:user:0.1"], "t is not a table, and other rows have groups by qid"),
+        (["--holdout", "last-of:qid:0"], "'0' is not a number of rows"),
         (["--holdout", "first:0.1"], "has none of the forms"),
-        (["--holdout", "last:1"], "1.0 is not in the range 0<=x<1"),
+        (["--holdout", "last:1"], "'1' is not a share in the range 0<=x<1"),
         (["--holdout", "last:0.1", "-v", "t"], "-v and --holdout cannot be combined"),
         (["--holdout", "last:0.1", "--online"], "--online and --holdout cannot be combined"),
         (["--holdout", "last:0.1", "--cluster", "local:1"], "rows of each partition are held out"),
         (["--holdout", "group:qid:0.1", "--cluster", "local:1"], "partitions do not keep the groups of rows"),
         (["--holdout", "group:qid:0.1", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
-        (["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"], "the groups of ranking must be the same"),
+        (
+            ["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"],
+            "the groups of --holdout and those of",
+        ),
     ],
 )
 def test_forms_that_a_run_cannot_have(run, tmp_path, arguments, words):

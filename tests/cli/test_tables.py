@@ -171,7 +171,7 @@ def test_weights_and_groups_of_a_table(run, tmp_path):
     run.ok("train", *QUICK, *options, "--weight-column", "w", "--ignore", "q", "-o", "table.fm", "w.csv")
     run.ok("train", *QUICK, "--label-weights", "-o", "text.fm", "w.txt")
     assert run.ok("predict", "table.fm", "w.txt").stdout == run.ok("predict", "text.fm", "w.txt").stdout
-    run.ok("train", "-e", "2", "--loss", "bpr", *options, "--group-column", "q", "--ignore", "w", "-o", "b.fm", "w.csv")
+    run.ok("train", "-e", "2", "--loss", "bpr", *options, "--group-field", "q", "--ignore", "w", "-o", "b.fm", "w.csv")
 
 
 def test_several_names_in_a_cell_missing_values_and_latin_1(run, tmp_path):
@@ -263,9 +263,9 @@ WRONG = {
     "no features": (b"a,b\n1,2\n", ("--label", "a", "--ignore", "b"), "no column has features"),
     "a weight": (b"a,b,w\n1,x,-1\n", ("--label", "a", "--weight-column", "w"), "expected a weight in the column 'w'"),
     "a group": (
-        b"a,b,q\n1,x,z\n",
-        ("--label", "a", "--group-column", "q"),
-        "expected a whole number in the column 'q'",
+        b"a,b,q\n1,x,\n",
+        ("--label", "a", "--categorical", "b", "--loss", "bpr", "--group-field", "q"),
+        "t.csv:2:5: found '', expected a group in the column 'q'",
     ),
 }
 
@@ -349,7 +349,7 @@ def test_the_scanner_refuses_what_is_not_a_table():
     for text, start, stop in ((b"a\n", 0, 3), (b"a\n", 2, 1), (b"a", 0, 1)):
         with pytest.raises(ValueError, match="the text must"):
             scanner.translate(text, start, stop)
-    assert len(ROLES) == 8
+    assert len(ROLES) == 7
 
 
 def test_facts_of_pieces_add_up_to_those_of_the_whole():

@@ -158,7 +158,7 @@ def command(
     sampling: SamplingChoice,
     format: str,
     tables: TableChoice,
-    group_field: int | None,
+    group_field: str | None,
     threads: int | None,
     bad_lines: BadLineChoice,
     relations: tuple[str, ...],
@@ -190,8 +190,6 @@ def command(
         spec,
         warm_start=warm_start,
         valid_name=" and ".join(validation.valid),
-        holdout=validation.held.share,
-        holdout_last=validation.held.last,
         refit=validation.refit,
         look=validation.look,
         keep_state=bool(written.keep_state),
@@ -203,6 +201,7 @@ def command(
         hash_bits=ids.bits(warm_start),
         min_count=ids.min_count or 1,
         share_rare=ids.rare == "share",
+        **validation.held.settings,
     )
     if validation.valid or validation.holdout:
         settings.check_chooser()
@@ -213,7 +212,8 @@ def command(
         inputs=inputs,
         format=format,
         weighting=weights.weighting(),
-        grouping=validation.grouping(parse_grouping(spec, validation.metrics, group_field)),
+        grouping=validation.grouping(parse_grouping(spec, validation.metrics, group_field), group_field),
+        group_field=group_field,
         relations=parse_relations(relations),
         sampling=sampling,
         disk=disk,

@@ -117,7 +117,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if plan.validation and plan.validation.held_out:
         held = plan.validation.data.rows
         purpose = "evaluate the average" if spec.solver_entry.is_sampler else "choose the epoch"
-        last = "the last " if plan.settings.holdout_last else ""
+        last = "the last " if plan.settings.hold_out.in_order else ""
         log.line(
             f"holding out {last}{100 * held / plan.source.all_rows:.3g} % ({held:,} rows) to {purpose}; "
             + (

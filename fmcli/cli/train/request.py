@@ -35,6 +35,7 @@ class Request:
     """The arguments of the command: training settings, input files, and output.
 
     grouping : what tells the groups of the rows; None: they need none.
+    group_field : the field or the column of the groups of ranking.
     relations : of the training rows.
     disk : where the rows are kept during training, if not in memory.
     cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
@@ -50,6 +51,7 @@ class Request:
     format: str
     weighting: Weighting | None
     grouping: Grouping | None
+    group_field: str | None
     relations: tuple[RelationFiles, ...]
     sampling: SamplingChoice
     disk: DiskChoice
@@ -72,7 +74,7 @@ class Request:
             "--ensemble": self.members > 1,
             "--holdout 0": settings.holdout == 0,
             HOLDOUT_LAST: settings.holdout_last,
-            HOLDOUT_GROUP: self.validation.held.group,
+            HOLDOUT_GROUP: self.validation.held.column,
             "--rare share": settings.share_rare,
             "--hash-bits": settings.hash_bits,
             "--norm": values["norm"],

@@ -32,7 +32,6 @@ class TableChoice:
     separator: str
     ignore: tuple[str, ...]
     weight_column: str | None
-    group_column: str | None
     missing_values: tuple[str, ...]
     columns: tuple[str, ...]
     delimiter: str | None
@@ -51,12 +50,12 @@ class TableChoice:
     @property
     def asked(self) -> bool:
         """Whether an option says that the inputs are tables."""
-        one = (self.label, self.weight_column, self.group_column, self.delimiter, self.schema)
+        one = (self.label, self.weight_column, self.delimiter, self.schema)
         many = (self.categorical, self.numeric, self.several, self.ignore, self.missing_values, self.columns)
         return any((*one, *many, self.join, self.print_schema))
 
-    def named(self) -> Named:
-        """Return the columns that options name. Raises UsageError."""
+    def named(self, group: str | None, aside: str | None) -> Named:
+        """Return the columns that options name. group, aside : as in Named. Raises UsageError."""
         from fmcli.data.tables.schema import Named, Schema
 
         if not self.separator:
@@ -72,12 +71,13 @@ class TableChoice:
         return Named(
             self.label,
             self.weight_column,
-            self.group_column,
+            group,
             self.categorical,
             self.numeric,
             self.several,
             self.ignore,
-            form,
+            aside=aside,
+            form=form,
         )
 
     def given(self) -> Schema | None:
@@ -131,12 +131,6 @@ table_options = gathered(
     option("data", "--ignore", type=names, default=(), metavar="COLUMNS", help="Of a table: unused. [default: none]"),
     option(
         "data", "--weight-column", metavar="COLUMN", help="Of a table: the column of the rows' weights. [default: none]"
-    ),
-    option(
-        "data",
-        "--group-column",
-        metavar="COLUMN",
-        help="Of a table: the column of the rows' groups, for ranking: whole numbers. [default: none]",
     ),
     option(
         "data",

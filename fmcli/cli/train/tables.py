@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.groups import check_fields
 from fmcli.cli.output import seconds
 from fmcli.cli.prepared import log_order
 from fmcli.cli.train.table_options import log_schema
-from fmcli.data.tables.reading import TablePath, as_tables, is_table, schema_of
+from fmcli.data.formats import Grouping
+from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.weights import Weighting
 from fmcli.errors import UsageError
@@ -29,7 +31,9 @@ def with_tables(log: Log, request: Request) -> Request:
     MissingInputError and UsageError."""
     settings, choice = request.settings, request.tables
     known = settings.warm_start.transform.table if settings.warm_start else None
+    held = request.validation.held
     if not (choice.asked or known or any(map(is_table, request.inputs))):
+        check_fields((request.group_field, held.column), request.inputs[0])
         return request
     if request.cluster:
         raise UsageError("workers do not read tables; write them as text first, with fmcli convert")
@@ -38,31 +42,41 @@ def with_tables(log: Log, request: Request) -> Request:
         log_order(log, path)
     schema = choice.given() or known
     if schema is None:
+        named = choice.named(request.group_field, held.column if held.times else None)
         log.progress(f"reading the columns of {request.inputs[0]}")
-        if request.online and "-" not in request.inputs and not choice.named().form.names:
+        if request.online and "-" not in request.inputs and not named.form.names:
             raise UsageError("--online reads a table once; give --schema, or -i with a model that knows its columns")
-        schema, facts = schema_of(request.inputs, choice.named(), settings.threads, dict(choice.join))
+        schema, facts = schema_of(request.inputs, named, settings.threads, dict(choice.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
     spec = settings.spec
     fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
 
-    def tables(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(as_tables(paths, schema, fields=fields, joined=dict(choice.join)))
-
-    inputs, valid, test = tables(request.inputs), tables(request.validation.valid), tables(request.sampling.test)
-    if not known:
-        inputs = tuple(TablePath.of(path, schema, fields=fields, joined=dict(choice.join)) for path in request.inputs)
+    ranking = None if request.group_field is None else By(request.group_field)
+    by = ranking if held.column is None else By(held.column, held.times)
+    more: dict[str, Any] = {"fields": fields, "joined": dict(choice.join)}
+    valid, test = (
+        as_tables(one, schema, **more, by=ranking) for one in (request.validation.valid, request.sampling.test)
+    )
+    inputs: list[str] = [TablePath.of(path, schema, **more, by=by) for path in request.inputs]
+    if known:
+        inputs = as_tables(request.inputs, schema, **more, by=by)
+    grouping = request.grouping
+    if not isinstance(inputs[0], TablePath):
+        check_fields((request.group_field, held.column), inputs[0])
+    elif grouping:
+        grouping = Grouping()
     weighting = request.weighting
     if WEIGHT in schema.kinds.values():
         weighting = replace(weighting or Weighting(), beside_labels=True)
     return replace(
         request,
-        inputs=inputs,
+        inputs=tuple(inputs),
         settings=replace(settings, table=schema),
         weighting=weighting,
-        validation=replace(request.validation, valid=valid),
-        sampling=replace(request.sampling, test=test),
+        grouping=grouping,
+        validation=replace(request.validation, valid=tuple(valid)),
+        sampling=replace(request.sampling, test=tuple(test)),
     )
 
 

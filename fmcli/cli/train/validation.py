@@ -3,53 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.options import METRIC_NAMES, gathered, option, share
+from fmcli.cli.groups import QUERY
+from fmcli.cli.options import METRIC_NAMES, gathered, option
 from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
     from fmcli.data.formats import Grouping
-
-# The forms of --holdout, and the groups that are those of query numbers.
-LAST, GROUP, QUERY = "last", "group", "qid"
+    from fmcli.training.held import Held
 
 
-class Held(NamedTuple):
-    """Which rows are held out.
+def holdout(value: str) -> Held:
+    """Return the type of --holdout."""
+    from fmcli.training.held import held
 
-    share : of all rows; None: the default.
-    last : whether it is the last ones.
-    group : what tells the groups of which whole ones are held out; None: nothing, unless the run needs groups.
-    """
-
-    share: float | None
-    last: bool = False
-    group: Grouping | None = None
-
-
-def held(value: str | float | None) -> Held:
-    """Return the rows that a value of --holdout holds out. Raises click.BadParameter."""
-    form, colon, rest = str(value).partition(":")
-    if not colon:
-        return Held(None if value is None else share(form))
-    if form == LAST:
-        return Held(share(rest), last=True)
-    column, _, fraction = rest.partition(":")
-    if form != GROUP or not fraction or not (column == QUERY or column.isdecimal()):
-        forms = "FRACTION, last:FRACTION, group:qid:FRACTION or group:FIELD:FRACTION"
-        raise click.BadParameter(f"{value!r} has none of the forms {forms}")
-    from fmcli.data.formats import Grouping
-
-    return Held(share(fraction), group=Grouping(None if column == QUERY else int(column)))
-
-
-def holdout(value: str) -> str | float:
-    """Return the type of --holdout: a share, or the text of another form."""
-    found = held(value)
-    return value if found.share is None or ":" in value else found.share
+    try:
+        return held(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -61,7 +35,7 @@ class ValidationChoice:
     """
 
     valid: tuple[str, ...]
-    holdout: str | float | None
+    holdout: Held | None
     refit: bool | None
     look: bool
     metrics: tuple[str, ...]
@@ -71,16 +45,18 @@ class ValidationChoice:
     @property
     def held(self) -> Held:
         """Which rows are held out."""
-        return held(self.holdout)
+        from fmcli.training.held import Held
 
-    def grouping(self, ranking: Grouping | None) -> Grouping | None:
+        return self.holdout or Held()
+
+    def grouping(self, ranking: Grouping | None, column: str | None) -> Grouping | None:
         """Return what tells the groups of rows, which are held out as a whole.
 
-        ranking : what tells those of ranking, if there are some. Raises UsageError if the two differ.
+        ranking, column : what tells those of ranking, if there are some. Raises UsageError if the two differ.
         """
         group = self.held.group
-        if group and ranking and group != ranking:
-            raise UsageError("--holdout group:.. and the groups of ranking must be the same; see --group-field")
+        if group and ranking and (group != ranking or self.held.column != (column or QUERY)):
+            raise UsageError("the groups of --holdout and those of ranking must be the same; see --group-field")
         return group or ranking
 
 
@@ -101,7 +77,9 @@ validation_options = gathered(
         type=holdout,
         metavar="FRACTION",
         help="Share of the rows to hold out as validation data; 0 trains on all rows. last:0.1 holds out the last "
-        "rows, group:qid:0.1 and group:0:0.1 whole groups: by qid, or by the feature in field 0 of ffm text. "
+        "rows, time:COL:0.1 those with the last times in a column of a table, group:COL:0.1 whole groups, "
+        "last-of:COL:2 the last 2 rows of each group: rows with the same cell of a table, or of text with the same qid "
+        "(COL is qid) or feature in a field of ffm text (COL is the field). "
         "[default: 0.05, or 500 rows if that is more, but at most 0.2; 0 with less than 100 rows, -v, -i, -e 1, mcmc, "
         "or standard input]",
     ),

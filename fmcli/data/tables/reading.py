@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
-from fmcli.data.tables.schema import CATEGORY, FEATURES, GROUP, IGNORED, LABEL, WEIGHT, Layout, Named, Schema, is_header
+from fmcli.data.tables.schema import CATEGORY, FEATURES, IGNORED, LABEL, WEIGHT, Layout, Named, Schema, is_header
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.names import no_such
@@ -33,16 +33,38 @@ DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 
 
+class By(NamedTuple):
+    """The column that tells the groups of rows, whose order is that of whole numbers in it.
+
+    times : whether the groups are times instead, in their order.
+    """
+
+    column: str
+    times: bool = False
+
+
 class TablePath(TableInput):
-    """A table with its schema; `frame` as in sources.Extent."""
+    """A table with its schema.
+
+    frame : as in sources.Extent.
+    by : what tells the groups of the rows to train on; None: nothing.
+    """
 
     schema: Schema
     frame: Any
     joined: Mapping[str, str]
+    by: By | None
 
     @classmethod
     def of(
-        cls, path: str, schema: Schema, *, fields: bool, frame: Any = None, joined: Mapping[str, str] | None = None
+        cls,
+        path: str,
+        schema: Schema,
+        *,
+        fields: bool,
+        frame: Any = None,
+        joined: Mapping[str, str] | None = None,
+        by: By | None = None,
     ) -> TablePath:
         """Return a table with a schema. joined : column -> the table whose rows it refers to. Raises UsageError if
         these are not the columns of the schema's joins."""
@@ -55,6 +77,7 @@ class TablePath(TableInput):
             )
         table = cls(path)
         table.schema, table.fields, table.frame, table.joined = schema, fields, frame, joined
+        table.by = by or (By(schema.group) if schema.group is not None else None)
         return table
 
     def opened(
@@ -65,26 +88,27 @@ class TablePath(TableInput):
         def layout(head: Head, name: str) -> Layout:
             self.schema.check(head.names, name, training=training)
             found = self.schema.layout(head.names, fields=self.fields)
-            return found if training else [(IGNORED, *one[1:]) if one[0] in (WEIGHT, GROUP) else one for one in found]
+            return found if training else [(IGNORED, *one[1:]) if one[0] == WEIGHT else one for one in found]
 
         source = str(self) if self.frame is None else Extent(str(self), frame=self.frame)
         joins = {
             column: joined_rows(table, column, self.schema, fields=self.fields) for column, table in self.joined.items()
         }
         more = {"unbuffered": unbuffered, "training": training, "skip": skip}
-        yield from opened(source, self.schema, layout, spare, **more, joins=joins)
+        by = self.by if training else None
+        yield from opened(source, self.schema, layout, spare, **more, joins=joins, by=by)
 
     def about(self) -> dict[str, Any]:
         """Return what the columns are, and the identities of joined tables."""
         joined = {column: identity(table) for column, table in self.joined.items()}
-        return {"schema": self.schema.entry(), "fields": self.fields, "joined": joined}
+        return {"schema": self.schema.entry(), "fields": self.fields, "joined": joined, "by": self.by and list(self.by)}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _table_path, (str(self), self.schema, self.fields, self.joined)
+        return _table_path, (str(self), self.schema, self.fields, self.joined, self.by)
 
 
-def _table_path(path: str, schema: Schema, fields: bool, joined: Mapping[str, str]) -> TablePath:
-    return TablePath.of(path, schema, fields=fields, joined=joined)
+def _table_path(path: str, schema: Schema, fields: bool, joined: Mapping[str, str], by: By | None) -> TablePath:
+    return TablePath.of(path, schema, fields=fields, joined=joined, by=by)
 
 
 @dataclass(frozen=True)
@@ -142,7 +166,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
-    """Return a scanner of the columns of a layout. more : `training`, `skip` and `joins` of Scanner."""
+    """Return a scanner of the columns of a layout. more : `training`, `skip`, `joins` and `group` of Scanner."""
     return Scanner(
         layout,
         delimiter=delimiter,
@@ -187,11 +211,13 @@ def opened(
     training: bool = False,
     skip: bool = False,
     joins: Mapping[str, Joined] = MappingProxyType({}),
+    by: By | None = None,
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of a table, with the scanner that reads them.
 
     layout : returns the layout of the columns, given the head of the table and its name in messages.
     joins : column -> the features of the rows of another table, by the cells of this column.
+    by : what tells the groups of rows; None: they have none.
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
@@ -202,10 +228,24 @@ def opened(
                 head = head_of(buffer, form)
                 columns = layout(head, buffer.name)
                 found = [(head.names.index(column), f"a {column} of its table", rows) for column, rows in joins.items()]
-                scanner = scanner_of(columns, head.delimiter, form, training=training, skip=skip, joins=found)
+                more = {
+                    "training": training,
+                    "skip": skip,
+                    "joins": found,
+                    "group": by and group_of(by, head, buffer.name),
+                }
+                scanner = scanner_of(columns, head.delimiter, form, **more)
                 yield replace(buffer, start=head.start, scanner=scanner, before=head.lines)
             else:
                 yield replace(buffer, scanner=scanner)
+
+
+def group_of(by: By, head: Head, source: str) -> tuple[int, bool, str]:
+    """Return the column of groups, as `Scanner` takes it. Raises BadInputError if the table does not have it."""
+    if by.column not in head.names:
+        raise BadInputError(f"{source}: {no_such('column', by.column, head.names)}")
+    expected = f"a {'time' if by.times else 'group'} in the column {by.column!r}"
+    return head.names.index(by.column), by.times, expected
 
 
 def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Joined:
@@ -336,16 +376,21 @@ def is_table(path: str) -> bool:
 
 
 def as_tables(
-    paths: Sequence[str], schema: Schema | None, *, fields: bool, joined: Mapping[str, str] | None = None
+    paths: Sequence[str],
+    schema: Schema | None,
+    *,
+    fields: bool,
+    joined: Mapping[str, str] | None = None,
+    by: By | None = None,
 ) -> list[str]:
     """Return inputs of a model that knows the columns of tables: those that have these columns, as tables. Standard
-    input is one. joined : as in TablePath.of. Raises BadInputError, MissingInputError and UsageError."""
+    input is one. joined, by : as in TablePath.of. Raises BadInputError, MissingInputError and UsageError."""
     if schema is None:
         if joined:
             raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
         return list(paths)
     return [
-        TablePath.of(path, schema, fields=fields, joined=joined) if has_columns(path, schema) else path
+        TablePath.of(path, schema, fields=fields, joined=joined, by=by) if has_columns(path, schema) else path
         for path in paths
     ]
 

@@ -20,6 +20,7 @@ class Scanner:
         missing: Sequence[str] = (),
         joins: Sequence[tuple[int, str, Joined]] = (),
         apart: bool = False,
+        group: tuple[int, bool, str] | None = None,
     ) -> None: ...
     def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
     def translate(

@@ -20,7 +20,7 @@ ROWS_PER_ID = 5
 # If so large a share of the cells are numbers, the others are probably missing values.
 MOSTLY = 0.9
 # What a cell of a column is, in words.
-EXPECTED = {NUMBER: "a number", LABEL: "a label", GROUP: "a whole number", WEIGHT: "a weight"}
+EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
 
 # The role of each column, its name in text of features, what a fault in it expects, the beginning of its features, and
 # whether its cells are all numbers: as `Scanner` takes them.
@@ -32,8 +32,8 @@ class Schema:
     """What the columns of a table are.
 
     kinds : column -> LABEL, WEIGHT, GROUP, IGNORED or one of FEATURES, in the order of the table. The fields of
-    features
-        are numbered in this order.
+        features are numbered in this order.
+    group : the column that tells the groups of rows, of the kind GROUP or one of FEATURES; None: there is none.
     whole : categories whose cells are all numbers, so that 1.0 and 1 are the same.
     separator : of the names in a cell of SEVERAL.
     missing : cells that are like empty ones.
@@ -44,6 +44,7 @@ class Schema:
     """
 
     kinds: Mapping[str, str]
+    group: str | None = None
     whole: frozenset[str] = frozenset()
     separator: str = "|"
     missing: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class Schema:
         """Return the schema as JSON values, as in a model file."""
         return {
             "columns": [{"name": name, "kind": kind, "whole": name in self.whole} for name, kind in self.kinds.items()],
+            "group": self.group,
             "separator": self.separator,
             "missing": list(self.missing),
             "header": not self.names,
@@ -73,8 +75,10 @@ class Schema:
             unknown = set(kinds.values()) - {LABEL, WEIGHT, GROUP, IGNORED, *FEATURES}
             if unknown or len(kinds) < len(columns):
                 raise BadInputError("a column of its table has no valid kind, or two have one name")
+            of_kind = next((name for name, kind in kinds.items() if kind == GROUP), None)
             return cls(
                 kinds,
+                entry.get("group", of_kind),
                 frozenset(str(column["name"]) for column in columns if column["whole"]),
                 str(entry["separator"]),
                 tuple(map(str, entry["missing"])),
@@ -118,7 +122,8 @@ class Schema:
             field_of = f"{place[name]}:" if fields and name in place else ""
             prefix = f"{field_of}{escaped(name)}{'' if kind == NUMBER else '='}"
             expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
-            found.append((kind, escaped(name), expected, prefix, name in self.whole))
+            role = IGNORED if kind == GROUP else kind
+            found.append((role, escaped(name), expected, prefix, name in self.whole))
         return found
 
 
@@ -126,8 +131,9 @@ class Schema:
 class Named:
     """The columns that a caller has named.
 
-    label, weight, group : single columns; None: there is none.
+    label, weight, group : single columns; None: there is none. The group may also be a feature.
     categorical, numeric, several, ignored : the columns of a kind.
+    aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
     """
 
@@ -138,12 +144,13 @@ class Named:
     numeric: Sequence[str] = ()
     several: Sequence[str] = ()
     ignored: Sequence[str] = ()
+    aside: str | None = None
     form: Schema = field(default_factory=lambda: Schema({}))
 
     def kinds(self) -> dict[str, str]:
         """Return the kinds of the columns. Raises UsageError for a column with two of them."""
         found: dict[str, str] = {}
-        single = ((LABEL, self.label), (WEIGHT, self.weight), (GROUP, self.group))
+        single = ((LABEL, self.label), (WEIGHT, self.weight))
         of_kind = (
             (CATEGORY, self.categorical),
             (NUMBER, self.numeric),
@@ -155,6 +162,9 @@ class Named:
                 if name in found:
                     raise UsageError(f"the column {name!r} is used in two ways; name it once")
                 found[name] = kind
+        for one, kind in ((self.group, GROUP), (self.aside, IGNORED)):
+            if one is not None:
+                found.setdefault(one, kind)
         return found
 
     def all_named(self, names: Sequence[str]) -> bool:
@@ -197,7 +207,7 @@ class Named:
         if not any(kind in FEATURES for kind in found.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
         whole = [name for name, kind in found.items() if kind == CATEGORY and name in facts and is_whole(facts[name])]
-        return replace(self.form, kinds=found, whole=frozenset(whole), joins=joins)
+        return replace(self.form, kinds=found, group=self.group, whole=frozenset(whole), joins=joins)
 
 
 def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:

@@ -31,8 +31,9 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         const JoinedRows* rows
 
     struct TableForm:
-        string delimiter, separator
-        boolean quoting, latin1, training, skip, apart
+        string delimiter, separator, expected_group
+        boolean quoting, latin1, training, skip, apart, timed
+        int group
         vector[string] missing
         vector[TableColumn] columns
         vector[TableJoin] joins
@@ -66,7 +67,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
 
 # In the order of the core's roles.
-ROLES = ("ignored", "label", "weight", "group", "category", "several", "number", "unknown")
+ROLES = ("ignored", "label", "weight", "category", "several", "number", "unknown")
 
 
 cdef described(const TableFault& fault):
@@ -97,6 +98,8 @@ cdef class Scanner:
     missing : cells that are like empty ones.
     joins : (number of a column, what a cell without a row there should be, Joined) of each join.
     apart : whether cells of different columns are never the same feature.
+    group : (number of the column that tells the group of a row, whether its cells are times, what they should be); the
+        order of groups is that of times, or of whole numbers. None: rows have no groups.
     """
 
     cdef TableForm form
@@ -105,7 +108,7 @@ cdef class Scanner:
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, missing=(), joins=(), bint apart=False
+        bint skip=False, missing=(), joins=(), bint apart=False, group=None
     ):
         cdef TableColumn column
         self.idle = []
@@ -114,6 +117,9 @@ cdef class Scanner:
         self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
         self.form.quoting, self.form.latin1, self.form.training, self.form.skip = quoting, latin1, training, skip
         self.form.apart = apart
+        if group is not None:
+            self.form.group, self.form.timed, expected = group
+            self.form.expected_group = expected.encode()
         for one in missing:
             self.form.missing.push_back(one.encode())
         for role, name, expected, prefix, whole in columns:

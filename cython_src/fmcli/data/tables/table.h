@@ -4,6 +4,7 @@
 #define FMCLI_TABLE_H
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "fmcli/data/numbers.h"
 #include "fmcli/data/references.h"
 #include "fmcli/data/tables/recent.h"
+#include "fmcli/data/tables/times.h"
 
 namespace fmcli {
 
@@ -22,7 +24,6 @@ enum class Role {
     IGNORED,
     LABEL,
     WEIGHT,   // of the row, a number behind the label
-    GROUP,    // of the row, a whole number
     CATEGORY,  // a feature NAME=CELL with the value 1
     SEVERAL,  // such a feature for each of the parts of the cell
     NUMBER,   // a feature NAME with the value of the cell
@@ -74,6 +75,9 @@ struct TableForm {
     bool skip = false;                 // rows with faults become empty lines; else they end the work
     bool apart = false;                // cells of different columns are never the same feature
     std::vector<std::string> missing;  // cells that are like empty ones
+    int group = -1;                    // the column that tells the group of a row, or -1
+    bool timed = false;                // its cells are times, whose order is that of the groups
+    std::string expected_group;        // of a fault: "a time in the column 'time'"
     std::vector<TableColumn> columns;
     std::vector<TableJoin> joins;
 };
@@ -133,7 +137,6 @@ class TableScanner {
             const TableColumn& column = form.columns[i];
             if (column.role == Role::LABEL) label_ = static_cast<int>(i);
             if (column.role == Role::WEIGHT) weight_ = static_cast<int>(i);
-            if (column.role == Role::GROUP) group_ = static_cast<int>(i);
             if (column.role < Role::CATEGORY) continue;
             features_.push_back(i);
             longest_ = std::max(longest_, column.prefix.size());
@@ -149,7 +152,7 @@ class TableScanner {
         return each_row(begin, end, [&](const char* line, const char* next) {
             // A character becomes at most three, and each name in a cell has a prefix.
             const size_t bytes = static_cast<size_t>(next - line), names = features_.size() + bytes;
-            out.reserve(out.size() + 3 * bytes + names * (longest_ + ROOM) + joined_);
+            out.reserve(out.size() + 3 * bytes + names * (longest_ + ROOM) + joined_ + DIGITS + ROOM);
             char* const start = out.data() + out.size();
             out_ = begun_ = start;
             const bool good = write_row();
@@ -215,6 +218,7 @@ class TableScanner {
     TableFault fault_;
     static constexpr int64_t LONGEST_SHOWN = 20;  // bytes of a cell whose quotes do not end
     static constexpr size_t ROOM = 8;  // what a feature has beside its prefix and its text
+    static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
     // BITS collects the lowest bits of eight bytes in the highest one.
     static constexpr uint64_t EACH = 0x0101010101010101, HIGH = 0x80 * EACH, LOW = ~HIGH, BITS = 0x0102040810204080;
     static constexpr size_t WIDTH = 64;
@@ -224,7 +228,7 @@ class TableScanner {
     uint64_t found_ = 0;            // which of its bytes may end a cell
     bool plain_[256] = {};          // bytes that names have as they are
     std::vector<size_t> features_;  // columns
-    int label_ = -1, weight_ = -1, group_ = -1;
+    int label_ = -1, weight_ = -1;
     size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
     char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
     References* references_ = nullptr;  // to write, or nullptr
@@ -558,7 +562,7 @@ class TableScanner {
 
     // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
     bool write_row() {
-        if ((label_ >= 0 && !write_label()) || (group_ >= 0 && !write_group())) return false;
+        if ((label_ >= 0 && !write_label()) || (form_.group >= 0 && !write_group())) return false;
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
             RecentCells::Cell* const recent =
@@ -631,16 +635,26 @@ class TableScanner {
     }
 
     bool write_group() {
-        const Cell& cell = cells_[static_cast<size_t>(group_)];
+        const Cell& cell = cells_[static_cast<size_t>(form_.group)];
         const std::string_view text = trimmed(cell);
         uint64_t number;
-        if (read_whole(text.data(), text.data() + text.size(), number))
-            return fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(group_)].expected,
-                        "it tells the group of the row");
+        double time;
+        if (text.empty() || (form_.timed && !read_time(text, time)))
+            return fail(cell.begin, cell.end, form_.expected_group, text.empty() ? "it is empty" : "it is no time");
+        if (form_.timed) number = in_order_of(time);
+        else if (read_whole(text.data(), text.data() + text.size(), number)) number = search_hash(text.data(), text.size()) >> 1;
         gap();
         put("qid:", 4);
-        put(text.data(), text.size());
+        out_ = std::to_chars(out_, out_ + DIGITS, number).ptr;
         return true;
+    }
+
+    // A number of 63 bits; the order is that of the times, but for the last bit of their fractions.
+    static uint64_t in_order_of(double time) {
+        uint64_t bits;
+        time += 0.0;  // -0 and 0 are one time
+        std::memcpy(&bits, &time, sizeof bits);
+        return (bits ^ (bits >> 63 ? ~uint64_t{0} : uint64_t{1} << 63)) >> 1;
     }
 
     bool write_number(const TableColumn& column, const Cell& cell, std::string_view text) {
