@@ -11,8 +11,8 @@ from fmcli.data.tables.schema import Named
 from fmcli.errors import BadInputError
 from fmcli.prepare import split
 from fmcli.prepare.encode import Encoding
+from fmcli.prepare.keyed import Source
 from fmcli.prepare.negatives import Pairs, drawn, with_negatives
-from fmcli.prepare.tables import rows
 from fmcli.prepare.written import Written
 
 TABLE = """user,film,stars,genres,price
@@ -36,7 +36,7 @@ def file(tmp_path):
 def parts_of(path, shares, seed=0, header=False):
     found = [bytearray() for _ in shares]
     outputs = [Written(part.extend) for part in found]
-    found_in = split.split(path, outputs, [Fraction(share) for share in shares], seed, header)
+    found_in = split.split(Source(path, header=header), outputs, [Fraction(share) for share in shares], seed)
     for output, part in zip(outputs, found, strict=True):
         output.flush()
         assert output.rows + header == bytes(part).count(b"\n")
@@ -171,7 +171,7 @@ def test_negatives_are_other_pairs_each_at_most_once():
 
 
 def test_pairs_and_their_negatives_as_a_table(file):
-    pairs = Pairs.of(("user", "film"), rows(file("t.csv", TABLE)))
+    pairs = Pairs.of(file("t.csv", TABLE), ("user", "film"))
     excluded = Pairs(("user", "film"), [("10", "z"), ("else", "z")])
     lines = [one.decode() for one in with_negatives(pairs, 1, {"film": ["a b", "c:d", "z"]}, [excluded], 0)]
     assert lines[:4] == ["user,film,label\n", "7,a b,1\n", "10,c:d,1\n", '7,"x, y",1\n']

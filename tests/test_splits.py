@@ -11,7 +11,7 @@ from fmcli.errors import BadInputError, TransferError, UsageError
 from fmcli.prepare import keyed
 from fmcli.prepare.keyed import Source
 from fmcli.prepare.rules import ByGroup, ByTime, LastOf, cuts, mixed
-from fmcli.prepare.split import split_by
+from fmcli.prepare.split import split, split_by
 from fmcli.prepare.written import Written
 
 SHARES = tuple(map(Fraction, (7, 2, 1)))
@@ -47,6 +47,18 @@ def rows_of(part):
     header, *rows = part.replace('"a\nb"', "ab").splitlines()
     assert header == "user,note,time"
     return [(row.split(",")[0], int(row.split(",")[2])) for row in rows]
+
+
+def test_cells_with_line_breaks_stay_whole_in_random_parts(table):
+    path, rows = table
+    found = [bytearray(), bytearray()]
+    written = [Written(part.extend) for part in found]
+    split(Source(path, header=True), written, SHARES[:2], seed=1)
+    for one in written:
+        one.flush()
+    first, second = (rows_of(part.decode()) for part in found)
+    assert sorted(first + second) == sorted(rows)
+    assert len(first) == len(rows) * 7 // 9
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=40), st.integers(1, 9))
@@ -146,11 +158,15 @@ def test_times_may_be_dates(tmp_path):
 @pytest.mark.parametrize(
     ("text", "of", "message"),
     [
-        ("id,at\n1,\n", {"time": "at"}, "t:2: found '' in the column 'at', expected a number, or a date or time"),
-        ("id,at\n1,5\n2,later\n", {"time": "at"}, "t:3: found 'later' in the column 'at', expected a number"),
-        ("id,at\n1,5\n2,nan\n", {"time": "at"}, "t:3: found 'nan' in the column 'at', expected a number"),
+        (
+            "id,at\n1,\n",
+            {"time": "at"},
+            "t:2:3: found '', expected a number, or a date and time in the column 'at'",
+        ),
+        ("id,at\n1,5\n2,later\n", {"time": "at"}, "t:3:3: found 'later', expected a number in the column 'at'"),
+        ("id,at\n1,5\n2,nan\n", {"time": "at"}, "t:3:3: found 'nan', expected a number in the column 'at'"),
         ("id,at\n1,5\n", {"group": "od"}, "there is no column 'od'; did you mean id?"),
-        ("7,5\n1,5\n", {"group": "user"}, "there is no column 'user'; there are: 7, 5"),
+        ("7,5\n1,5\n", {"group": "user"}, "t:1: found 7, 5 as the names of columns; the table has no header"),
         ("1 0:1:1\n0 1:1:1\n", {"group": "0"}, "t:2:1: found '0', expected one feature in the field of the groups"),
         ("1 qid:1 1:1\n0 1:1\n", {"group": "qid"}, "t:2:1: found '0', expected label qid:number"),
     ],

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 
 import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.prepared import (
-    check_delimiter,
     check_paths,
     check_twice,
     column_table,
+    form_of,
     log_order,
     log_written,
     names,
@@ -112,6 +113,7 @@ def command(
     join: tuple[tuple[str, str], ...],
     columns: tuple[str, ...],
     delimiter: str | None,
+    encoding: str,
     to: str,
     numbers: bool,
     output: str | None,
@@ -131,20 +133,20 @@ def command(
         check_twice(source, "--numbers")
     check_paths([source, *(path for _, path in join)], [output] if output else [])
     from fmcli.data.sources import text_bytes
-    from fmcli.data.tables.schema import Named, Schema
+    from fmcli.data.tables.schema import Named
     from fmcli.prepare.encode import Encoding
     from fmcli.system.machine import cpu_count
 
-    form = Schema({}, separator=separator, names=columns, delimiter=check_delimiter(delimiter))
+    form = replace(form_of(columns, delimiter, encoding), separator=separator)
     named = Named(label, None, group, categorical, numeric, several, form=form)
-    encoding = Encoding(named, to == "ffm", dict(join), cpu_count())
+    features_of = Encoding(named, to == "ffm", dict(join), cpu_count())
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with logging.opened(progress=not on_terminal) as log:
         log_order(log, source)
         size = text_bytes([source]) if log.shows_progress else 0
         begin, rows = time.perf_counter(), 0
-        features, lines = encoding.numbered(source) if numbers else (None, encoding.lines(source))
+        features, lines = features_of.numbered(source) if numbers else (None, features_of.lines(source))
         with written_to(output) as sink:
             for chunk in lines:
                 rows += chunk.rows

@@ -6,9 +6,9 @@ import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.prepared import (
-    check_delimiter,
     check_paths,
     column_table,
+    form_of,
     log_written,
     names,
     output_option,
@@ -71,6 +71,7 @@ def command(
     seed: int,
     columns: tuple[str, ...],
     delimiter: str | None,
+    encoding: str,
     output: str | None,
     logging: LogChoice,
 ) -> None:
@@ -86,16 +87,13 @@ def command(
     if unknown := {column for column, _ in among} - set(pair):
         raise UsageError(f"--among {sorted(unknown)[0]}: the column is not one of --pair {','.join(pair)}")
     check_paths([table, *(path for _, path in among), *exclude], [output] if output else [])
-    from fmcli.prepare.negatives import Pairs, with_negatives
-    from fmcli.prepare.tables import rows
+    from fmcli.prepare.negatives import Pairs, cells_of, with_negatives
 
+    form = form_of(columns, delimiter, encoding)
     with logging.opened() as log:
-        pairs = Pairs.of(pair, rows(table, columns, check_delimiter(delimiter), pair))
-        others = [Pairs.of(pair, rows(path, used=pair)) for path in exclude]
-        pools = {
-            column: [row.cells[column] for row in rows(path, used=[column]) if column in row.cells]
-            for column, path in among
-        }
+        pairs = Pairs.of(table, pair, form)
+        others = [Pairs.of(path, pair) for path in exclude]
+        pools = {column: [cell for (cell,) in cells_of(path, [column])] for column, path in among}
         lines = with_negatives(pairs, per_pair, pools, others, seed)
         with written_to(output) as sink:
             sink.header(next(lines))

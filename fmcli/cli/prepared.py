@@ -15,6 +15,7 @@ from fmcli.errors import UsageError
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
+    from fmcli.data.tables.schema import Schema
     from fmcli.prepare.written import Written
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,8 +37,18 @@ def column_table(value: str) -> tuple[str, str]:
     return column, path
 
 
+UTF_8, LATIN_1 = "utf-8", "latin-1"
+
+
 def table_options(function: F) -> F:
-    """Add --columns and --delimiter: how a table is read."""
+    """Add --columns, --delimiter and --encoding: how a table is read."""
+    function = option(
+        "run",
+        "--encoding",
+        type=click.Choice([UTF_8, LATIN_1]),
+        default=UTF_8,
+        help="Encoding of the table. [default: utf-8]",
+    )(function)
     function = option(
         "run",
         "--delimiter",
@@ -85,6 +96,13 @@ def check_delimiter(delimiter: str | None) -> str | None:
     if delimiter is not None and (not delimiter or any(c in '\r\n"' for c in delimiter)):
         raise UsageError("--delimiter needs text without line breaks and quotation marks")
     return delimiter
+
+
+def form_of(columns: Sequence[str], delimiter: str | None, encoding: str) -> Schema:
+    """Return how a table is read. Raises UsageError."""
+    from fmcli.data.tables.schema import Schema
+
+    return Schema({}, names=tuple(columns), delimiter=check_delimiter(delimiter), latin1=encoding == LATIN_1)
 
 
 def table_of(path: str | None, query: str | None) -> str:

@@ -11,9 +11,9 @@ import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, gathered, logging_options, option
 from fmcli.cli.prepared import (
-    check_delimiter,
     check_paths,
     check_twice,
+    form_of,
     log_written,
     seed_option,
     table_options,
@@ -156,6 +156,7 @@ def command(
     header: bool,
     columns: tuple[str, ...],
     delimiter: str | None,
+    encoding: str,
     logging: LogChoice,
 ) -> None:
     """Split the rows of a file or of standard input (-) into two or more files, at random or by a rule. Each row is
@@ -170,15 +171,13 @@ def command(
     if shares is not None and len(shares) != len(outputs):
         raise UsageError(f"--shares has {len(shares)} numbers, but there are {len(outputs)} outputs")
     rule.check(len(outputs), shares)
-    delimiter = check_delimiter(delimiter)
+    form = form_of(columns, delimiter, encoding)
     if header and columns:
         raise UsageError(
             "--header and --columns cannot be combined: --columns names the columns of a table without one"
         )
     parts = shares or (Fraction(1),) * len(outputs)
     by = rule.rule(parts, seed)
-    if by is None and (columns or delimiter):
-        raise UsageError("--columns and --delimiter need a column that decides: give --by-time, --by-group or --last")
     if by is not None:
         check_twice(source, "split")
     check_paths([source], outputs)
@@ -186,11 +185,11 @@ def command(
     from fmcli.prepare.rules import LastOf
     from fmcli.prepare.split import split, split_by
 
-    rows = Source(source, rule.by_group or rule.of, rule.by_time, header, columns, delimiter)
+    rows = Source(source, rule.by_group or rule.of, rule.by_time, header, form)
     with logging.opened() as log:
         with ExitStack() as stack:
             sinks = [stack.enter_context(written_to(path)) for path in outputs]
-            found = split_by(by, rows, sinks) if by else split(source, sinks, parts, seed, header)
+            found = split_by(by, rows, sinks) if by else split(rows, sinks, parts, seed)
         if found.skipped:
             log.line(f"left out {found.skipped:,} blank lines and comments")
         if found.header:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,18 +13,19 @@ import numpy as np
 
 from fmcli.data import mistaken
 from fmcli.data.chunks import Columns, Piece, score_chunks
+from fmcli.data.faults import describe
 from fmcli.data.formats import COMMENT, Grouping, Stream
-from fmcli.data.labels import is_number
+from fmcli.data.tables.reading import Head, opened
+from fmcli.data.tables.scanner import Keys
+from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.lines import lines
 from fmcli.prepare.rules import Groups, Times
-from fmcli.prepare.tables import Row, opened
 
 CHUNK_ROWS = 1 << 14
 QUERY = "qid"
 HASH_BITS = 20  # of the ids of features, which have no use here
-HASH_BYTES = 8
 
 
 class KeyedRows(NamedTuple):
@@ -42,27 +42,28 @@ class KeyedRows(NamedTuple):
     header: bytes = b""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
-    """A file whose rows can be read twice.
+    """A file whose rows can be read, and read again.
 
     group, time : the columns of the groups and the times of a table; in text, `group` is "qid" or a field. None: rows
         have no groups, and their order is that of the times.
     header : whether the first line is the header of a table.
-    columns, delimiter : of a table without a header, as in tables.opened.
+    form : how a table is read, if it is known to be one.
+    skipped : the number of blank lines and comments of other text that were read.
     """
 
     path: str
     group: str | None = None
     time: str | None = None
     header: bool = False
-    columns: Sequence[str] = ()
-    delimiter: str | None = None
+    form: Schema = field(default_factory=lambda: Schema({}))
+    skipped: int = field(default=0, init=False)
 
     def read(self) -> Iterator[KeyedRows]:
         """Yield the rows in chunks. Raises BadInputError, UsageError for columns that text does not have, and
         MissingInputError."""
-        if self.header or self.columns or self.delimiter or (self.by_column and looks_like_table(self.path)):
+        if self.is_table:
             return self._table()
         if self.time is not None:
             raise UsageError(
@@ -71,15 +72,23 @@ class Source:
             )
         return self._plain() if self.group is None else self._grouped(self.group)
 
-    @property
-    def by_column(self) -> bool:
-        """Whether a column decides."""
-        return self.group is not None or self.time is not None
+    @cached_property
+    def is_table(self) -> bool:
+        """Whether the file is a table: as the caller says, or by its first row if a column decides."""
+        if self.header or self.form.names or self.form.delimiter:
+            return True
+        return (self.group is not None or self.time is not None) and looks_like_table(self.path)
 
     def _plain(self) -> Iterator[KeyedRows]:
         """Yield the rows of any text, one for each line that is neither blank nor a comment."""
-        found = (line.text + b"\n" for line in lines([self.path]) if line.text.strip() and not COMMENT.match(line.text))
-        first = 0
+
+        def is_row(text: bytes) -> bool:
+            row = bool(text.strip()) and not COMMENT.match(text)
+            self.skipped += not row
+            return row
+
+        self.skipped = first = 0
+        found = (line.text + b"\n" for line in lines([self.path]) if is_row(line.text))
         while texts := list(islice(found, CHUNK_ROWS)):
             yield KeyedRows(texts, np.zeros(len(texts), dtype=np.int64), numbers_from(first, len(texts)))
             first += len(texts)
@@ -108,61 +117,32 @@ class Source:
             first += len(texts)
 
     def _table(self) -> Iterator[KeyedRows]:
-        table = opened(self.path, self.columns, self.delimiter)
-        for name in (self.group, self.time):
-            if name is not None and name not in table.names:
-                unnamed = any(is_number(name.encode(errors="surrogateescape")) for name in table.names)
-                advice = {"columns": {"NAMES": "if the table has no header"}} if unnamed else {}
-                raise BadInputError(f"{self.path}: {no_such('column', name, table.names)}", **advice)
-        clock = Clock(self.time) if self.time is not None else None
-        header, first = table.header, 0
-        rows = (row for row in table.rows)
-        while chunk := list(islice(rows, CHUNK_ROWS)):
-            groups, times = np.zeros(len(chunk), dtype=np.int64), numbers_from(first, len(chunk))
-            if self.group is not None:
-                groups = group_numbers([row.cells[self.group] for row in chunk])
-            if clock is not None:
-                times = np.fromiter(map(clock, chunk), dtype=np.float64, count=len(chunk))
-            yield KeyedRows([row.text for row in chunk], groups, times, header)
-            header, first = b"", first + len(chunk)
+        heads: list[Head] = []
 
+        def layout(head: Head, source: str) -> Layout:
+            for name in (self.group, self.time):
+                if name is not None and name not in head.names:
+                    raise BadInputError(f"{source}: {no_such('column', name, head.names)}")
+            heads.append(head)
+            return [(IGNORED, "", "", "", False)] * len(head.names)
 
-class Clock:
-    """Reads the times of rows: numbers, or dates and times in ISO format, which count as UTC unless they say more.
-
-    A time beyond 2^53 is rounded, by which no time comes before an earlier one.
-    """
-
-    def __init__(self, column: str) -> None:
-        self._column, self._numbers = column, True
-        self._begun = False
-
-    def __call__(self, row: Row) -> float:
-        cell = row.cells[self._column].strip()
-        if not self._begun:
-            self._begun, self._numbers = True, is_number(cell.encode(errors="surrogateescape"))
-        try:
-            time = float(cell) if self._numbers else in_seconds(cell)
-        except ValueError:
-            time = math.nan
-        if not math.isfinite(time) or "_" in cell:
-            expected = "a number" if self._numbers else "a number, or a date or time such as 1997-09-20 13:05:10"
-            raise BadInputError(f"{row.place}: found {cell!r} in the column {self._column!r}, expected {expected}")
-        return time
-
-
-def in_seconds(text: str) -> float:
-    """Return the time of a date and time in ISO format. Raises ValueError."""
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-def group_numbers(cells: Sequence[str]) -> Groups:
-    """Return a number for each cell, which is the same for the same text."""
-    digests = (
-        hashlib.blake2b(cell.encode(errors="surrogateescape"), digest_size=HASH_BYTES).digest() for cell in cells
-    )
-    return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
+        keys: Keys | None = None
+        line = first = 0
+        with closing(opened(self.path, self.form, layout, [])) as found:
+            for buffer in found:
+                assert buffer.scanner is not None
+                if keys is None:
+                    columns = (-1 if name is None else heads[0].names.index(name) for name in (self.group, self.time))
+                    keys = Keys(next(columns), next(columns), self.time or "")
+                line += buffer.before
+                lines_read, faults = keys.read(buffer.scanner, buffer.data, buffer.start, buffer.stop)
+                if faults:
+                    raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+                text = memoryview(buffer.data)
+                texts = [bytes(text[begin:end]) for begin, end in zip(keys.begins, keys.ends, strict=True)]
+                times = numbers_from(first, len(texts)) if keys.times is None else keys.times
+                yield KeyedRows(texts, keys.groups, times, b"" if first else heads[0].text)
+                line, first = line + lines_read, first + len(texts)
 
 
 def numbers_from(first: int, rows: int) -> Times:

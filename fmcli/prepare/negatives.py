@@ -1,16 +1,22 @@
 """Negatives: random pairs that are not among the observed ones."""
 
+from __future__ import annotations
+
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.faults import describe
+from fmcli.data.sources import Extent
+from fmcli.data.tables.reading import Head, opened
+from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
-from fmcli.prepare.tables import Row
 
 COLUMNS = 2  # of a pair
 LABEL, LINKED, NOT_LINKED = "label", "1", "0"
@@ -23,16 +29,36 @@ class Pairs(NamedTuple):
     cells: list[tuple[str, str]]
 
     @classmethod
-    def of(cls, names: Sequence[str], found: Iterable[Row]) -> "Pairs":
-        """Return the pairs of a table. Raises BadInputError if it lacks a column."""
+    def of(cls, path: str, names: Sequence[str], form: Schema | None = None) -> Pairs:
+        """Return the pairs of a table. Raises BadInputError if it lacks a column, and MissingInputError."""
         first, second = names
-        cells = []
-        for row in found:
-            for name in names:
-                if name not in row.cells:
-                    raise BadInputError(f"{row.place}: {no_such('column', name, row.cells)}")
-            cells.append((row.cells[first], row.cells[second]))
-        return cls((first, second), cells)
+        return cls((first, second), [(a, b) for a, b in cells_of(path, names, form)])
+
+
+def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of some columns of a table. Raises BadInputError if it lacks a column, and MissingInputError."""
+    form = form or Schema({})
+    heads: list[Head] = []
+
+    def layout(head: Head, source: str) -> Layout:
+        for name in names:
+            if name not in head.names:
+                raise BadInputError(f"{source}: {no_such('column', name, head.names)}")
+        heads.append(head)
+        return [(IGNORED, "", "", "", False)] * len(head.names)
+
+    line, encoding = 0, "latin-1" if form.latin1 else "utf-8"
+    with closing(opened(Extent(path, used=frozenset(names)), form, layout, [])) as found:
+        for buffer in found:
+            assert buffer.scanner is not None
+            line += buffer.before
+            columns = [heads[0].names.index(name) for name in names]
+            cells, lines, faults = buffer.scanner.texts(buffer.data, buffer.start, buffer.stop, columns)
+            if faults:
+                raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+            texts = (cell.decode(encoding, errors="surrogateescape") for cell in cells)
+            yield from zip(*[texts] * len(names), strict=True)
+            line += lines
 
 
 def with_negatives(

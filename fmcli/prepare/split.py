@@ -8,16 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.labels import is_number
+from fmcli.data.tables.reading import DELIMITERS
 from fmcli.errors import TransferError
 from fmcli.prepare.keyed import KeyedRows, Source
-from fmcli.prepare.lines import lines
 from fmcli.prepare.rules import Keys, Rule
-from fmcli.prepare.tables import is_header
 from fmcli.prepare.written import Written
 
 # Rows of text are split in chunks, so that a pipe can be read and the memory is bounded.
 CHUNK_ROWS, CHUNK_BYTES = 1 << 18, 1 << 28
-COMMENT = b"#"
 LINES_TO_KNOW_HEADER = 2
 # The keys of rows take this many times the room of those before, if it is full: few bytes of it are empty.
 GROWTH = 1.1
@@ -41,45 +40,41 @@ class Found(NamedTuple):
     header: str
 
 
-def split(path: str, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int, header: bool = False) -> Found:
-    """Split the lines of an input at random. The lines of an output keep their order; blank lines and comments are left
-    out.
+def split(source: Source, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int) -> Found:
+    """Split the rows of an input at random. The rows of an output keep their order, behind the header of a table, if
+    there is one; blank lines and comments of other text are left out.
 
-    header : the first line is that of a table, which every output begins with.
-
-    At most CHUNK_ROWS lines or CHUNK_BYTES bytes are split at a time. The shares are exact in each such chunk.
+    At most CHUNK_ROWS rows or CHUNK_BYTES bytes are split at a time. The shares are exact in each such chunk.
     """
     random = np.random.default_rng(seed)
-    skipped = 0
-    marked = False
     first: list[bytes] = []
     chunk: list[bytes] = []
     size = 0
-    for line in lines([path]):
-        text = line.text + b"\n"
-        if header and not marked:
-            marked = True
+    for rows in source.read():
+        if rows.header:
             for output in outputs:
-                output.header(text)
-            continue
-        if not (begin := text.lstrip()) or begin.startswith(COMMENT):
-            skipped += 1
-            continue
-        if len(first) < LINES_TO_KNOW_HEADER:
-            first.append(line.text)
-        chunk.append(text)
-        size += len(text)
-        if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
-            _write(chunk, outputs, shares, random)
-            chunk, size = [], 0
+                output.header(rows.header)
+        first = first or ([] if source.is_table else rows.texts[:LINES_TO_KNOW_HEADER])
+        for text in rows.texts:
+            chunk.append(text)
+            size += len(text)
+            if len(chunk) == CHUNK_ROWS or size >= CHUNK_BYTES:
+                _write(chunk, outputs, shares, random)
+                chunk, size = [], 0
     _write(chunk, outputs, shares, random)
-    return Found(skipped, "" if header else _unmarked(first))
+    return Found(source.skipped, _unmarked(first))
 
 
-def _unmarked(first: Sequence[bytes]) -> str:
-    """Return the first of two rows, if it looks like the header of a table."""
-    unmarked = len(first) == LINES_TO_KNOW_HEADER and is_header(*first)
-    return first[0].rstrip(b"\n").decode(errors="replace") if unmarked else ""
+def _unmarked(rows: Sequence[bytes]) -> str:
+    """Return the first of two rows, if it looks like the header of a table: it has as many cells as the second one, and
+    none of them is a number, but some of the others are."""
+    delimiter = next((one for one in map(str.encode, DELIMITERS) if rows and one in rows[0]), None)
+    if delimiter is None or len(rows) < LINES_TO_KNOW_HEADER:
+        return ""
+    names, cells = ([cell.strip(b' "\n') for cell in row.split(delimiter)] for row in rows)
+    if len(names) != len(cells) or any(map(is_number, names)) or not any(map(is_number, cells)):
+        return ""
+    return rows[0].rstrip(b"\n").decode(errors="replace")
 
 
 def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
@@ -94,7 +89,7 @@ def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
     del keys
     first: list[bytes] = []
     for chunk in source.read():
-        first = first or ([] if chunk.header or source.columns else chunk.texts[:LINES_TO_KNOW_HEADER])
+        first = first or ([] if source.is_table else chunk.texts[:LINES_TO_KNOW_HEADER])
         parts = rule.parts(rule.keys(chunk.groups, chunk.times))
         for number, output in enumerate(outputs):
             mine = np.flatnonzero(parts == number)
@@ -105,7 +100,7 @@ def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
         raise TransferError(
             f"{source.path}: the file changed while it was read, from {expected:,} to {found:,} rows; try again"
         )
-    return Found(0, _unmarked(first))
+    return Found(source.skipped, _unmarked(first))
 
 
 def _all_keys(rule: Rule, chunks: Iterable[KeyedRows]) -> Keys:

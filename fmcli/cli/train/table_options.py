@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fmcli.cli.options import gathered, option
-from fmcli.cli.prepared import check_delimiter, join_option, names, table_of
+from fmcli.cli.prepared import LATIN_1, UTF_8, form_of, join_option, names, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.data.tables.schema import Named, Schema
 
-UTF_8, LATIN_1 = "utf-8", "latin-1"
 MOST_SHOWN = 40  # columns in the log
 
 
@@ -56,18 +55,12 @@ class TableChoice:
 
     def named(self, group: str | None, aside: str | None) -> Named:
         """Return the columns that options name. group, aside : as in Named. Raises UsageError."""
-        from fmcli.data.tables.schema import Named, Schema
+        from fmcli.data.tables.schema import Named
 
         if not self.separator:
             raise UsageError("--separator needs at least one character")
-        form = Schema(
-            {},
-            separator=self.separator,
-            missing=self.missing_values,
-            names=self.columns,
-            delimiter=check_delimiter(self.delimiter),
-            latin1=self.encoding == LATIN_1,
-        )
+        form = form_of(self.columns, self.delimiter, self.encoding)
+        form = replace(form, separator=self.separator, missing=self.missing_values)
         return Named(
             self.label,
             self.weight_column,

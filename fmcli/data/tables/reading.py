@@ -119,12 +119,14 @@ class Head:
     delimiter : of its cells.
     start : where its rows begin in the first buffer.
     lines : the number of lines before the rows.
+    text : of the header; empty if there is none.
     """
 
     names: list[str]
     delimiter: str
     start: int
     lines: int
+    text: bytes = b""
 
 
 def head_of(buffer: TextBuffer, form: Schema) -> Head:
@@ -162,7 +164,8 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
             f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
             columns={"NAMES": "to name them"},
         )
-    return Head(names, delimiter, end, lines + bytes(buffer.data[start:end]).count(b"\n"))
+    text = bytes(buffer.data[start:end])
+    return Head(names, delimiter, end, lines + text.count(b"\n"), text)
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:

@@ -1,6 +1,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fmcli.data.parser import Fault
 from fmcli.data.tables.lines import Lines
 
@@ -26,9 +29,20 @@ class Scanner:
     def translate(
         self, data: bytes | bytearray, start: int, stop: int, *, refer: bool = False
     ) -> tuple[Lines, int, int, int, list[Fault]]: ...
+    def texts(
+        self, data: bytes | bytearray, start: int, stop: int, columns: Sequence[int]
+    ) -> tuple[list[bytes], int, list[Fault]]: ...
     def reuse(self, lines: Lines) -> None: ...
     def line_of(self, data: bytes | bytearray, start: int, stop: int, row: int) -> int: ...
     def survey(self, data: bytes | bytearray, start: int, stop: int) -> tuple[Facts, int, int, int, list[Fault]]: ...
+
+class Keys:
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    times: NDArray[np.float64] | None
+    def __init__(self, group: int, time: int, name: str) -> None: ...
+    def read(self, scanner: Scanner, data: bytes | bytearray, start: int, stop: int) -> tuple[int, list[Fault]]: ...
 
 class Joined:
     def add(self, text: Lines, stop: int) -> int: ...

@@ -7,6 +7,8 @@ from libcpp cimport bool as boolean
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
+import numpy as np
+
 from fmcli.data.parser import PADDING, Fault
 
 from fmcli.data.dictionary cimport Array, Ids
@@ -49,6 +51,9 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         int64_t lines, rows, faulty
         vector[TableFault] faults
 
+    enum KeySort "fmcli::RowKeys::Sort":
+        pass
+
     cppclass ColumnFacts:
         int64_t cells, missing, whole, fractions, bits, truths, text_line
         string example, first_text
@@ -57,10 +62,19 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         int64_t texts()
         void add(const ColumnFacts&, int64_t) except +
 
+    struct RowKeys:
+        int group, time
+        string name
+        KeySort sort
+        vector[int64_t] begins, ends, groups
+        vector[double] times
+
     cppclass TableScanner:
         TableScanner(const TableForm&) except +
         TableReport translate(const char*, const char*, Array[char]&, References*) except +
         TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
+        TableReport keys(const char*, const char*, RowKeys&) except +
+        TableReport texts(const char*, const char*, const vector[size_t]&, vector[string]&) except +
         int64_t line_of(const char*, const char*, int64_t) except +
         const char* first_row(const char*, const char*, vector[string]&) except +
         const TableFault& fault()
@@ -188,6 +202,20 @@ cdef class Scanner:
         finally:
             del scanner
 
+    def texts(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, columns):
+        """Return the cells of some columns in the rows of data[start:stop], as bytes, row by row; the number of lines;
+        and the first Faults."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef vector[string] found
+        cdef TableReport report
+        cdef TableScanner* scanner = new TableScanner(self.form)
+        try:
+            report = scanner.texts(begin, begin + (stop - start), columns, found)
+        finally:
+            del scanner
+        return [<bytes> text for text in found], report.lines, [described(fault) for fault in report.faults]
+
     def survey(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
         """Return the Facts of the columns in rows, and what `translate` returns beside the lines. Runs without the
         GIL."""
@@ -224,6 +252,44 @@ cdef class Joined:
         with nogil:
             found = self.rows.add(begin, begin + stop)
         return found
+
+
+cdef class Keys:
+    """The groups and the times of the rows of a table, which two columns tell; a number -1 stands for none. The name of
+    the column of times is for messages.
+
+    begins, ends : (rows,) int64, where the rows read last lie in their text.
+    groups : (rows,) int64, hashes of cells; all 0 without a column.
+    times : (rows,) float64; None without a column. All are numbers, or all are dates and times, as seconds since 1970.
+    """
+
+    cdef RowKeys keys
+    cdef readonly object begins, ends, groups, times
+
+    def __cinit__(self, int group, int time, str name):
+        self.keys.group, self.keys.time, self.keys.name = group, time, repr(name).encode()
+
+    def read(self, Scanner scanner, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+        """Read the rows of data[start:stop]; return the number of lines, and the first Faults."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef TableReport report
+        cdef TableScanner* reader = new TableScanner(scanner.form)
+        self.keys.begins.clear()
+        self.keys.ends.clear()
+        self.keys.groups.clear()
+        self.keys.times.clear()
+        try:
+            with nogil:
+                report = reader.keys(begin, begin + (stop - start), self.keys)
+        finally:
+            del reader
+        self.begins = start + np.array(self.keys.begins, np.int64)
+        self.ends = start + np.array(self.keys.ends, np.int64)
+        rows = len(self.begins)
+        self.groups = np.array(self.keys.groups, np.int64) if self.keys.group >= 0 else np.zeros(rows, np.int64)
+        self.times = np.array(self.keys.times, np.float64) if self.keys.time >= 0 else None
+        return report.lines, [described(fault) for fault in report.faults]
 
 
 cdef class Facts:

@@ -98,6 +98,17 @@ struct TableReport {
 
 constexpr size_t MOST_TABLE_FAULTS = 10;  // that are described
 
+// Where rows begin and end in their text, and what cells of two columns tell: a group, by a hash of its text, and a time.
+struct RowKeys {
+    enum Sort : int { ANY, NUMBERS, DATES };
+
+    int group = -1, time = -1;  // the columns, or -1
+    std::string name;           // of the column of times, in quotes
+    Sort sort = ANY;            // all times are numbers, or dates and times
+    std::vector<int64_t> begins, ends, groups;
+    std::vector<double> times;
+};
+
 // What is known about the cells of a column.
 struct ColumnFacts {
     static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
@@ -183,6 +194,27 @@ class TableScanner {
         recent_.start(begin, end);
         return each_row(begin, end, [&](const char*, const char*) {
             for (const size_t column : features_) take(column, facts[column]);
+            return true;
+        }, [] {});
+    }
+
+    // Adds the keys of the rows.
+    TableReport keys(const char* begin, const char* end, RowKeys& found) {
+        return each_row(begin, end, [&](const char* line, const char* next) {
+            found.begins.push_back(line - begin);
+            found.ends.push_back(next - begin);
+            if (found.group >= 0) {
+                const std::string_view text = trimmed(cells_[static_cast<size_t>(found.group)]);
+                found.groups.push_back(static_cast<int64_t>(search_hash(text.data(), text.size())));
+            }
+            return found.time < 0 || add_time(found);
+        }, [] {});
+    }
+
+    // Adds the texts of the cells of some columns, row by row.
+    TableReport texts(const char* begin, const char* end, const std::vector<size_t>& columns, std::vector<std::string>& found) {
+        return each_row(begin, end, [&](const char*, const char*) {
+            for (const size_t column : columns) found.emplace_back(trimmed(cells_[column]));
             return true;
         }, [] {});
     }
@@ -557,6 +589,22 @@ class TableScanner {
                 *out_++ = c;
             }
         }
+        return true;
+    }
+
+    bool add_time(RowKeys& found) {
+        const Cell& cell = cells_[static_cast<size_t>(found.time)];
+        const std::string_view text = trimmed(cell);
+        double time;
+        const bool is_number = !read_number(text.data(), text.data() + text.size(), time) && std::isfinite(time);
+        const RowKeys::Sort sort = is_number ? RowKeys::NUMBERS : RowKeys::DATES;
+        if ((!is_number && !TimeText(text).seconds(time)) || (found.sort != RowKeys::ANY && found.sort != sort)) {
+            const std::string expected = found.sort == RowKeys::NUMBERS ? "a number" : "a date and time";
+            const std::string either = found.sort == RowKeys::ANY ? "a number, or " : "";
+            return fail(cell.begin, cell.end, either + expected + " in the column " + found.name, "dates and times are as in 1997-09-20 13:05:10");
+        }
+        found.sort = sort;
+        found.times.push_back(time);
         return true;
     }
 
