@@ -84,9 +84,10 @@ above it in this list, so that there are no circles:
                   of a round), coordinate, gibbs (priors, draws, cutpoints, convergence, random numbers by counters),
                   full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
-    scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows
+    scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows; scoring/explain has
+                  scores as sums of parts, by the split that each kind of model states (models/split.py)
     export        text, kernel form
-    inspect       what a model has learned, and which features interact
+    inspect       what a model has learned, which features interact, and which are important on given rows
     training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
                   options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),
                   validation, the previous run and the warm start from its model, divergence, refit, memory account,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.data import Files, as_data, is_files, paths_of, table_path, whole_numbers
+from fmcli.api.data import as_data, is_files, paths_of, table_path, whole_numbers
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
+from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
@@ -25,6 +27,7 @@ Floats = NDArray[np.float64]
 # The axes of factors by feature: outputs, features, rank.
 FACTOR_AXES = 3
 Output = Literal["value", "prob", "label", "raw"]
+T = TypeVar("T")
 
 
 class Model:
@@ -140,19 +143,57 @@ class Model:
         with in_python():
             kind = self._output(output)
             refuse(std and not self._scorer.draws, "std needs a model of several draws: by solver mcmc, or an ensemble")
-            number = threads or cpu_count()
-            table = self._scorer.transform.table
-            if hasattr(X, "__arrow_c_stream__") and table is not None:
-                found = self._of_files([table_path(X, table, fields=self._scorer.needs_fields)], kind, std, number)
-            elif is_files(X):
-                found = self._of_files(self._scorer.tables(paths_of(X)), kind, std, number)
-            else:
-                data = self._in_columns(X, fields)
-                found = [(self._scorer.predictions(data, kind, number), self._scorer.spread(data) if std else None)]
+            number, scorer = threads or cpu_count(), self._scorer
+            found = list(
+                self._each(
+                    X,
+                    fields,
+                    number,
+                    lambda piece: (scorer.predictions(piece.data, kind), scorer.spread(piece.data) if std else None),
+                    lambda data: (scorer.predictions(data, kind, number), scorer.spread(data) if std else None),
+                )
+            )
             predictions = self._shaped(np.concatenate([each[0] for each in found]), kind)
             if not std:
                 return predictions
             return predictions, self._shaped(np.concatenate([each[1] for each in found if each[1] is not None]), "raw")
+
+    def explain(
+        self, X: Any, interactions: int = 0, *, fields: ArrayLike | None = None, threads: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return what the score of each row consists of, as ``fmcli predict --explain N --explain-format json`` does.
+
+        Parameters
+        ----------
+        X, fields, threads
+            As in `predict`.
+        interactions : int
+            The number of terms of several features for each row; with 0, there are no main effects either.
+
+        Returns
+        -------
+        list of dict
+            For each row: its number as ``row``; ``score``, the raw score; ``base``, the score of a row without
+            features; and ``features``, the share of each feature by its name, the largest ones first. Base and shares
+            sum to the score. With interactions also ``main``, the main effects, ``interactions``, dicts with
+            ``features`` and ``value``, and ``rest``; base, main effects, interactions and rest sum to the score. A
+            model of several classes has these in ``classes``, a dict for each ``class``.
+
+        Raises
+        ------
+        BadInputError
+            If X is not valid; it is a ValueError.
+        UsageError
+            If scores of this kind of model are not sums of such parts; it is a ValueError.
+        """
+        from fmcli.scoring.explain.explanation import Explainer, explained_lines
+
+        with in_python():
+            refuse(interactions < 0, f"interactions is {interactions}; it must be at least 0")
+            number, explainer = threads or cpu_count(), Explainer(self._scorer, interactions)
+            chunks = self._each(X, fields, number, explainer.work, lambda data: explainer.explain(data, None, number))
+            lines = explained_lines(explainer, chunks, json=True, counted=lambda rows: None)
+            return [json.loads(line) for text in lines for line in text.splitlines()]
 
     def evaluate(self, data: Any, metrics: Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
         """Return metrics of the predictions for labelled rows, by name.
@@ -272,21 +313,24 @@ class Model:
             refuse(rows.field is None, f"{self.kind} needs fields: give a number for each column of X")
         return self._scorer.transform.in_columns(rows)
 
-    def _of_files(
-        self, files: Files, output: OutputType, std: bool, threads: int
-    ) -> list[tuple[Floats, Floats | None]]:
-        """Return the predictions for the rows of files, chunk by chunk."""
-        scorer = self._scorer
-        return list(
-            each_chunk(
-                scorer,
-                paths_of(files),
-                lambda piece: (scorer.predictions(piece.data, output), scorer.spread(piece.data) if std else None),
-                format="auto",
-                threads=threads,
-                counts=Counts(),
-            )
-        )
+    def _each(
+        self,
+        X: Any,
+        fields: ArrayLike | None,
+        threads: int,
+        of_piece: Callable[[Piece], T],
+        of_rows: Callable[[Dataset], T],
+    ) -> Iterator[T]:
+        """Yield the results for the pieces of X, if it is read in pieces, or for all of its rows."""
+        scorer, table = self._scorer, self._scorer.transform.table
+        if hasattr(X, "__arrow_c_stream__") and table is not None:
+            paths = paths_of([table_path(X, table, fields=scorer.needs_fields)])
+        elif is_files(X):
+            paths = scorer.tables(paths_of(X))
+        else:
+            yield of_rows(self._in_columns(X, fields))
+            return
+        yield from each_chunk(scorer, paths, of_piece, format="auto", threads=threads, counts=Counts())
 
     def _shaped(self, predictions: Floats, output: OutputType) -> NDArray[Any]:
         """Return (rows) or (rows, columns) predictions; labels by their names if they have some."""

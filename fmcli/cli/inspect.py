@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, option
+from fmcli.cli.options import (
+    LogChoice,
+    SectionCommand,
+    check_files,
+    given,
+    logging_options,
+    option,
+    threads_option,
+)
 from fmcli.cli.output import Log, write_report
+from fmcli.cli.prepared import join_option
 from fmcli.cli.report import as_json, section
+from fmcli.registry.modes import check_modes
 
 TOP = 10
+# The titles of what --importance ranks.
+TITLES = {
+    "fields": "Mean absolute share of the scores, by field",
+    "features": "Mean absolute share of the scores, by feature, and the number of rows with the feature",
+    "permuted": "What the metric loses if entries change places among the rows, and its standard deviation",
+}
 
 
 @click.command(
@@ -19,6 +35,8 @@ TOP = 10
         "fmcli inspect train.libsvm.fm",
         "# Longer lists, as JSON.",
         "fmcli inspect --top 50 --json train.libsvm.fm",
+        "# The features whose shares of the scores are largest on these rows, and what the metric loses without them.",
+        "fmcli inspect --importance test.libsvm --permute train.libsvm.fm",
         "# Verify all checksums of the file.",
         "fmcli inspect --verify large.fm",
     ],
@@ -38,13 +56,71 @@ TOP = 10
     is_flag=True,
     help="Verify all checksums; by default only that of the header if a model is larger than 256 MB.",
 )
+@option(
+    "data",
+    "--importance",
+    metavar="FILE",
+    help="Rank fields and features by the mean absolute share that they have in the scores of the rows of FILE (see "
+    "predict --explain), instead of showing the model.",
+)
+@option(
+    "data",
+    "--permute",
+    is_flag=True,
+    help="With --importance: also rank fields, or else these features, by what the default metric of the loss loses if "
+    "their entries change places among the rows of FILE, which need labels.",
+)
+@join_option
+@option("run", "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of --permute. [default: 0; >= 0]")
+@threads_option("run")
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @logging_options
-def command(model: str, top: int, verify: bool, json: bool, logging: LogChoice) -> None:
+def command(
+    model: str,
+    top: int,
+    verify: bool,
+    importance: str | None,
+    permute: bool,
+    join: tuple[tuple[str, str], ...],
+    seed: int | None,
+    threads: int | None,
+    json: bool,
+    logging: LogChoice,
+) -> None:
     """Show the kind of a model, its options, training summary and arrays, and what it has learned about features."""
-    check_files([model])
+    check_modes(given())
+    check_files([model, *([importance] if importance is not None else [])])
     with logging.opened() as log:
-        run(log, model, top, verify, json)
+        if importance is not None:
+            run_importance(log, model, importance, dict(join), top, permute, seed or 0, threads, json)
+        else:
+            run(log, model, top, verify, json)
+
+
+def run_importance(
+    log: Log,
+    path: str,
+    rows: str,
+    joined: dict[str, str],
+    top: int,
+    permute: bool,
+    seed: int,
+    threads: int | None,
+    json: bool,
+) -> None:
+    """Load the model, explain the scores of rows, and write which features are important."""
+    from fmcli.inspect.importance import of_rows
+    from fmcli.scoring.prediction import load_model
+    from fmcli.system.machine import cpu_count
+
+    scorer = load_model(path)
+    paths = scorer.tables([rows], joined)
+    counts, figures = of_rows(scorer, paths, top=top, threads=threads or cpu_count(), permute=permute, seed=seed)
+    log.line(f"{rows}: {counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen")
+    if json:
+        write_report(as_json(figures))
+    else:
+        write_report("".join(section(found, TITLES[name]) for name, found in figures.items()))
 
 
 def run(log: Log, path: str, top: int, verify: bool, json: bool) -> None:

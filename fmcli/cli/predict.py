@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,8 @@ from fmcli.registry.modes import check_modes
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Stream
     from fmcli.data.related.files import RelationFiles
@@ -49,6 +51,8 @@ class Request:
     output : a file; None: standard output.
     output_dir : a folder instead.
     wanted : the type of output; None: by the loss.
+    explain : how many interactions each row has in its explanation; None: there are predictions.
+    json : whether explanations are JSON.
     """
 
     model: str
@@ -63,6 +67,8 @@ class Request:
     std: bool
     relations: tuple[RelationFiles, ...]
     join: tuple[tuple[str, str], ...]
+    explain: int | None = None
+    json: bool = False
 
 
 @click.command(
@@ -75,6 +81,8 @@ class Request:
         "fmcli predict --output-type label -o labels.txt best.fm part1.ffm.gz part2.ffm.gz",
         "# In a pipe.",
         "zcat day*.gz | fmcli predict day.fm | head",
+        "# What each feature contributes to the scores, and the three largest interactions of each row.",
+        "fmcli predict --explain 3 train.libsvm.fm test.libsvm > parts.tsv",
     ],
 )
 @click.argument("model", metavar="MODEL")
@@ -119,6 +127,21 @@ class Request:
     help="The N-th token of a line is an id, not part of the row: 1, or 2 if it follows the label. Each prediction is "
     "written after the id and a tab. [default: none; 1 to 2]",
 )
+@option(
+    "output",
+    "--explain",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Write what each raw score consists of, instead of predictions: the score of a row without features, and the "
+    "share of each feature; if N > 0, also its main effect, and the N largest interactions of the row. [default: none; "
+    ">= 0]",
+)
+@option(
+    "output",
+    "--explain-format",
+    type=click.Choice(["tsv", "json"]),
+    help="With --explain: a table with a line for each part, or a JSON object for each row. [default: tsv]",
+)
 @option("output", "--passthrough", is_flag=True, help="Write each line of the input, a tab, and its prediction.")
 @option(
     "output",
@@ -152,6 +175,8 @@ def command(
     std: bool,
     unseen: str,
     id_column: int | None,
+    explain: int | None,
+    explain_format: str | None,
     passthrough: bool,
     unbuffered: bool,
     output: str | None,
@@ -167,7 +192,7 @@ def command(
 
     inputs = inputs or ("-",)
     related = parse_relations(relations)
-    check_modes(given())
+    check_modes({**given(), "--explain": explain is not None})
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
     if cluster is None:
@@ -184,9 +209,8 @@ def command(
     with logging.opened(progress=not on_terminal) as log:
         bad = bad_lines.rule(log)
         stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
-        request = Request(
-            model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related, join
-        )
+        of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related, join
+        request = Request(*of_rows, explain, explain_format == "json")
         if cluster is None:
             run(log, request, bad)
         else:
@@ -232,21 +256,22 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
     scorer = scorer_of(request.model, file())
     check_model(request.relations, scorer)
-    output = checked_type(log, request, scorer)
     counts = Counts()
-    lines = predict(
-        scorer,
-        scorer.tables(request.inputs, dict(request.join)) if request.format == "auto" else request.inputs,
-        output=output,
-        format=request.format,
-        threads=threads,
-        counts=counts,
-        bad=bad,
-        stream=request.stream,
-        refuse_unseen=request.unseen == "error",
-        with_spread=request.std,
-        relations=request.relations,
-    )
+    reading: dict[str, Any] = {
+        "format": request.format,
+        "threads": threads,
+        "counts": counts,
+        "bad": bad,
+        "stream": request.stream,
+        "refuse_unseen": request.unseen == "error",
+        "relations": request.relations,
+    }
+    paths = scorer.tables(request.inputs, dict(request.join)) if request.format == "auto" else request.inputs
+    if request.explain is not None:
+        lines = explained(log, request, scorer, paths, reading)
+    else:
+        output = checked_type(log, request, scorer)
+        lines = predict(scorer, paths, output=output, with_spread=request.std, **reading)
     # Rows with relations are counted before they are joined.
     size = text_bytes(request.inputs) if log.shows_progress and not request.relations else 0
     with open_sink(request.output) as sink:
@@ -255,6 +280,24 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
             if log.due():
                 log.progress_of_rows(counts.rows, time.perf_counter() - begin, counts.bytes, size)
     log_result(log, request, scorer, counts, bad, time.perf_counter() - begin)
+
+
+def explained(
+    log: Log, request: Request, scorer: Scorer, paths: Sequence[str], reading: dict[str, Any]
+) -> Iterator[bytes]:
+    """Return the explanations of rows as text. Raises UsageError for a model without them."""
+    from fmcli.scoring.explain.explanation import Explainer, explained_lines
+    from fmcli.scoring.prediction import each_chunk
+
+    log_model(log, request.model, scorer)
+    explainer = Explainer(scorer, request.explain or 0)
+    counts: Counts = reading["counts"]
+
+    def count(not_finite: int) -> None:
+        counts.not_finite += not_finite
+
+    chunks = each_chunk(scorer, paths, explainer.work, **reading)
+    return explained_lines(explainer, chunks, json=request.json, counted=count, threads=reading["threads"])
 
 
 def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> None:

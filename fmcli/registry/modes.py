@@ -182,6 +182,19 @@ MODES = (
             "--disk": "models that train at the same time share their rows in memory",
         },
     ),
+    Mode(
+        "--explain",
+        {
+            **dict.fromkeys(
+                ("--output-type", "--raw", "--sigmoid", "--sign"), "an explanation has the parts of the raw score"
+            ),
+            "--std": "parts are averages over draws",
+            "--passthrough": "a row has a line for each part (use --id-column)",
+            "--cluster": "workers only predict",
+        },
+        parts=("--explain-format",),
+    ),
+    Mode("--importance", {"--verify": "the model is not shown"}, parts=("--permute",)),
     Mode("--id-column", {"--label-weights": "both change the beginning of a line"}),
     Mode(
         "--predictions",

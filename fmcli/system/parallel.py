@@ -1,7 +1,9 @@
 """Tasks that release the GIL, in several threads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
+
+from fmcli.errors import FmcliError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -15,6 +17,31 @@ def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: 
 
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(work, tasks))
+
+
+def in_turn(work: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
+    """Yield the results of `work` on the tasks, in the order of the tasks, computed by this many threads while the next
+    tasks are being made. An error in making a task comes after the results before it."""
+    if threads == 1:
+        yield from map(work, tasks)
+        return
+    from collections import deque
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        failed = None
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(work, task))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+        except FmcliError as error:
+            failed = error
+        while waiting:
+            yield waiting.popleft().result()
+        if failed is not None:
+            raise failed
 
 
 def begun(work: Callable[[], Result], threads: int) -> Callable[[], Result]:

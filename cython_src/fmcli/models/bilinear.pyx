@@ -4,6 +4,7 @@ import numpy as np
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import Slot, split_of, tuple_terms
 from fmcli.errors import BadInputError
 from fmcli.system.memory import require
 
@@ -134,6 +135,12 @@ cdef class Bilinear(Model):
     def start(self, seen, init_std, generator, threads=1):
         super().start(seen, init_std, generator, threads)
         self.parameters["UV"][:, self.constants["group"] == NEITHER] = 0
+
+    def split(self):
+        group, factors = self.constants["group"], self.parameters["UV"]
+        return split_of(
+            self.parameters, self.outputs,
+            tuple_terms([Slot(factors, group, side) for side in range(2)], None, 1))
 
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         return 2 * longest

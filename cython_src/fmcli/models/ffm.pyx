@@ -4,6 +4,7 @@ import numpy as np
 
 from fmcli.models.layout import FEATURES, BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import FieldPairs, split_of
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
 from fmcli.base.fields cimport (
@@ -153,6 +154,9 @@ cdef class FFM(Model):
 
     def exported(self):
         return dict(self.parameters)
+
+    def split(self):
+        return split_of(self.parameters, self.outputs, FieldPairs(self.parameters["V"]))
 
     # The distance, in reals, from a feature's factors for one field to those for the next field.
     cdef inline Py_ssize_t apart(self) noexcept nogil:

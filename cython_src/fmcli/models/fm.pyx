@@ -2,6 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import anova_terms, split_of
 from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport (
@@ -32,6 +33,11 @@ cdef class SecondOrder(Weighted):
             layout.append(constant)
         super().__init__(features, outputs, layout, beta)
         self.linear, self.pair_block, self.joins = linear, self.pairs, beta is None
+
+    def split(self):
+        p = self.parameters
+        constant = p["v0"][:, None] if "v0" in p else p.get("gamma")
+        return split_of(p, self.outputs, anova_terms(p["V"], 2, constant, p.get("beta")))
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()

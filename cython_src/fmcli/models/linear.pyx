@@ -1,6 +1,7 @@
 """The linear model: b + <w, x>."""
 
 from fmcli.models.layout import BlockLayout
+from fmcli.models.split import split_of
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
@@ -23,6 +24,9 @@ cdef class Linear(Model):
     def __init__(self, features, outputs, *, bias=True):
         super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])
         self.joins = True
+
+    def split(self):
+        return split_of(self.parameters, self.outputs)
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

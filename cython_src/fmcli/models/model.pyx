@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from fmcli.base.kept import require_each_like
+from fmcli.errors import UsageError
 from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
 from fmcli.system.parallel import in_parallel
 
@@ -173,6 +174,13 @@ cdef class Model:
     def exported(self):
         """Return the arrays of the model, by the names under which they are exported."""
         return {**self.parameters, **self.constants}
+
+    def split(self):
+        """Return how a score splits into terms of sets of features (fmcli.models.split.Split).
+
+        Raises UsageError for a kind that has no terms, with the reason.
+        """
+        raise UsageError("this kind of model does not state the terms of its scores")
 
     def allocate(self, int slots):
         """Allocate rows for training, all zero, with `slots` reals of solver state beside each parameter."""

@@ -2,6 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import TablePairs, split_of
 from fmcli.errors import BadInputError, UsageError
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_line, real
@@ -123,6 +124,10 @@ cdef class Poly2(Model):
         raise UsageError(
             "the pairs of poly2 have places by column, so that a dictionary of ids cannot get new features; train on "
             "all rows at once, or hash the ids of the first model, too")
+
+    def split(self):
+        return split_of(
+            self.parameters, self.outputs, TablePairs(self.parameters["W"], 0 if self.exact else self.bits))
 
     def inherit(self, previous, seen):
         if self.exact != (<Poly2?>previous).exact:

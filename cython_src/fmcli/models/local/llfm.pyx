@@ -102,6 +102,10 @@ cdef class LLFM(Model):
     def shapes(self):
         return {**super().shapes(), "anchors": (self.anchors, self.features)}
 
+    def split(self):
+        raise UsageError(
+            "llfm weighs its anchors by the whole row, so that its score is no sum of terms of few features")
+
     def feature_axis(self, name):
         return 1 if name == "anchors" else super().feature_axis(name)
 

@@ -3,6 +3,7 @@
 from fmcli.models.fm import SecondOrder
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import EverySubset, anova_terms, degree_terms, split_of
 from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
@@ -63,6 +64,14 @@ cdef class HigherOrder(Weighted):
         self.linear, self.n_kernels = linear, len(factors)
         for i, (_, order, rank) in enumerate(factors):
             self.kernel[i] = Anova(rank, order, order - 1 if constants else 0, NULL, 0, NULL, NULL)
+
+    def split(self):
+        p, arrays = self.parameters, [self.parameters[each.name] for each in self.layout[self.features_block].body]
+        if self.theta_block:
+            return split_of(p, self.outputs, degree_terms(arrays[0], p["theta"]))
+        terms = [
+            anova_terms(array, self.kernel[i].order, p.get("gamma"), p.get("beta")) for i, array in enumerate(arrays)]
+        return split_of(p, self.outputs, *terms)
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         cdef int i
@@ -264,6 +273,10 @@ cdef class AllSubsets(Model):
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.work_of(longest)
+
+    def split(self):
+        p = self.parameters["P"]
+        return split_of(self.parameters, self.outputs, EverySubset(p), constant=p.shape[2])  # the products of no entry
 
     cdef inline Py_ssize_t work_of(self, Py_ssize_t entries) noexcept nogil:
         return entries * padded(self.block[self.features_block].columns)

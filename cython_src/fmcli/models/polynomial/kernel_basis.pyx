@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fmcli.errors import UsageError
 from fmcli.models.layout import BlockLayout
 
 from fmcli.base.types cimport Factors, Sample, Scratch, real
@@ -127,6 +128,10 @@ cdef class KernelBasis(Model):
         landmarks[self.landmark, np.repeat(np.arange(self.features), np.diff(self.indptr))] = self.value
         fitted = {name: self.constants[name] for name in ("bias", "beta")}
         return {**self.parameters, **fitted, "landmarks": landmarks}
+
+    def split(self):
+        raise UsageError(
+            "kernel-basis compares a row with whole training rows: its score is no sum of terms of few features")
 
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.rank * self.sums * sizeof(double) // sizeof(real)

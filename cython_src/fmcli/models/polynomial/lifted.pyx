@@ -2,6 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import lifted_terms, split_of
 
 from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
@@ -35,6 +36,11 @@ cdef class LiftedAnova(Model):
             layout.append(BlockLayout(axes=(order - 1,), body=[("gamma", (order, rank))], start=start))
         super().__init__(features, outputs, layout)
         self.order, self.n_constants, self.linear = order, order - 1 if augment else 0, linear
+
+    def split(self):
+        p = self.parameters
+        arrays = [p[array.name] for array in self.layout[self.body].body]
+        return split_of(p, self.outputs, lifted_terms(arrays, p.get("gamma")))
 
     # The tables of lifted.inl. Only gradients need them.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):

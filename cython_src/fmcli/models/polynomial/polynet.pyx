@@ -2,6 +2,7 @@
 
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
+from fmcli.models.split import power_terms, product_terms, split_of
 from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
@@ -45,6 +46,14 @@ cdef class Products(Weighted):
             # Flip the sign of one constant of every second factor, so that the products start with both signs.
             gamma = self.parameters["gamma"]
             (gamma if self.n_arrays == 1 else gamma[:, 0])[:, 1::2] = -1
+
+    def split(self):
+        p, arrays = self.parameters, [self.parameters[each.name] for each in self.layout[self.body].body]
+        if self.n_arrays == 1:
+            terms, constant = power_terms(arrays[0], self.order, p.get("gamma"), p.get("beta"))
+        else:
+            terms, constant = product_terms(arrays, p.get("gamma"))
+        return split_of(p, self.outputs, terms, constant=constant)
 
     # Work space of an output: the values of the linear functions, their products, and the derivatives by the values.
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):

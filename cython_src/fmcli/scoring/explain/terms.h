@@ -1,0 +1,370 @@
+// The terms of a score, one for each set of entries of a row (fmcli/models/split.py), in double precision.
+#ifndef FMCLI_SCORING_EXPLAIN_TERMS_H
+#define FMCLI_SCORING_EXPLAIN_TERMS_H
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "fmcli/base/types.h"
+#include "fmcli/models/places.h"
+
+namespace fmcli {
+
+typedef std::vector<double> Numbers;
+
+// What all forms of terms can say about a row. `share` is the sum of the terms of the sets with an entry, each divided
+// by the number of its entries: the entry's Shapley value.
+struct Terms {
+    virtual ~Terms() {}
+    // Ask for the memory that a row will read soon.
+    virtual void prefetch(const Sample&) const {}
+    // shares[i] += the share of entry i; returns the sum of all terms.
+    virtual double shares(const Sample& x, double* shares) = 0;
+    // The number of entries of the largest sets with terms.
+    virtual ptrdiff_t largest(const Sample& x) const = 0;
+    // out[..] += the terms of all sets of `size` entries, in the order of their entries.
+    virtual void list(const Sample& x, ptrdiff_t size, double* out) = 0;
+    // The sum of the terms of all sets of `size` entries.
+    virtual double sum(const Sample& x, ptrdiff_t size) = 0;
+};
+
+// A set of entries i_1 < i_2 < ..; goes to the next one in lexicographic order, or returns false after the last.
+inline bool next_set(std::vector<ptrdiff_t>& set, ptrdiff_t entries) {
+    const ptrdiff_t size = (ptrdiff_t)set.size();
+    ptrdiff_t at = size - 1;
+    while (at >= 0 && set[at] == entries - size + at) --at;
+    if (at < 0) return false;
+    ++set[at];
+    for (++at; at < size; ++at) set[at] = set[at - 1] + 1;
+    return true;
+}
+
+struct FactorSlot {
+    const real* at;  // (features, rank)
+    const int32_t* group;
+    int32_t side;
+};
+
+struct Monomial {
+    ptrdiff_t parent, slot;
+};
+
+struct Move {
+    ptrdiff_t source, monomial, target;
+    double times;
+};
+
+// fmcli.models.split.Products. Numbers are in rows of `rank`: [state or monomial][factor].
+struct ProductTerms : Terms {
+    ptrdiff_t rank;
+    std::vector<FactorSlot> slots;
+    std::vector<Monomial> monomials;
+    std::vector<ptrdiff_t> sizes;
+    std::vector<Move> moves;
+    Numbers weight;
+
+    void prefetch(const Sample& x) const override {
+        for (const FactorSlot& slot : slots)
+            for (ptrdiff_t i = 0; i < x.nnz; ++i) prefetch_reals(slot.at + x.index[i] * rank, rank);
+    }
+
+    double shares(const Sample& x, double* out) override {
+        if (slots.size() == 1 && sizes.size() == 3 && moves.size() == 2) return second_order(x, out);
+        const ptrdiff_t n = x.nnz, width = (ptrdiff_t)sizes.size() * rank;
+        states.assign((n + 1) * width, 0.0);
+        products.resize(n * monomials.size() * rank);
+        std::fill_n(states.begin(), rank, 1.0);
+        for (ptrdiff_t i = 0; i < n; ++i) {
+            const double* before = &states[i * width];
+            double* const after = &states[(i + 1) * width];
+            std::copy_n(before, width, after);
+            enter(x, i, product(i));
+            for (const Move& move : moves)
+                add(after + move.target * rank, move.times, product(i) + move.monomial * rank,
+                    before + move.source * rank);
+        }
+        const double total = weighted(&states[n * width], 1, (ptrdiff_t)sizes.size());
+        // The derivatives of sum(weight / size * state) by the states, and by each entry's monomials.
+        slopes.resize(width);
+        of_products.resize(monomials.size() * rank);
+        for (size_t s = 0; s < sizes.size(); ++s)
+            for (ptrdiff_t f = 0; f < rank; ++f)
+                slopes[s * rank + f] = sizes[s] ? weight[s * rank + f] / (double)sizes[s] : 0;
+        for (ptrdiff_t i = n; i-- > 0;) {
+            const double* before = &states[i * width];
+            std::fill(of_products.begin(), of_products.end(), 0.0);
+            // The smallest sets first: a slope is read before the moves that change it.
+            for (size_t m = moves.size(); m-- > 0;) {
+                const Move& move = moves[m];
+                const double* slope = &slopes[move.target * rank];
+                add(&of_products[move.monomial * rank], move.times, slope, before + move.source * rank);
+                add(&slopes[move.source * rank], move.times, slope, product(i) + move.monomial * rank);
+            }
+            double share = 0;
+            for (size_t at = 0; at < of_products.size(); ++at) share += of_products[at] * product(i)[at];
+            out[i] += share;
+        }
+        return total;
+    }
+
+    ptrdiff_t largest(const Sample& x) const override {
+        return std::min<ptrdiff_t>(x.nnz, *std::max_element(sizes.begin(), sizes.end()));
+    }
+
+    void list(const Sample& x, ptrdiff_t size, double* out) override {
+        products.resize(x.nnz * monomials.size() * rank);
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) enter(x, i, product(i));
+        states.assign((size + 1) * sizes.size() * rank, 0.0);
+        std::fill_n(states.begin(), rank, 1.0);
+        extend(x.nnz, size, 0, 0, &out);
+    }
+
+    double sum(const Sample& x, ptrdiff_t size) override {
+        const ptrdiff_t width = (ptrdiff_t)sizes.size() * rank;
+        states.assign(width, 0.0);
+        products.resize(monomials.size() * rank);
+        std::fill_n(states.begin(), rank, 1.0);
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) {
+            enter(x, i, product(0));
+            for (const Move& move : moves)
+                add(&states[move.target * rank], move.times, product(0) + move.monomial * rank,
+                    &states[move.source * rank]);
+        }
+        return weighted_of(states.data(), size);
+    }
+
+   private:
+    Numbers states, products, slopes, of_products;
+
+    // The kernels of degrees 1 and 2, in closed form: with s = sum_j a_j, the share of j is a_j (w_1 + w_2 (s - a_j) / 2).
+    double second_order(const Sample& x, double* out) {
+        const double *linear = &weight[rank], *pairs = &weight[2 * rank];
+        products.resize(x.nnz * rank);
+        states.assign(rank, 0.0);
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) {
+            double* const a = product(i);
+            enter(x, i, a);
+            for (ptrdiff_t f = 0; f < rank; ++f) states[f] += a[f];
+        }
+        double total = 0;
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) {
+            const double* const a = product(i);
+            double share = 0;
+            for (ptrdiff_t f = 0; f < rank; ++f) share += a[f] * (linear[f] + 0.5 * pairs[f] * (states[f] - a[f]));
+            out[i] += share;
+            total += share;
+        }
+        return total;
+    }
+
+    double* product(ptrdiff_t i) { return products.data() + i * (ptrdiff_t)monomials.size() * rank; }
+
+    void add(double* out, double times, const double* a, const double* b) const {
+        for (ptrdiff_t f = 0; f < rank; ++f) out[f] += times * a[f] * b[f];
+    }
+
+    // The monomials of an entry.
+    void enter(const Sample& x, ptrdiff_t i, double* out) const {
+        for (size_t m = 0; m < monomials.size(); ++m) {
+            const FactorSlot& slot = slots[monomials[m].slot];
+            const real* row = slot.at + x.index[i] * rank;
+            const double value = slot.group && slot.group[x.index[i]] != slot.side ? 0 : x.value[i];
+            const double* parent = monomials[m].parent < 0 ? nullptr : out + monomials[m].parent * rank;
+            for (ptrdiff_t f = 0; f < rank; ++f)
+                out[m * rank + f] = (parent ? parent[f] : 1) * (value * (double)row[f]);
+        }
+    }
+
+    double weighted(const double* state, ptrdiff_t first, ptrdiff_t last) const {
+        double total = 0;
+        for (ptrdiff_t at = first * rank; at < last * rank; ++at) total += weight[at] * state[at];
+        return total;
+    }
+
+    double weighted_of(const double* state, ptrdiff_t size) const {
+        double total = 0;
+        for (ptrdiff_t s = 0; s < (ptrdiff_t)sizes.size(); ++s)
+            if (sizes[s] == size) total += weighted(state, s, s + 1);
+        return total;
+    }
+
+    // Add each entry from `first` on to a set of `depth` entries, whose states with all of them are known.
+    void extend(ptrdiff_t entries, ptrdiff_t size, ptrdiff_t depth, ptrdiff_t first, double** out) {
+        const ptrdiff_t width = (ptrdiff_t)sizes.size() * rank;
+        double* const state = &states[depth * width];
+        if (depth == size) {
+            *(*out)++ += weighted_of(state, size);
+            return;
+        }
+        for (ptrdiff_t i = first; i <= entries - (size - depth); ++i) {
+            std::fill_n(state + width, width, 0.0);
+            for (const Move& move : moves)
+                if (sizes[move.source] == depth)
+                    add(state + width + move.target * rank, move.times, product(i) + move.monomial * rank,
+                        state + move.source * rank);
+            extend(entries, size, depth + 1, i + 1, out);
+        }
+    }
+};
+
+// The nodes and weights of Gauss-Legendre quadrature on 0..1, for each number of nodes: by Newton's method from the
+// usual approximation of the roots of the Legendre polynomial.
+struct Quadrature {
+    enum { MOST = 64 };
+    Numbers node[MOST + 1], weight[MOST + 1];
+
+    Quadrature() {
+        for (int n = 1; n <= MOST; ++n)
+            for (int i = 0; i < n; ++i) {
+                double z = std::cos(M_PI * (i + 0.75) / (n + 0.5)), slope = 1;
+                for (int step = 0; step < 16; ++step) {
+                    double value = 1, before = 0;
+                    for (int k = 1; k <= n; ++k) {
+                        const double next = ((2 * k - 1) * z * value - (k - 1) * before) / k;
+                        before = value;
+                        value = next;
+                    }
+                    slope = n * (z * value - before) / (z * z - 1);
+                    z -= value / slope;
+                }
+                node[n].push_back(0.5 - 0.5 * z);
+                weight[n].push_back(1 / ((1 - z * z) * slope * slope));
+            }
+    }
+};
+
+// fmcli.models.split.EverySubset: for each factor, prod_j (1 + a_j) - 1. The share of j is the integral of a_j
+// prod_{l != j} (1 + z a_l) over z from 0 to 1. For up to 128 entries, the quadrature is exact; for more, its error is
+// below the rounding of a score, unless the sum of the |a_l| is near 100, whose product is near the largest number.
+struct SubsetTerms : Terms {
+    ptrdiff_t rank;
+    const real* factors;
+
+    double shares(const Sample& x, double* out) override {
+        static const Quadrature rules;
+        const ptrdiff_t n = x.nnz;
+        const int nodes = (int)std::min<ptrdiff_t>((n + 1) / 2, Quadrature::MOST);
+        before.resize(n + 1);
+        double total = 0;
+        for (ptrdiff_t f = 0; f < rank; ++f) {
+            load(x, f);
+            total += joint(x.nnz);
+            for (int q = 0; q < nodes; ++q) {
+                const double z = rules.node[nodes][q], weight = rules.weight[nodes][q];
+                before[0] = 1;
+                for (ptrdiff_t i = 0; i < n; ++i) before[i + 1] = before[i] * (1 + z * a[i]);
+                double after = weight;
+                for (ptrdiff_t i = n; i-- > 0; after *= 1 + z * a[i]) out[i] += a[i] * before[i] * after;
+            }
+        }
+        return total;
+    }
+
+    ptrdiff_t largest(const Sample& x) const override { return x.nnz; }
+
+    void list(const Sample& x, ptrdiff_t size, double* out) override {
+        std::vector<ptrdiff_t> set(size);
+        for (ptrdiff_t f = 0; f < rank; ++f) {
+            load(x, f);
+            for (ptrdiff_t i = 0; i < size; ++i) set[i] = i;
+            double* at = out;
+            do {
+                double product = 1;
+                for (ptrdiff_t i : set) product *= a[i];
+                *at++ += product;
+            } while (next_set(set, x.nnz));
+        }
+    }
+
+    double sum(const Sample& x, ptrdiff_t size) override {
+        double total = 0;
+        for (ptrdiff_t f = 0; f < rank; ++f) {
+            load(x, f);
+            before.assign(size + 1, 0.0);
+            before[0] = 1;
+            for (double one : a)
+                for (ptrdiff_t t = size; t > 0; --t) before[t] += one * before[t - 1];
+            total += before[size];
+        }
+        return total;
+    }
+
+   private:
+    Numbers a, before;
+
+    void load(const Sample& x, ptrdiff_t f) {
+        a.resize(x.nnz);
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) a[i] = (double)factors[x.index[i] * rank + f] * x.value[i];
+    }
+
+    // prod (1 + a) - 1, without the 1, which would take digits from small terms.
+    double joint(ptrdiff_t n) const {
+        double total = 0;
+        for (ptrdiff_t i = 0; i < n; ++i) total += a[i] * (1 + total);
+        return total;
+    }
+};
+
+// Terms of pairs of entries only.
+struct PairTerms : Terms {
+    virtual double pair(const Sample& x, ptrdiff_t i, ptrdiff_t j) const = 0;
+
+    double shares(const Sample& x, double* out) override {
+        double total = 0;
+        for (ptrdiff_t i = 0; i < x.nnz; ++i)
+            for (ptrdiff_t j = i + 1; j < x.nnz; ++j) {
+                const double term = pair(x, i, j);
+                out[i] += 0.5 * term;
+                out[j] += 0.5 * term;
+                total += term;
+            }
+        return total;
+    }
+
+    ptrdiff_t largest(const Sample& x) const override { return std::min<ptrdiff_t>(x.nnz, 2); }
+
+    void list(const Sample& x, ptrdiff_t size, double* out) override {
+        if (size != 2) return;
+        for (ptrdiff_t i = 0; i < x.nnz; ++i)
+            for (ptrdiff_t j = i + 1; j < x.nnz; ++j) *out++ += pair(x, i, j);
+    }
+
+    double sum(const Sample& x, ptrdiff_t size) override {
+        double total = 0;
+        for (ptrdiff_t i = 0; size == 2 && i < x.nnz; ++i)
+            for (ptrdiff_t j = i + 1; j < x.nnz; ++j) total += pair(x, i, j);
+        return total;
+    }
+};
+
+struct FieldPairTerms : PairTerms {
+    ptrdiff_t rank, fields;
+    const real* factors;  // (features, fields, rank)
+
+    double pair(const Sample& x, ptrdiff_t i, ptrdiff_t j) const override {
+        if (!x.field || x.field[i] >= fields || x.field[j] >= fields) return 0;
+        const int32_t f = x.field[i], g = x.field[j];
+        const real* a = factors + (x.index[i] * fields + g) * rank;
+        const real* b = factors + (x.index[j] * fields + f) * rank;
+        double total = 0;
+        for (ptrdiff_t s = 0; s < rank; ++s) total += (double)a[s] * (double)b[s];
+        return total * ((double)x.value[i] * x.value[j]);
+    }
+};
+
+struct TablePairTerms : PairTerms {
+    const real* weights;
+    int bits;
+
+    double pair(const Sample& x, ptrdiff_t i, ptrdiff_t j) const override {
+        return (double)weights[pair_place(x.index[i], x.index[j], bits)] * ((double)x.value[i] * x.value[j]);
+    }
+};
+
+}  // namespace fmcli
+
+#endif
