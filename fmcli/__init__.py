@@ -86,7 +86,7 @@ above it in this list, so that there are no circles:
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows; scoring/explain has
                   scores as sums of parts, by the split that each kind of model states (models/split.py)
-    export        text, kernel form
+    export        text, kernel form, quadratic function of binary variables (QUBO)
     inspect       what a model has learned, which features interact, and which are important on given rows
     training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
                   options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NUMPY, TEXT, MODEL = ".npz", ".txt", ".fm"
+NUMPY, TEXT, MODEL, JSON = ".npz", ".txt", ".fm", ".json"
 STANDARD_OUTPUT = "-"
 
 
@@ -31,6 +31,8 @@ STANDARD_OUTPUT = "-"
         "fmcli export train.libsvm.fm - | grep ^array",
         "# A lifted model of order 2 as the direct model with the same scores.",
         "fmcli export --kernel-form lifted.fm direct.fm",
+        "# The score as a quadratic function of binary variables, for dimod and annealers.",
+        "fmcli export --qubo train.libsvm.fm qubo.json",
     ],
 )
 @click.argument("model", metavar="MODEL")
@@ -42,18 +44,30 @@ STANDARD_OUTPUT = "-"
     help="Convert a lifted-anova or lifted-pn model of order 2 to the anova or pn model with the same scores, of at "
     "most twice the rank: its arrays to OUT.npz, or to OUT.fm a model for predict and train -i.",
 )
+@option(
+    "output",
+    "--qubo",
+    is_flag=True,
+    help="Write the score of a row as a quadratic function of the features that it has, each with the value 1 (a "
+    "QUBO), for a model of interactions of two features: to OUT.json as dimod's BinaryQuadraticModel, or to OUT.txt "
+    'as lines "i j coefficient".',
+)
 @logging_options
-def command(model: str, output: str, kernel_form: bool, logging: LogChoice) -> None:
+def command(model: str, output: str, kernel_form: bool, qubo: bool, logging: LogChoice) -> None:
     """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
     17 significant digits, so that no precision is lost. "-" writes the text to standard output.
 
     The parameters give raw scores, as predict --raw writes them. If a model clips its predictions, the line "clip" of
     the text has the limits."""
+    if kernel_form and qubo:
+        raise UsageError("choose one of --kernel-form and --qubo")
+    if qubo and not output.endswith((JSON, TEXT)):
+        raise UsageError(f"{output}: export --qubo writes {JSON} and {TEXT} files; choose a name with such an ending")
     if kernel_form and not output.endswith((NUMPY, MODEL)):
         raise UsageError(
             f"{output}: export --kernel-form writes {NUMPY} and {MODEL} files; choose a name with such an ending"
         )
-    if not kernel_form and not output.endswith((NUMPY, TEXT)) and output != STANDARD_OUTPUT:
+    if not (kernel_form or qubo) and not output.endswith((NUMPY, TEXT)) and output != STANDARD_OUTPUT:
         raise UsageError(
             f"{output}: export writes {NUMPY} and {TEXT} files; choose a name with such an ending, or - for "
             "text to standard output"
@@ -63,7 +77,9 @@ def command(model: str, output: str, kernel_form: bool, logging: LogChoice) -> N
     if path is not None:
         probe_output(path)
     with logging.opened() as log:
-        if path is not None and kernel_form:
+        if path is not None and qubo:
+            run_qubo(log, model, path)
+        elif path is not None and kernel_form:
             run_kernel_form(log, model, path)
         elif path is not None and path.endswith(NUMPY):
             run_numpy(log, model, path)
@@ -97,6 +113,17 @@ def run_kernel_form(log: Log, model: str, output: str) -> None:
         write_numpy(log, kernel_form(model, scorer)[1], output)
     else:
         log_shapes(log, write_kernel_form(model, scorer, output), output)
+
+
+def run_qubo(log: Log, model: str, output: str) -> None:
+    """Load a model and write its score as a quadratic function."""
+    from fmcli.export.qubo import qubo, write_coo, write_json
+    from fmcli.scoring.prediction import load_model
+
+    made = qubo(load_model(model))
+    with atomic_output(output) as file:
+        (write_json if output.endswith(JSON) else write_coo)(made, file.write)
+    log.line(f"wrote {output}: {len(made.variables):,} variables, {len(made.quadratic):,} pairs")
 
 
 def run_text(log: Log, model: str, output: str | None) -> None:
