@@ -34,6 +34,7 @@ FLAGS = {
     "ignore": "--ignore",
     "missing_values": "--missing-values",
     "encoding": "--encoding",
+    "id_column": "--id-column",
 }
 
 

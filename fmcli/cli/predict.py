@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
+# The tokens of a line that can be ids.
+IDS = ("1", "2")
 # If the share of unseen non-zeros is larger, the model probably does not belong to the data.
 SUSPECT_SHARE = 0.5
 
@@ -122,10 +124,16 @@ class Request:
 @option(
     "output",
     "--id-column",
-    type=click.IntRange(1, 2),
-    metavar="N",
-    help="The N-th token of a line is an id, not part of the row: 1, or 2 if it follows the label. Each prediction is "
-    "written after the id and a tab. [default: none; 1 to 2]",
+    metavar="COL",
+    help="What is written before each prediction, and a tab: 1 for the first token of a line, which is an id and not "
+    "part of the row, 2 for the second one, after the label; of a table, the cell in this column, as a table. "
+    "[default: none]",
+)
+@option(
+    "output",
+    "--passthrough",
+    is_flag=True,
+    help="Write each line of the input, a tab, and its prediction; of a table, all cells, and the column prediction.",
 )
 @option(
     "output",
@@ -142,7 +150,6 @@ class Request:
     type=click.Choice(["tsv", "json"]),
     help="With --explain: a table with a line for each part, or a JSON object for each row. [default: tsv]",
 )
-@option("output", "--passthrough", is_flag=True, help="Write each line of the input, a tab, and its prediction.")
 @option(
     "output",
     "--unbuffered",
@@ -174,7 +181,7 @@ def command(
     sign: bool,
     std: bool,
     unseen: str,
-    id_column: int | None,
+    id_column: str | None,
     explain: int | None,
     explain_format: str | None,
     passthrough: bool,
@@ -208,7 +215,8 @@ def command(
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with logging.opened(progress=not on_terminal) as log:
         bad = bad_lines.rule(log)
-        stream = Stream(unbuffered, id_column or 0, passthrough, label_weights)
+        number = int(id_column) if id_column in IDS else 0
+        stream = Stream(unbuffered, number, None if number else id_column, passthrough, label_weights)
         of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related, join
         request = Request(*of_rows, explain, explain_format == "json")
         if cluster is None:

@@ -19,6 +19,7 @@ from fmcli.data.formats import LABEL, LARGEST_INDEX, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
 from fmcli.data.parser import PADDING, Fault, Rows
 from fmcli.data.sources import Input, TextBuffer
+from fmcli.data.tables.beside import Beside
 
 T = TypeVar("T")
 
@@ -45,14 +46,14 @@ class Piece:
     """Some consecutive rows to predict.
 
     skipped : int64, those rows that stand for lines with errors.
-    keys : as `Stream.keys` returns them.
+    beside : what `Stream.keys` returns.
     labels : what labels 0, 1, .. stand for; None: labels are numbers.
     ids : those of the columns, if they grow; the entries of a row are then in any order. None: column j is feature j.
     """
 
     data: Dataset
     skipped: NDArray[np.int64]
-    keys: list[bytes] | None = None
+    beside: Beside | None = None
     labels: Names | None = None
     ids: FeatureIds | None = None
 

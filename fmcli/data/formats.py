@@ -19,6 +19,7 @@ from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
 from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TableInput, TextBuffer, buffers, name_of
+from fmcli.data.tables.beside import Beside, beside
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
@@ -64,6 +65,7 @@ class Stream:
 
     unbuffered : whether lines are scored as soon as they have been read.
     id_column : the column of an id that is not part of the row: 1, or 2 after the label; 0: there is none.
+    id_name : the column of the id of a table.
     passthrough : whether the key of a row is its whole line.
     label_weights : whether a label may be followed by a colon and the weight of the row.
     grouping : what tells the groups of labelled rows; None: they have none.
@@ -71,18 +73,21 @@ class Stream:
 
     unbuffered: bool = False
     id_column: int = 0
+    id_name: str | None = None
     passthrough: bool = False
     label_weights: bool = False
     grouping: Grouping | None = None
 
-    def keys(self, buffer: TextBuffer, labelled: bool = False) -> list[bytes] | None:
+    def keys(self, buffer: TextBuffer, labelled: bool = False) -> Beside | None:
         """Return the key of each row of a buffer, which needs a label or not: its id, or its line; None if there are no
         keys."""
+        if buffer.table is not None and (self.passthrough or self.id_name):
+            return beside(buffer.table, None if self.passthrough else self.id_name)
         if self.passthrough:
-            return [line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)]
+            return Beside([line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)])
         if self.id_column:
             tokens = [line.split(None, self.id_column) for _, line in row_lines(buffer)]
-            return [words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens]
+            return Beside([words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens])
         return None
 
 
@@ -102,14 +107,19 @@ class Text:
     ):
         self._spare: list[bytearray] = []
         if isinstance(paths[0], TableInput):
-            if stream.id_column or stream.passthrough:
+            if stream.id_column:
                 raise UsageError(
-                    f"{name_of(paths[0])} is a table, whose cells are not written beside predictions; join the two "
-                    "files line by line, for example with paste"
+                    f"{name_of(paths[0])} is a table, whose ids are in a column", id_column={"NAME": "to name it"}
                 )
             format = "ffm" if paths[0].fields else "libsvm"
             self._buffers = of_tables(paths, self._spare, stream.unbuffered, labelled, skip)
         else:
+            if stream.id_name is not None:
+                source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
+                raise UsageError(
+                    f"{source} is not a table, so that it has no column {stream.id_name!r}",
+                    id_column={1: "for the first token of a line", 2: "for the second one, after the label"},
+                )
             self._buffers = buffers(paths, self._spare, BUFFER_BYTES, stream.unbuffered)
         before = BEFORE_WEIGHTED if stream.label_weights else BEFORE_FEATURES[stream.id_column]
         self._form = re.compile(rb"^[ \t\r]*" + before + FEATURE, re.MULTILINE)
@@ -236,10 +246,13 @@ def of_tables(
     paths: Sequence[Input], spare: list[bytearray], unbuffered: bool, labelled: bool, skip: bool
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of tables. Raises UsageError if some inputs are none."""
+    opens = True
     for path in paths:
         if not isinstance(path, TableInput):
             raise UsageError("tables and rows of features cannot be read together")
-        yield from path.opened(spare, unbuffered=unbuffered, training=labelled, skip=skip)
+        for buffer in path.opened(spare, unbuffered=unbuffered, training=labelled, skip=skip):
+            yield replace(buffer, opens=True) if opens else buffer
+            opens = False
 
 
 def as_features(buffer: TextBuffer) -> memoryview:
@@ -258,9 +271,12 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
         if scanner is None:
             return parse(number, buffer)
         text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop, refer=True)
-        inner = replace(buffer, data=cast(bytearray, text), start=0, stop=len(text) - PADDING, scanner=None, before=0)
-        found = parse(number, inner)
+        inner = replace(buffer, scanner=None, before=0, table=buffer)
+        found = parse(number, replace(inner, data=cast(bytearray, text), start=0, stop=len(text) - PADDING))
         scanner.reuse(text)
+        if found.wrong:  # its place is found in text without references
+            text = scanner.translate(buffer.data, buffer.start, buffer.stop)[0]
+            found = parse(number, replace(inner, data=cast(bytearray, text), start=0, stop=len(text) - PADDING))
 
         def placed(fault: Fault) -> Fault:
             line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)

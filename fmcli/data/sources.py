@@ -119,6 +119,8 @@ class TextBuffer:
     last: bool  # the last buffer of its input
     scanner: Scanner | None = None  # of the table whose rows these are
     before: int = 0  # lines of its head, before the first of these
+    opens: bool = False  # the first buffer of the first table
+    table: TextBuffer | None = None  # what this text was made of
 
 
 def buffers(

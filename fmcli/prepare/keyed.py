@@ -158,6 +158,6 @@ def looks_like_table(path: str) -> bool:
 
 
 def _lines_and_groups(piece: Piece) -> tuple[list[bytes], Groups]:
-    assert piece.keys is not None
+    assert piece.beside is not None
     assert piece.data.group is not None
-    return [line + b"\n" for line in piece.keys], np.asarray(piece.data.group, dtype=np.int64)
+    return [line + b"\n" for line in piece.beside.texts], np.asarray(piece.data.group, dtype=np.int64)

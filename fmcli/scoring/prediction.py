@@ -24,6 +24,7 @@ from fmcli.data.numbering import Numbering, moved
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.data.sources import Input
+from fmcli.data.tables.beside import PREDICTION
 from fmcli.data.tables.reading import By, as_tables
 from fmcli.data.transform import Transform
 from fmcli.data.writer import format_table, format_values
@@ -235,6 +236,12 @@ class Scorer:
         the probability of the larger label or of each class. The rows have the columns of the model."""
         return spread(self.labels.loss, self.all_draws, self.prepared(data))
 
+    def prediction_names(self, output: OutputType, *, with_spread: bool = False) -> list[str]:
+        """Return the names of the columns of predictions, and of their standard deviations, in a table."""
+        several = output != "label" and self.model.outputs > 1
+        names = [f"{PREDICTION}_{label}" for label in self.labels.texts] if several else [PREDICTION]
+        return [*names, *(name.replace(PREDICTION, "std") for name in names)] if with_spread else names
+
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """Return one line of text for each row of predictions. Numbers have the fewest digits that read back as the
         same number of the real type of the build; labels have the fewest that read back as the same double."""
@@ -389,8 +396,8 @@ def predicted_lines(
             finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
         predictions[piece.skipped] = np.nan
         text = scorer.text(predictions, output)
-        if piece.keys is not None:
-            text = b"".join(map(b"%b\t%b\n".__mod__, zip(piece.keys, text.splitlines(), strict=True)))
+        if piece.beside is not None:
+            text = piece.beside.joined(text.splitlines(), scorer.prediction_names(output, with_spread=with_spread))
         return text, piece.data.rows - int(finite.sum())
 
     return work
@@ -449,7 +456,7 @@ def each_chunk(
             data = data.renumbered(scorer.numbering)
         unknown -= data.nnz
         return (
-            work(Piece(data, piece.skipped, piece.keys)),
+            work(Piece(data, piece.skipped, piece.beside)),
             unknown + data.count_outside(marks),
             like_labels,
         )
@@ -487,10 +494,10 @@ def each_chunk(
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
     """Return whether the ids at the beginning of some rows without labels may be their labels: each is one that the
     model knows, or lies between those of training, and they repeat."""
-    if stream.id_column != 1 or not piece.keys or piece.data.label is not None:
+    if stream.id_column != 1 or not piece.beside or piece.data.label is not None:
         return False
-    ids = set(piece.keys)
-    if ROWS_PER_ID * len(ids) > len(piece.keys):
+    ids = set(piece.beside.texts)
+    if ROWS_PER_ID * len(ids) > len(piece.beside.texts):
         return False
     if scorer.labels.names:
         return ids <= set(map(str.encode, scorer.labels.names))

@@ -62,8 +62,11 @@ TableReport translated(const TableForm& form, const char* begin, const char* end
                        References* references = nullptr) {
     TableScanner scanner(form);
     Array<char> out;
-    const TableReport report = scanner.translate(begin, end, out, references);
+    std::vector<int64_t> skipped;
+    const TableReport report = scanner.translate(begin, end, out, references, skipped);
     lines.append(out.data(), out.size());
+    REQUIRE(static_cast<int64_t>(skipped.size()) == (form.training || !form.skip ? 0 : report.faulty));
+    REQUIRE(skipped.empty() || skipped.back() < report.rows);
     for (const TableFault& fault : report.faults) {
         REQUIRE(begin <= fault.line && fault.line <= fault.begin && fault.begin <= fault.end && fault.end <= end);
         REQUIRE(fault.line == begin || fault.line[-1] == '\n');

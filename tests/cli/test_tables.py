@@ -387,10 +387,43 @@ def test_skipped_rows_keep_their_places_in_predictions(run, tmp_path, ratings):
     assert "s.csv:4:1: found '1,2', expected 7 cells; the row has 2; the line is skipped" in done.stderr
 
 
-@pytest.mark.parametrize("option", [("--passthrough",), ("--id-column", "1")])
-def test_cells_are_not_written_beside_predictions(run, ratings, option):
+def test_cells_are_written_beside_predictions(run, tmp_path, ratings):
     run.ok("train", *QUICK, *NAMED, "-o", "m.fm", ratings)
-    assert "r.csv is a table, whose cells are not written" in run.fails(2, "predict", *option, "m.fm", ratings).stderr
+    plain = run.ok("predict", "m.fm", ratings).stdout.decode().split()
+    done = run.ok("predict", "--passthrough", "-j", "2", "m.fm", ratings, ratings).stdout.decode()
+    header, *rows = csv.reader(io.StringIO(done))
+    names, *cells = csv.reader(io.StringIO(table().decode()))
+    assert header == [*names, "prediction"]
+    assert rows == [[*row, one] for row, one in zip(cells, plain, strict=True)] * 2
+    done = run.ok("predict", "--id-column", "film", "m.fm", ratings).stdout.decode()
+    film = names.index("film")
+    assert list(csv.reader(io.StringIO(done))) == [
+        ["film", "prediction"], *([row[film], one] for row, one in zip(cells, plain, strict=True))
+    ]  # fmt: skip
+    (tmp_path / "p.csv").write_bytes(table(3).replace(b"time", b"prediction", 1))
+    assert "has a column 'prediction' already" in run.fails(65, "predict", "--passthrough", "m.fm", "p.csv").stderr
+    assert "use --id-column NAME" in run.fails(2, "predict", "--id-column", "1", "m.fm", ratings).stderr
+    (tmp_path / "t").write_text("1 user=u1:1\n")
+    assert (
+        "t is not a table, so that it has no column"
+        in run.fails(2, "predict", "--id-column", "user", "m.fm", "t").stderr
+    )
+
+
+def test_predictions_of_classes_are_columns_beside_the_cells(run, tmp_path):
+    """A row that is skipped keeps its place."""
+    rows = [f'"a\n{i % 3}";{"xyz"[i % 3]};{i % 7}' for i in range(60)]
+    (tmp_path / "c.csv").write_text("a;y;b\n" + "\n".join(rows) + "\n")
+    options = ("--label", "y", "--categorical", "a,b", "--loss", "softmax", "-s", "adagrad")
+    run.ok("train", "-q", "-e", "2", "--holdout", "0", "--no-look", *options, "-o", "m.fm", "c.csv")
+    (tmp_path / "d.csv").write_text('b;a\n3;"a\n1"\n4\n5;z\n')
+    done = run.ok("predict", "--passthrough", "--on-bad-line", "skip", "m.fm", "d.csv").stdout.decode()
+    header, first, bad, last = csv.reader(io.StringIO(done), delimiter=";")
+    assert header == ["b", "a", "prediction_x", "prediction_y", "prediction_z"]
+    assert first[:2] == ["3", "a\n1"]
+    assert sum(map(float, first[2:])) == pytest.approx(1, abs=1e-6)
+    assert bad == ["4", "nan", "nan", "nan"]
+    assert last[:2] == ["5", "z"]
 
 
 @pytest.mark.parametrize("size", [32, 100, 1000])

@@ -225,6 +225,10 @@ cdef class Rows:
             raise ValueError("the text must end with a line break")
         cdef const char* begin = <const char*> &data[start]
         cdef Found found
+        cdef int64_t first = self.text.label.size(), line
+        if isinstance(text, Lines) and not self.text.reading.training:
+            for line in (<Lines> text).skipped:
+                self.text.skipped.push_back(first + line)
         with nogil:
             found = parse_text(self.text[0], begin, begin + (stop - start), references)
         return found.lines, found.faulty, [described(fault, begin + (stop - start)) for fault in found.faults]
@@ -322,7 +326,7 @@ cdef class Rows:
     @property
     def skipped(self):
         """int64 array: without `training`, the rows that stand for skipped lines."""
-        return np.array(self.text.skipped, dtype=np.int64)
+        return np.sort(np.array(self.text.skipped, dtype=np.int64))
 
     @property
     def features(self):

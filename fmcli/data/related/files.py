@@ -178,9 +178,9 @@ class Joiner:
         count = int(ends[-1]) // ENTRIES if len(ends) else 0
         cuts = np.searchsorted(ends, ENTRIES * np.arange(1, count + 1))
         for start, stop in pairwise(np.unique([0, *cuts, data.rows]).tolist() or [0, 0]):
-            keys = None if piece.keys is None else piece.keys[start:stop]
+            beside = piece.beside and piece.beside.part(start, stop)
             part = data if stop - start == data.rows else data.take(np.arange(start, stop, dtype=np.int32))
-            yield replace(piece, data=part, keys=keys), [rows[start:stop] for rows in numbers]
+            yield replace(piece, data=part, beside=beside), [rows[start:stop] for rows in numbers]
 
     def _work(self, work: Callable[[Piece], T], piece: Piece, numbers: list[RowNumbers]) -> T:
         return work(replace(piece, data=joined(piece.data, list(zip(self.relations, numbers, strict=True)))))

@@ -236,6 +236,7 @@ def opened(
                     "skip": skip,
                     "joins": found,
                     "group": by and group_of(by, head, buffer.name),
+                    "head": head,
                 }
                 scanner = scanner_of(columns, head.delimiter, form, **more)
                 yield replace(buffer, start=head.start, scanner=scanner, before=head.lines)

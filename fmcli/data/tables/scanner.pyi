@@ -10,6 +10,7 @@ from fmcli.data.tables.lines import Lines
 ROLES: tuple[str, ...]
 
 class Scanner:
+    head: Any
     def __init__(
         self,
         columns: Sequence[tuple[str, str, str, str, bool]],
@@ -24,6 +25,7 @@ class Scanner:
         joins: Sequence[tuple[int, str, Joined]] = (),
         apart: bool = False,
         group: tuple[int, bool, str] | None = None,
+        head: Any = None,
     ) -> None: ...
     def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
     def translate(

@@ -100,7 +100,7 @@ class Explainer:
 
     def work(self, piece: Piece) -> Explanation:
         """Return the explanation of a piece of an input. The scores of skipped lines are not numbers."""
-        found = self.explain(piece.data, piece.keys)
+        found = self.explain(piece.data, None if piece.beside is None else piece.beside.texts)
         found.score[piece.skipped] = np.nan
         return found
 

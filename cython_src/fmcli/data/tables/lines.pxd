@@ -1,3 +1,6 @@
+from libc.stdint cimport int64_t
+from libcpp.vector cimport vector
+
 from fmcli.data.dictionary cimport Array
 
 
@@ -9,3 +12,4 @@ cdef extern from "fmcli/data/references.h" namespace "fmcli" nogil:
 cdef class Lines:
     cdef Array[char] text
     cdef References references
+    cdef vector[int64_t] skipped

@@ -4,7 +4,10 @@ from cpython.buffer cimport PyBuffer_FillInfo
 
 
 cdef class Lines:
-    """Lines of features, with PADDING bytes behind them: bytes that cannot be changed. Their memory is used again."""
+    """Lines of features, with PADDING bytes behind them: bytes that cannot be changed. Their memory is used again.
+
+    Some lines may be empty because the rows for which they stand have been skipped.
+    """
 
     def __len__(self):
         return self.text.size()

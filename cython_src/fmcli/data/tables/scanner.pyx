@@ -71,7 +71,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
     cppclass TableScanner:
         TableScanner(const TableForm&) except +
-        TableReport translate(const char*, const char*, Array[char]&, References*) except +
+        TableReport translate(const char*, const char*, Array[char]&, References*, vector[int64_t]&) except +
         TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
         TableReport keys(const char*, const char*, RowKeys&) except +
         TableReport texts(const char*, const char*, const vector[size_t]&, vector[string]&) except +
@@ -114,18 +114,21 @@ cdef class Scanner:
     apart : whether cells of different columns are never the same feature.
     group : (number of the column that tells the group of a row, whether its cells are times, what they should be); the
         order of groups is that of times, or of whole numbers. None: rows have no groups.
+    head : is kept for the caller.
     """
 
+    cdef readonly object head  # as the caller gives it
     cdef TableForm form
     cdef object joined  # the form refers to their rows
     cdef list idle  # Lines that are no longer used
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, missing=(), joins=(), bint apart=False, group=None
+        bint skip=False, missing=(), joins=(), bint apart=False, group=None, head=None
     ):
         cdef TableColumn column
         self.idle = []
+        self.head = head
         if not delimiter or not separator:
             raise ValueError("delimiter and separator need at least one character")
         self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
@@ -178,8 +181,9 @@ cdef class Scanner:
             with nogil:
                 found.text.resize(0)
                 found.references.clear()
+                found.skipped.clear()
                 report = scanner.translate(
-                    begin, begin + (stop - start), found.text, &found.references if refer else NULL
+                    begin, begin + (stop - start), found.text, &found.references if refer else NULL, found.skipped
                 )
                 found.text.reserve(found.text.size() + padding)
                 memset(found.text.data() + found.text.size(), 10, padding)

@@ -156,8 +156,11 @@ class TableScanner {
     }
 
     // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`. They may refer
-    // to entries that are added to `references`, unless that is nullptr.
-    TableReport translate(const char* begin, const char* end, Array<char>& out, References* references) {
+    // to entries that are added to `references`, unless that is nullptr. The numbers of lines that stand for rows with
+    // faults are added to `skipped`.
+    TableReport translate(const char* begin, const char* end, Array<char>& out, References* references,
+                          std::vector<int64_t>& skipped) {
+        int64_t written = 0;
         references_ = form_.apart ? references : nullptr;
         if (references_) recent_.start(begin, end);
         return each_row(begin, end, [&](const char* line, const char* next) {
@@ -168,9 +171,12 @@ class TableScanner {
             out_ = begun_ = start;
             const bool good = write_row();
             if (good) out.resize(out.size() + static_cast<size_t>(out_ - start));
+            written += good;
             return good;
-        }, [&] {
-            if (!form_.training) out.push('\n');
+        }, [&](const char*, const char*) {
+            if (form_.training) return;
+            out.push('\n');
+            skipped.push_back(written++);
         });
     }
 
@@ -183,7 +189,7 @@ class TableScanner {
         each_row(begin, end, [&](const char*, const char*) {
             count();
             return true;
-        }, [&] {
+        }, [&](const char*, const char*) {
             if (!form_.training) count();
         });
         return found;
@@ -195,20 +201,25 @@ class TableScanner {
         return each_row(begin, end, [&](const char*, const char*) {
             for (const size_t column : features_) take(column, facts[column]);
             return true;
-        }, [] {});
+        }, [](const char*, const char*) {});
     }
 
-    // Adds the keys of the rows.
+    // Adds the keys of the rows. Rows that are skipped have places, too, where lines of features would be empty.
     TableReport keys(const char* begin, const char* end, RowKeys& found) {
-        return each_row(begin, end, [&](const char* line, const char* next) {
+        const auto place = [&](const char* line, const char* next) {
             found.begins.push_back(line - begin);
             found.ends.push_back(next - begin);
+        };
+        return each_row(begin, end, [&](const char* line, const char* next) {
+            place(line, next);
             if (found.group >= 0) {
                 const std::string_view text = trimmed(cells_[static_cast<size_t>(found.group)]);
                 found.groups.push_back(static_cast<int64_t>(search_hash(text.data(), text.size())));
             }
             return found.time < 0 || add_time(found);
-        }, [] {});
+        }, [&](const char* line, const char* next) {
+            if (!form_.training) place(line, next);
+        });
     }
 
     // Adds the texts of the cells of some columns, row by row.
@@ -216,7 +227,9 @@ class TableScanner {
         return each_row(begin, end, [&](const char*, const char*) {
             for (const size_t column : columns) found.emplace_back(trimmed(cells_[column]));
             return true;
-        }, [] {});
+        }, [&](const char*, const char*) {
+            if (!form_.training) found.resize(found.size() + columns.size());
+        });
     }
 
     // The end of the first row at p, and its cells.
@@ -305,9 +318,12 @@ class TableScanner {
                 ++report.faulty;
                 if (report.faults.size() < MOST_TABLE_FAULTS) report.faults.push_back(fault_);
                 if (!form_.skip) return report;
-                skipped();
+                if (!next) {
+                    next = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(end - p))) + 1;
+                    inner_ = 0;
+                }
+                skipped(p, next);
             }
-            if (!next) next = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(end - p))) + 1, inner_ = 0;
             report.rows += good || !form_.training;
             report.lines += 1 + inner_;
             p = next;
