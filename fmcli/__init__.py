@@ -86,7 +86,10 @@ above it in this list, so that there are no circles:
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows; scoring/explain has
                   scores as sums of parts, by the split that each kind of model states (models/split.py)
-    export        text, kernel form, quadratic function of binary variables (QUBO)
+    export        text, tables of features, kernel form, quadratic function of binary variables (QUBO)
+    exchange      models of libFM, libffm and xLearn: a Foreign (foreign.py) has what their files have, which a module
+                  for each program reads and writes; importing.py makes a model file of it, and exporting.py makes it of
+                  a model, and refuses what it cannot have
     inspect       what a model has learned, which features interact, and which are important on given rows
     training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
                   options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),
@@ -155,18 +158,19 @@ and never imports click.
 TYPE_CHECKING = False  # not that of typing, whose import would be the longest part of this one
 if TYPE_CHECKING:
     from fmcli.api.data import Data, read
-    from fmcli.api.model import Model
+    from fmcli.api.model import Model, import_model
     from fmcli.api.model import load_model as load
     from fmcli.api.training import train
 
 __version__ = "0.1.0"
-__all__ = ["Data", "Model", "load", "read", "train"]
+__all__ = ["Data", "Model", "import_model", "load", "read", "train"]
 
 # The names of the interface for Python, and where they are: imported when they are used, because the command, and
 # others who import only a part, would wait for numpy.
 _LAZY = {
     "Data": "fmcli.api.data:Data",
     "Model": "fmcli.api.model:Model",
+    "import_model": "fmcli.api.model:import_model",
     "load": "fmcli.api.model:load_model",
     "read": "fmcli.api.data:read",
     "train": "fmcli.api.training:train",

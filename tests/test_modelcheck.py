@@ -120,6 +120,8 @@ def test_options_of_a_newer_version_are_named(files):
         ("epochs", -1, "epochs is -1"),
         ("given", ["rank", "rank"], "given is a list of 2"),
         ("given", [ESCAPE], "given is a list of 1"),
+        ("norm_of_all", 1, "norm_of_all is 1; it must be true or false"),
+        ("norm_of_all", True, "it has no norm or no fields, or scales columns"),
         ("given", ["warp"], "given names 'warp', which is not one of its options"),
         ("format", "csv", "format is 'csv'"),
         ("frequent", [[-1, 0]], "frequent is a list of 1"),

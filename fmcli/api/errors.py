@@ -39,7 +39,7 @@ PARAMETERS = {
     "--metric": "metrics",
     **{flag: name for name, option in OPTIONS.items() for flag in option.flags},
 }
-FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z0-9-]*")
+FLAG = re.compile(r"(?<![\w'-])--?[a-z][a-z0-9-]*")
 
 
 @contextmanager

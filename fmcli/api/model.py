@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 FACTOR_AXES = 3
 Output = Literal["value", "prob", "label", "raw"]
 T = TypeVar("T")
+# The programs whose models are read, and the forms of models for them.
+Tool = Literal["libfm", "libffm", "xlearn"]
+Form = Literal["libfm", "libffm", "libffm-no-sse", "libffm-text"]
 
 
 class Model:
@@ -267,20 +270,44 @@ class Model:
         with in_python():
             save(os.fspath(path), self._file)
 
-    def export(self, path: str | os.PathLike[str]) -> None:
-        """Write the arrays as ``fmcli export`` does: as an .npz file of NumPy, or else as text.
+    def export(self, path: str | os.PathLike[str], *, to: Form | None = None) -> None:
+        """Write the arrays as ``fmcli export`` does.
 
-        Raises UsageError for a model of several draws, and OutputError.
+        Parameters
+        ----------
+        path : str or path
+            An .npz file of NumPy; a table of the parameters of features, .tsv or .parquet; any other is text.
+        to : str, optional
+            Write a model for libFM or libffm instead, whatever the name of the file.
+
+        Raises
+        ------
+        UsageError
+            For a model of several draws, or one that the other program cannot have; it is a ValueError.
+        OutputError
+            It is an OSError.
         """
+        from fmcli.exchange.exporting import foreign, write_for
+        from fmcli.export.table import write_parquet, write_tsv
         from fmcli.export.text import write_text
         from fmcli.scoring.prediction import arrays_as_doubles
         from fmcli.system.files import atomic_output
 
-        with in_python(), atomic_output(os.fspath(path)) as file:
-            if os.fspath(path).endswith(".npz"):
-                np.savez(file, allow_pickle=False, **arrays_as_doubles(self._scorer))
-            else:
-                write_text(self._scorer, file.write)
+        name, scorer = os.fspath(path), self._scorer
+        with in_python():
+            if to is None and name.endswith(".parquet"):
+                write_parquet(scorer, name)
+                return
+            theirs = None if to is None else foreign(scorer, to)
+            with atomic_output(name) as file:
+                if theirs is not None and to is not None:
+                    write_for(to, theirs, file.write)
+                elif name.endswith(".npz"):
+                    np.savez(file, allow_pickle=False, **arrays_as_doubles(scorer))
+                elif name.endswith(".tsv"):
+                    write_tsv(scorer, file.write)
+                else:
+                    write_text(scorer, file.write)
 
     def to_resume(self) -> WarmStart:
         """Return the model for a run that resumes from it. Raises UsageError for an ensemble."""
@@ -367,3 +394,50 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     """
     with in_python():
         return Model(load(os.fspath(path)), os.fspath(path))
+
+
+def import_model(
+    path: str | os.PathLike[str],
+    tool: Tool | None = None,
+    *,
+    loss: Literal["squared", "logistic", "probit"] | None = None,
+    labels: tuple[float, float] | None = None,
+    clip: tuple[float, float] | None = None,
+    norm: bool | None = None,
+) -> Model:
+    """Open a model of libFM, libffm or xLearn, as ``fmcli import`` does; it predicts the same numbers.
+
+    Parameters
+    ----------
+    path : str or path
+        libFM's text (``-save_model``), libffm's binary file or the text of its versions before 1.20, or xLearn's text
+        (``-t``, ``setTXTModel``).
+    tool : str, optional
+        The program that has written it; by default, as the file shows.
+    loss : str, optional
+        What scores mean, which files of libFM and xLearn do not say: "squared" for regression, "logistic" for classes,
+        "probit" for classes by libFM's als.
+    labels : pair of numbers, optional
+        The labels of the two classes, the smaller one first; by default, 0 and 1.
+    clip : pair of numbers, optional
+        The range of predictions, for loss "squared"; libFM clips to that of its training labels.
+    norm : bool, optional
+        Whether a model of xLearn scales rows to unit length, as it usually does for field-aware models.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    UsageError
+        For parameters that do not fit the file; it is a ValueError.
+    BadInputError
+        If the file is not such a model, with its line; it is a ValueError.
+    MissingInputError
+        It is a FileNotFoundError.
+    """
+    from fmcli.exchange.importing import Meaning, imported
+
+    with in_python():
+        return Model(imported(os.fspath(path), tool, Meaning(loss, labels, clip, norm)), os.fspath(path))

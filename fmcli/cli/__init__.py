@@ -30,6 +30,7 @@ COMMANDS = {
     "evaluate": "Evaluate a model on labelled rows.",
     "inspect": "Show the properties of a model and what it has learned.",
     "export": "Export the parameters of a model for other programs.",
+    "import": "Import a model of libFM, libffm or xLearn.",
     "split": "Split the rows of a file at random.",
     "convert": "Write a table, such as CSV, as rows of features.",
     "negatives": "Add random negatives to a table of observed pairs.",
@@ -37,6 +38,8 @@ COMMANDS = {
     "completion": "Print a shell completion script.",
     "help": "Show a page of the guide.",
 }
+# The modules of commands whose names no module can have.
+MODULES = {"import": "importing"}
 HELP_NAMES = ["-h", "--help"]
 # The words of the command line, before options of other tools are translated, in the metadata of click's contexts.
 ARGUMENTS = "fmcli.arguments"
@@ -57,7 +60,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"fmcli.cli.{cmd_name}").command
+        command = importlib.import_module(f"fmcli.cli.{MODULES.get(cmd_name, cmd_name)}").command
         assert isinstance(command, click.Command)
         command.short_help = COMMANDS[cmd_name]
         return command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-NUMPY, TEXT, MODEL, JSON = ".npz", ".txt", ".fm", ".json"
+NUMPY, TEXT, TSV, PARQUET, MODEL, JSON = ".npz", ".txt", ".tsv", ".parquet", ".fm", ".json"
+# The endings of files that have the form of an option, and of those without one.
+ENDINGS = {
+    "--kernel-form": (NUMPY, MODEL),
+    "--qubo": (JSON, TEXT),
+    "": (NUMPY, TEXT, TSV, PARQUET),
+}
 STANDARD_OUTPUT = "-"
+# The names of forms in fmcli.exchange.exporting, whose imports are slow.
+FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
 
 
 @click.command(
@@ -29,6 +38,10 @@ STANDARD_OUTPUT = "-"
         "fmcli export train.libsvm.fm parameters.txt",
         "# Names and shapes.",
         "fmcli export train.libsvm.fm - | grep ^array",
+        "# The weights and factors of features as a table.",
+        "fmcli export train.libsvm.fm factors.tsv",
+        "# An FM for libFM.",
+        "fmcli export --to libfm train.libsvm.fm libfm.model",
         "# A lifted model of order 2 as the direct model with the same scores.",
         "fmcli export --kernel-form lifted.fm direct.fm",
         "# The score as a quadratic function of binary variables, for dimod and annealers.",
@@ -52,26 +65,24 @@ STANDARD_OUTPUT = "-"
     "QUBO), for a model of interactions of two features: to OUT.json as dimod's BinaryQuadraticModel, or to OUT.txt "
     'as lines "i j coefficient".',
 )
+@option(
+    "output",
+    "--to",
+    type=click.Choice(FORMS),
+    metavar="FORM",
+    help="Write a model that another program reads: libfm, text of a linear model or an FM; or of an ffm without bias "
+    "and linear weights, libffm, a binary file if it is compiled with SSE, as by its Makefile, libffm-no-sse, one if "
+    "it is not, or libffm-text for versions before 1.20. What these cannot have is an error. [default: none]",
+)
 @logging_options
-def command(model: str, output: str, kernel_form: bool, qubo: bool, logging: LogChoice) -> None:
+def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | None, logging: LogChoice) -> None:
     """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
-    17 significant digits, so that no precision is lost. "-" writes the text to standard output.
+    17 significant digits, so that no precision is lost. "-" writes the text to standard output. OUT.tsv and OUT.parquet
+    are tables of the parameters of features by their names, a row for each; Parquet needs DuckDB.
 
     The parameters give raw scores, as predict --raw writes them. If a model clips its predictions, the line "clip" of
     the text has the limits."""
-    if kernel_form and qubo:
-        raise UsageError("choose one of --kernel-form and --qubo")
-    if qubo and not output.endswith((JSON, TEXT)):
-        raise UsageError(f"{output}: export --qubo writes {JSON} and {TEXT} files; choose a name with such an ending")
-    if kernel_form and not output.endswith((NUMPY, MODEL)):
-        raise UsageError(
-            f"{output}: export --kernel-form writes {NUMPY} and {MODEL} files; choose a name with such an ending"
-        )
-    if not (kernel_form or qubo) and not output.endswith((NUMPY, TEXT)) and output != STANDARD_OUTPUT:
-        raise UsageError(
-            f"{output}: export writes {NUMPY} and {TEXT} files; choose a name with such an ending, or - for "
-            "text to standard output"
-        )
+    check_form(output, {"--kernel-form": kernel_form, "--qubo": qubo, "--to": to is not None})
     path = None if output == STANDARD_OUTPUT else output
     check_files([model], [path] if path is not None else [])
     if path is not None:
@@ -81,10 +92,28 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, logging: Log
             run_qubo(log, model, path)
         elif path is not None and kernel_form:
             run_kernel_form(log, model, path)
+        elif to is not None:
+            run_foreign(log, model, path, to)
         elif path is not None and path.endswith(NUMPY):
             run_numpy(log, model, path)
+        elif path is not None and path.endswith((TSV, PARQUET)):
+            run_table(log, model, path)
         else:
             run_text(log, model, path)
+
+
+def check_form(output: str, given: Mapping[str, bool]) -> None:
+    """Raise UsageError for options that exclude each other, or an ending that does not show the form of the file."""
+    chosen = [flag for flag, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise UsageError(f"choose one of {', '.join(chosen[:-1])} and {chosen[-1]}")
+    form = "".join(chosen)
+    endings = ENDINGS.get(form, ("",))
+    if output.endswith(endings) or (not form and output == STANDARD_OUTPUT):
+        return
+    writes = f"export {form}".strip() + f" writes {', '.join(endings[:-1])} and {endings[-1]} files"
+    more = ", or - for text to standard output; or see --to" if not form else ""
+    raise UsageError(f"{output}: {writes}; choose a name with such an ending{more}")
 
 
 def run_numpy(log: Log, model: str, output: str) -> None:
@@ -135,6 +164,33 @@ def run_text(log: Log, model: str, output: str | None) -> None:
     with open_sink(output, "give a file name instead of -") as sink:
         arrays = write_text(scorer, sink.write)
     log_arrays(log, arrays, output or "standard output")
+
+
+def run_table(log: Log, model: str, output: str) -> None:
+    """Load a model and write the parameters of its features as a table."""
+    from fmcli.export.table import write_parquet, write_tsv
+    from fmcli.scoring.prediction import load_model
+
+    scorer = load_model(model)
+    if output.endswith(PARQUET):
+        arrays = write_parquet(scorer, output)
+    else:
+        with atomic_output(output) as file:
+            arrays = write_tsv(scorer, file.write)
+    log_arrays(log, arrays, output)
+
+
+def run_foreign(log: Log, model: str, output: str | None, to: str) -> None:
+    """Load a model and write it for another program."""
+    from fmcli.exchange.exporting import foreign, write_for
+    from fmcli.scoring.prediction import load_model
+
+    found = foreign(load_model(model), to)
+    with open_sink(output, "give a file name instead of -") as sink:
+        write_for(to, found, sink.write)
+    log.line(f"features: {found.features:,}, so that the largest index of rows is {found.features - 1:,}")
+    log.line(f"rank: {found.rank}")
+    log.line(f"wrote {output or 'standard output'}")
 
 
 def log_arrays(log: Log, arrays: dict[str, NDArray[Any]], output: str) -> None:

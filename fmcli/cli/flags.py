@@ -32,6 +32,7 @@ FLAGS = {
     "categorical": "--categorical",
     "numeric": "--numeric",
     "ignore": "--ignore",
+    "labels": "--labels",
     "missing_values": "--missing-values",
     "encoding": "--encoding",
     "id_column": "--id-column",

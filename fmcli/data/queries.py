@@ -1,13 +1,15 @@
-"""Tables that DuckDB reads, as text: Parquet files and the results of queries. It is imported only for these."""
+"""Tables that DuckDB reads, as text: Parquet files and the results of queries; and text that it writes as Parquet.
+
+It is imported only for these."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
-from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
 from fmcli.system.memory import available
 from fmcli.text import shell_word
 
@@ -22,6 +24,8 @@ CONFIGURATION = {
     "autoload_known_extensions": False,
     "allow_persistent_secrets": False,
 }
+# The longest line of a table that is written: of a name and other columns, and of so many bytes for each number.
+LEAST_LINE, MOST_DIGITS = 1 << 21, 32
 # The beginning of the format of an Arrow type that is not read -> its name.
 TYPES = {
     "d:": "decimal",
@@ -131,6 +135,25 @@ def is_ordered(query: str) -> bool:
     statements = json.loads(text).get("statements", [])
     modifiers = statements[0]["node"]["modifiers"] if statements else []
     return any(modifier["type"] == "ORDER_MODIFIER" for modifier in modifiers)
+
+
+def write_as_parquet(text: int, types: Mapping[str, str], file: int, name: str) -> None:
+    """Write tab-separated text with a header, the columns of which have types of DuckDB, as Parquet: from one open file
+    to another one, given by their descriptors. name : of the output in messages.
+
+    Raises UsageError if DuckDB is not installed, and OutputError.
+    """
+    duckdb = _duckdb(name)
+    columns = json.dumps(types)
+    longest = max(LEAST_LINE, len(types) * MOST_DIGITS)
+    try:
+        _connect(duckdb).execute(
+            f"COPY (SELECT * FROM read_csv('/dev/fd/{text}', delim='\t', header=true, quote='', escape='', "
+            f"auto_detect=false, max_line_size={longest}, columns={columns})) "
+            f"TO '/dev/fd/{file}' (FORMAT parquet, USE_TMP_FILE false)"
+        )
+    except duckdb.Error as error:
+        raise OutputError(f"{name}: cannot be written: {' '.join(str(error).split())}") from error
 
 
 def _connect(duckdb: Any) -> Any:

@@ -40,6 +40,8 @@ class Transform:
     fieldless : whether entries lose their fields.
     scale : what is done to the values of columns; None: nothing.
     norm : whether rows are scaled to unit norm.
+    norm_of_all : whether that is done first, with the features that training has not seen, as programs do whose models
+        were imported.
     fields : the number of fields, including those of the warm start; 0 if the model needs none.
     label_range : the smallest and largest label as the loss has them, including those of the warm start; None if
         predictions cannot be clipped to them.
@@ -58,6 +60,7 @@ class Transform:
     fieldless: bool = False
     scale: Scaling | None = None
     norm: bool = False
+    norm_of_all: bool = False
     fields: int = 0
     label_range: tuple[float, float] | None = None
     groups: Groups | None = None
@@ -90,6 +93,7 @@ class Transform:
 
     def in_columns(self, data: Dataset) -> Dataset:
         """Return rows with the model's columns, and without fields if these do not count."""
+        data = data.normalised() if self.norm_of_all else data
         if self.numbering is not None:
             data = data.renumbered(self.numbering, columns=self._columns(data))
         else:
@@ -108,10 +112,10 @@ class Transform:
         return self.valued(self._encoded(data, source))
 
     def valued(self, data: Dataset) -> Dataset:
-        """Return rows that have columns and labels already; the norm does not count features that training has not
-        seen."""
+        """Return rows that have columns and labels already; unless it is that of all features, the norm does not count
+        those that training has not seen."""
         data = self._scaled(data)
-        return data.normalised(self.seen) if self.norm else data
+        return data.normalised(self.seen) if self.norm and not self.norm_of_all else data
 
     def _encoded(self, data: Dataset, source: str = "") -> Dataset:
         data = self.in_columns(data)

@@ -183,6 +183,7 @@ ENTRIES = {
     "updates": COUNT,
     "epochs": COUNT,
     "given": null_or(Rule("a list of names", are_names)),
+    "norm_of_all": Rule("true or false", lambda value: type(value) is bool),
     "range": null_or(Rule("the smallest and the largest label", is_range)),
     "table": null_or(Rule("what the columns of a table are", is_schema)),
     "format": name_in(("libsvm", "ffm")),
@@ -201,6 +202,7 @@ LATER: dict[str, Any] = {
     "occurrences": None,
     "epochs": 0,
     "given": None,
+    "norm_of_all": False,
     "range": None,
     "table": None,
     "draws": 1,
@@ -263,8 +265,20 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].is_sampler
     if meta["draws"] % meta["members"] or (meta["draws"] > meta["members"] and not samples):
         refuse(f"it has {meta['draws']} draws of {meta['members']} members, which {meta['solver']} does not make")
+    if meta["norm_of_all"]:
+        check_norm_of_all(kind, meta)
     if meta["fields"] and not meta["features"]:
         refuse("it has fields, but no features")
+
+
+def check_norm_of_all(kind: ModelEntry, meta: Mapping[str, Any]) -> None:
+    """Raise BadInputError unless the norm of rows can be that of all of their features: those of a model with fields,
+    whose rows are not joined, and which does nothing else to values."""
+    options = meta["options"]
+    if not ("fields" in kind.context and options["norm"] and not names_of(options[SCALE])):
+        refuse("the norm of its rows is that of all features, but it has no norm or no fields, or scales columns")
+    if meta["dictionary"] is not None or meta["hash"] is not None:
+        refuse("the norm of its rows is that of all features, but it has a dictionary or hashes")
 
 
 def check_ids(meta: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ validates everything that the header says. The bytes of a file do not depend on 
 
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ OTHER_KINDS = {
     b"\xfd7zXZ": "an xz file",
     b"BZh": "a bzip2 file",
 }
+# How text begins that libFM, xLearn and libffm write.
+OTHER_MODELS = re.compile(rb"#(global bias W0|unary interactions Wj|pairwise interactions Vj,f)|bias: |n \d+\s+m \d")
 TEXT = bytes(range(0x20, 0x7F)) + b"\t\r\n"
 
 
@@ -339,6 +342,8 @@ def _foreign(file: memoryview) -> str:
     length = int.from_bytes(head[:LENGTH_BYTES], "little")
     if head[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and length <= LONGEST_HEADER:
         return "is a safetensors file but not an fmcli model, or a model that another program has rewritten"
+    if OTHER_MODELS.match(head):
+        return "is not an fmcli model, but perhaps one of another program; fmcli import makes it one of fmcli"
     if not head.translate(None, TEXT):
         return "is a text file, not an fmcli model; have you swapped model and data?"
     for begin, kind in OTHER_KINDS.items():

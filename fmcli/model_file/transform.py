@@ -42,6 +42,8 @@ def transform_entries(transform: Transform) -> dict[str, Any]:
         }
     elif numbering is not None:
         entries["columns"] = len(numbering)
+    if transform.norm_of_all:
+        entries["norm_of_all"] = True
     return {**entries, "hash": {"name": HASH, "bits": bits}} if bits else entries
 
 
@@ -71,6 +73,7 @@ def saved_transform(
         hash_bits=int(hashed["bits"]) if hashed else 0,
         scale=saved_scaling(meta["options"][SCALE], arrays),
         norm=meta["options"]["norm"],
+        norm_of_all=meta["norm_of_all"],
         fields=meta["fields"],
         label_range=low_high and (low_high[0], low_high[1]),
         groups=arrays.get(GROUPS),

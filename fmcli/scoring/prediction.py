@@ -32,6 +32,7 @@ from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.losses.links import SCORES
 from fmcli.model_file.check import (
     FEATURES,
+    MOST_FEATURES,
     check_array,
     check_arrays,
     check_entries,
@@ -62,6 +63,10 @@ PIECES_AHEAD = 2
 
 # Bytes as float64 up to which exported arrays have an axis of all features.
 MOST_DENSE = 4 << 30
+
+# What exported arrays by feature have, if it is not 0, for features that have no column: a divisor, and no group of a
+# bilinear model.
+OF_ABSENT = {SCALE: 1, "group": -1}
 
 T = TypeVar("T")
 OutputType = Literal["raw", "value", "prob", "label"]
@@ -452,8 +457,8 @@ def each_chunk(
         data = piece.data
         like_labels = data.rows if looks_like_labels(scorer, stream, piece) else 0
         unknown = data.nnz
-        if isinstance(scorer.numbering, Numbering):
-            data = data.renumbered(scorer.numbering)
+        if isinstance(scorer.numbering, Numbering) or scorer.transform.norm_of_all:
+            data = scorer.transform.in_columns(data)
         unknown -= data.nnz
         return (
             work(Piece(data, piece.skipped, piece.beside)),
@@ -465,10 +470,11 @@ def each_chunk(
     dictionary = scorer.numbering if isinstance(scorer.numbering, Dictionary) else None
     if dictionary is not None:
         require_if_large(dictionary.bytes_to_search, f"searching the dictionary of {scorer.path}")
+    limit = MOST_FEATURES if scorer.transform.norm_of_all else scorer.dimension
     for piece in score_chunks(
         paths,
         counted,
-        Columns(scorer.dimension, dictionary, scorer.transform.hash_bits, refuse_unseen),
+        Columns(limit, dictionary, scorer.transform.hash_bits, refuse_unseen),
         format=format,
         keep_fields=scorer.needs_fields,
         threads=threads,
@@ -512,7 +518,7 @@ def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
 def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model by their exported names, in their own types, and those of its scaling of columns.
 
-    dense : whether arrays by feature have zeros, and the divisor 1, for features that have no column. If these arrays
+    dense : whether arrays by feature have zeros, or OF_ABSENT, for features that have no column. If these arrays
         would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
 
     Raises NotEnoughMemoryError.
@@ -531,7 +537,7 @@ def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
         return {**arrays, FEATURES: numbering.ids}
     require_if_large(REAL_TYPE.itemsize * numbers, f"making the arrays of {scorer.path}")
     for name, axis in axes.items():
-        arrays[name] = scorer.dense(arrays[name], axis, fill=name == SCALE)
+        arrays[name] = scorer.dense(arrays[name], axis, OF_ABSENT.get(name, 0))
     return arrays
 
 

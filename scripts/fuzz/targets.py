@@ -134,10 +134,24 @@ def checkpoints(folder: Path, share: float, sanitized: bool) -> Target:
     return Target(forging_checkpoints.corpus, parsed, changed, read)
 
 
+def foreign(folder: Path, share: float, sanitized: bool) -> Target:
+    """The readers of models of other programs, and predictions of all that are valid."""
+    import forging_foreign
+
+    path = folder / "m"
+    return Target(
+        forging_foreign.corpus,
+        lambda file: file or None,
+        forging_foreign.changed,
+        lambda file: forging_foreign.use(file, path),
+    )
+
+
 # What continues from a checkpoint has probes, too.
 CONTINUING = ("fmcli.training.job", "fmcli.training.checkpoint", "fmcli.training.validation", "fmcli.solvers")
 TARGETS = {
     "cache": Entry(("fmcli.data.stored.cache", "fmcli.data.stored.cache_check", "fmcli.data.labels"), caches),
     "checkpoint": Entry(("fmcli.base.kept", "fmcli.model_file", *CONTINUING), checkpoints),
+    "foreign": Entry(("fmcli.exchange",), foreign),
     "model": Entry(("fmcli.model_file", "fmcli.data.labels", "fmcli.registry.specs"), models),
 }

@@ -48,7 +48,7 @@ def test_the_file_depends_on_the_model_only(run, adult_model, tmp_path):
 
 def test_other_endings_are_refused_before_the_model_is_looked_at(run, tmp_path):
     done = run.fails(2, "export", "missing.fm", "out.csv")
-    assert "export writes .npz and .txt files" in done.stderr
+    assert "export writes .npz, .txt, .tsv and .parquet files" in done.stderr
     assert os.listdir(tmp_path) == []
 
 

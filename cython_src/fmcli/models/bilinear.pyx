@@ -16,6 +16,9 @@ from fmcli.models.model cimport Model
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
+# The arrays of group 0 and group 1 in `exported`.
+SIDES = ("U", "V")
+
 cdef enum:
     NEITHER = -1
     UNSEEN = -2
@@ -97,7 +100,7 @@ cdef class Bilinear(Model):
                         "each feature in one group; use different indices in different fields", split_index=None)
 
     def feature_axis(self, name):
-        return 0 if name == "group" else super().feature_axis(name)
+        return 0 if name == "group" else 1 if name in SIDES else super().feature_axis(name)
 
     def inherit(self, previous, seen):
         theirs = previous.constants["group"]
@@ -128,7 +131,7 @@ cdef class Bilinear(Model):
     def exported(self):
         arrays = {**self.parameters, **self.constants}
         both = arrays.pop("UV")
-        for name, side in (("U", 0), ("V", 1)):
+        for side, name in enumerate(SIDES):
             arrays[name] = np.where(arrays["group"][:, None] == side, both, 0)
         return arrays
 

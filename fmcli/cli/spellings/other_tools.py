@@ -45,8 +45,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "init-stdev": "the standard deviation of the initial factors is --init-std",
         "out": "predictions (libFM's -out) are written by fmcli predict -o FILE; with -s mcmc, those of --test FILE by "
         "--test-output FILE",
-        "save-model": "the model file is -o",
-        "load-model": "the model to resume from is -i",
+        "save-model": "the model file is -o; fmcli export --to libfm writes one for libFM",
+        "load-model": "the model to resume from is -i; fmcli import makes one of libFM's",
         "verbosity": "--verbose prints more",
         "rlog": "--log-json writes the figures of each epoch",
         # libffm
@@ -117,6 +117,11 @@ OPTIONS: dict[str, dict[str, str]] = {
         "data": "files to predict need no option: fmcli predict MODEL FILE",
         "initial-regressor": "the model needs no option: fmcli predict MODEL FILE",
         "predictions": "predictions are written by -o FILE",
+    },
+    "import": {
+        "task": "what scores mean (libFM's -task r and c) is --loss squared and --loss logistic",
+        "dim": "the file shows whether there are a bias and linear weights, and the rank",
+        "method": "a model for classes by libFM's als has --loss probit, one by sgd --loss logistic",
     },
 }
 

@@ -1,0 +1,102 @@
+"""Models of fmcli in the forms of other programs, which predict the same numbers; all else is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from fmcli.base.finite import are_finite
+from fmcli.data.dictionary import Dictionary
+from fmcli.errors import BadInputError, UsageError
+from fmcli.exchange import libffm, libfm
+from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
+from fmcli.names import find_name, one_of
+from fmcli.registry.losses import LOGISTIC, SOFT_LOGISTIC
+from fmcli.registry.models import MODELS
+from fmcli.scoring.prediction import Scorer, require_one_draw
+from fmcli.system.memory import require_if_large
+
+# The losses whose scores the programs, too, predict as numbers, or make probabilities of.
+NUMBERS, PROBABILITIES = ("squared", "huber"), (LOGISTIC, SOFT_LOGISTIC)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of models that another program reads.
+
+    title : of the program.
+    write : writes a model in parts.
+    kinds : those that it has.
+    losses : the losses of models of which the program predicts the same.
+    norm : whether it scales rows to unit length if a model does.
+    of_pairs : whether scores are those of pairs of features only.
+    """
+
+    title: str
+    write: Callable[[Foreign, Callable[[bytes], object]], None]
+    kinds: tuple[str, ...]
+    losses: tuple[str, ...]
+    norm: bool = False
+    of_pairs: bool = False
+
+
+FORMS = {
+    "libfm": Form("libFM", libfm.write, (LINEAR, FM), (*NUMBERS, *PROBABILITIES)),
+    "libffm": Form("libffm", libffm.write, (FFM,), PROBABILITIES, norm=True, of_pairs=True),
+    "libffm-no-sse": Form(
+        "libffm", partial(libffm.write, block=libffm.WITHOUT_SSE), (FFM,), PROBABILITIES, norm=True, of_pairs=True
+    ),
+    "libffm-text": Form("libffm", libffm.write_text, (FFM,), PROBABILITIES, norm=True, of_pairs=True),
+}
+
+
+def foreign(scorer: Scorer, to: str) -> Foreign:
+    """Return a model as a form, one of FORMS, has it: with parameters of 0 for features that have no column.
+
+    Raises UsageError, which names what the form cannot hold, BadInputError for parameters that are not finite, and
+    NotEnoughMemoryError.
+    """
+    form, model = FORMS[find_name("form", to, FORMS)], scorer.model
+    require_one_draw(scorer)
+    for reason in refusals(form, scorer):
+        raise UsageError(f"{scorer.path} {reason}, which a model of {form.title} cannot have")
+    if not are_finite(model.parameters.values()):
+        raise BadInputError(f"{scorer.path} has parameters that are not finite")
+    if scorer.numbering is not None:
+        size = sum(array.nbytes for array in model.parameters.values()) // max(model.features, 1)
+        require_if_large(size * scorer.dimension, f"making the arrays of {scorer.path}")
+    arrays = {name: scorer.dense(array, 1)[0] for name, array in model.parameters.items() if name != "bias"}
+    bias = float(model.parameters["bias"][0]) if "bias" in model.parameters else None
+    kind, norm = family(scorer.meta["model"]), scorer.transform.norm
+    return Foreign(kind, scorer.dimension, bias, arrays.get("w"), arrays.get("V"), norm)
+
+
+def write_for(to: str, model: Foreign, write: Callable[[bytes], object]) -> None:
+    """Write a model in parts, in a form, one of FORMS."""
+    FORMS[to].write(model, write)
+
+
+def family(kind: str) -> str:
+    """Return the kind, one of those that other programs have, that has the parameters and scores of a kind; the kind
+    itself if there is none."""
+    return next((same for same in (LINEAR, FM, FFM) if MODELS[same].path == MODELS[kind].path), kind)
+
+
+def refusals(form: Form, scorer: Scorer) -> list[str]:
+    """Return in words what a model has that a form cannot have."""
+    meta, transform, loss = scorer.meta, scorer.transform, scorer.labels.loss
+    kind, has = meta["model"], scorer.model.parameters.keys()
+    found = {
+        f"is of kind {kind}, not {one_of(form.kinds)}": family(kind) not in form.kinds,
+        f"has {scorer.model.outputs} classes": scorer.model.outputs > 1,
+        f"is of loss {loss}, not {one_of(form.losses)}": loss not in form.losses,
+        "has a dictionary of names": isinstance(scorer.numbering, Dictionary),
+        "hashes the ids of features": bool(transform.hash_bits),
+        "scales columns": transform.scale is not None,
+        "scales rows to unit length": transform.norm and not form.norm,
+        "has a bias": form.of_pairs and "bias" in has,
+        "has linear weights": form.of_pairs and "w" in has,
+        "has no features": scorer.dimension == 0,
+    }
+    return [reason for reason, holds in found.items() if holds]

@@ -1,0 +1,165 @@
+"""libffm's models: the binary ones that it writes now (since version 1.20), and the text of earlier versions.
+
+A binary file has the int32 numbers n of features, m of fields and k of factors, a byte that says whether rows are
+scaled to unit length, and the float32 parameters: for each feature and field, k of them in blocks, each followed by the
+sums of squared gradients of its parameters, which are 1 at first. A block has 4 parameters if libffm was compiled with
+SSE, as by its Makefile, so that the last one is filled with zeros; else it has 1. Text has a line for each feature and
+field:
+
+    n 2
+    m 1
+    k 2
+    normalization 1
+    w0,0 0.1 0.2
+    w1,0 0.3 0.4
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.writer import format_table
+from fmcli.errors import BadInputError
+from fmcli.exchange.foreign import FFM, Foreign
+from fmcli.exchange.reading import Lines, growing, parameters
+from fmcli.models.layout import REAL_TYPE
+from fmcli.system.memory import require
+
+HEADER = struct.Struct("<iii?")
+FLOAT = np.dtype("<f4")
+# The parameters of a block.
+WITH_SSE, WITHOUT_SSE = 4, 1
+BLOCKS = (WITH_SSE, WITHOUT_SSE)
+FIRST_SQUARE = 1  # what AdaGrad's sums of squares begin with
+# The numbers of parameters that are written at a time.
+PART = 1 << 20
+MOST = 2**31 - 1
+
+
+def begins(head: bytes) -> bool:
+    """Return whether a file may be libffm's text."""
+    return head.startswith(b"n ")
+
+
+def is_binary(data: memoryview) -> bool:
+    """Return whether a file may be a binary model: its size is the one that its first numbers say."""
+    return bool(_possible_blocks(data))
+
+
+def read(name: str, data: memoryview) -> Foreign:
+    """Return the model in a file. Raises BadInputError, and NotEnoughMemoryError."""
+    return _read_text(name, data) if begins(bytes(data[:2])) and not is_binary(data) else _read_binary(name, data)
+
+
+def _possible_blocks(data: memoryview) -> list[int]:
+    """Return how many parameters the blocks of a file of this size may have."""
+    if len(data) < HEADER.size or data[HEADER.size - 1] > 1:
+        return []
+    n, m, k, _ = HEADER.unpack_from(data)
+    if min(n, m, k) <= 0:
+        return []
+    return [block for block in BLOCKS if len(data) == HEADER.size + _floats(n, m, k, block) * FLOAT.itemsize]
+
+
+def _floats(n: int, m: int, k: int, block: int) -> int:
+    return n * m * (-(-k // block) * block) * 2
+
+
+def _read_binary(name: str, data: memoryview) -> Foreign:
+    possible = _possible_blocks(data)
+    if not possible:
+        raise BadInputError(f"{name}: {_wrong_size(data)}")
+    n, m, k, normalised = HEADER.unpack_from(data)
+    require(REAL_TYPE.itemsize * _floats(n, m, k, possible[0]), f"reading {name}")
+    views = [_blocks(data, n, m, block) for block in possible]
+    if len(views) > 1:  # the sums are never smaller than at first, and some parameters are
+        views = [view for view in views if view[..., 1, :].min() >= FIRST_SQUARE]
+    if len(views) != 1:
+        raise BadInputError(
+            f"{name}: is not a valid model of libffm: its sums of squared gradients, of at least {FIRST_SQUARE}, "
+            "cannot be told from its parameters"
+        )
+    V, sums = (_joined(views[0][..., part, :], k) for part in (0, 1))
+    if not (np.isfinite(V).all() and np.isfinite(sums).all() and sums.min() >= FIRST_SQUARE):
+        raise BadInputError(
+            f"{name}: is not a valid model of libffm: it has numbers that are not finite, or sums of squared gradients "
+            f"below {FIRST_SQUARE}"
+        )
+    return Foreign(FFM, n, V=V, norm=bool(normalised), squares=sums - FIRST_SQUARE)
+
+
+def _wrong_size(data: memoryview) -> str:
+    """Return why a file is no binary model."""
+    if len(data) < HEADER.size:
+        return f"is no model of libffm, or truncated: {len(data)} bytes are too few for a header"
+    n, m, k, _ = HEADER.unpack_from(data)
+    if min(n, m, k) <= 0 or data[HEADER.size - 1] > 1:
+        return "is no model of libffm: it begins neither as text nor with the numbers of features, fields and factors"
+    needed = HEADER.size + _floats(n, m, k, BLOCKS[0]) * FLOAT.itemsize
+    return (
+        f"is {'truncated, or ' if len(data) < needed else ''}no model of libffm: {n} features, {m} fields and {k} "
+        f"factors take {needed:,} bytes, but the file has {len(data):,}"
+    )
+
+
+def _blocks(data: memoryview, n: int, m: int, block: int) -> NDArray[Any]:
+    """Return (n, m, blocks, 2, block) the numbers of a file."""
+    return np.frombuffer(data, FLOAT, offset=HEADER.size).reshape(n, m, -1, 2, block)
+
+
+def _joined(part: NDArray[Any], k: int) -> NDArray[Any]:
+    """Return (n, m, k) the numbers of blocks (n, m, blocks, block)."""
+    n, m = part.shape[:2]
+    return np.ascontiguousarray(part.reshape(n, m, -1)[..., :k], dtype=REAL_TYPE)
+
+
+def _read_text(name: str, data: memoryview) -> Foreign:
+    text = Lines(name, data)
+    n, m, k = (text.count(word, 1) for word in (b"n", b"m", b"k"))
+    normalised, values = text.count(b"normalization", 0, 1), growing()
+    for j in range(n):
+        for f in range(m):
+            values.extend(text.numbers(k, b"w%d,%d " % (j, f)))
+    text.end(f"the parameters of {n} features")
+    return Foreign(FFM, n, V=parameters(values, n, m, k), norm=bool(normalised))
+
+
+def write(model: Foreign, write: Callable[[bytes], object], block: int = WITH_SSE) -> None:
+    """Write a binary model, with blocks of so many parameters."""
+    V = _factors(model)
+    write(HEADER.pack(model.features, model.fields, model.rank, bool(model.norm)))
+    padded = -(-model.rank // block) * block
+    for rows in _parts(model):
+        part = np.full((len(V[rows]), model.fields, 2, padded), FIRST_SQUARE, dtype=FLOAT)
+        part[:, :, 0] = 0
+        part[:, :, 0, : model.rank] = V[rows]
+        blocks = part.reshape(len(part), model.fields, 2, -1, block).swapaxes(2, 3)
+        write(blocks.tobytes())
+
+
+def write_text(model: Foreign, write: Callable[[bytes], object]) -> None:
+    """Write a model as text, with the fewest digits that give back each parameter."""
+    V, m = _factors(model), model.fields
+    sizes = f"n {model.features}\nm {m}\nk {model.rank}\nnormalization {int(bool(model.norm))}\n"
+    write(sizes.encode())
+    for rows in _parts(model):
+        part = V[rows].reshape(-1, model.rank).astype(np.float64)
+        texts = format_table(part).splitlines()
+        first = rows.start * m
+        write(b"".join(b"w%d,%d %b \n" % (*divmod(first + at, m), text) for at, text in enumerate(texts)))
+
+
+def _factors(model: Foreign) -> NDArray[Any]:
+    assert model.V is not None
+    return model.V
+
+
+def _parts(model: Foreign) -> list[slice]:
+    """Return the features whose parameters are written at a time."""
+    step = max(1, PART // max(model.fields * model.rank, 1))
+    return [slice(start, start + step) for start in range(0, model.features, step)]

@@ -1,0 +1,74 @@
+"""xLearn's models as text, as `xlearn_train -t` and setTXTModel write them, which xLearn itself does not read.
+
+    bias: 0.1
+    i_0: 0.2            the weight of each feature
+    v_0: 0.3 0.4        the factors of each feature; of an FFM, v_0_1: for each feature and field
+
+Numbers have six digits.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import product
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
+from fmcli.exchange.reading import Lines, growing, parameters
+
+BIAS = b"bias:"
+# A binary model begins with the length of the name of its kind, and the name.
+BINARY = tuple(len(name).to_bytes(8, "little") + name for name in (b"linear", b"fm", b"ffm"))
+
+
+def begins(head: bytes) -> bool:
+    """Return whether a file may be xLearn's text."""
+    return head.startswith(BIAS)
+
+
+def is_binary(head: bytes) -> bool:
+    """Return whether a file may be xLearn's own binary model."""
+    return head.startswith(BINARY)
+
+
+def read(name: str, data: memoryview) -> Foreign:
+    """Return the model in a file. Raises BadInputError, which names the line."""
+    text = Lines(name, data)
+    (bias,), weights = text.numbers(1, BIAS), growing()
+    while not weights or text.begins(b"i_"):
+        weights.extend(text.numbers(1, b"i_%d:" % len(weights)))
+    kind, features, V = LINEAR, len(weights), None
+    if text.begins(b"v_0:"):
+        kind, V = FM, _of_fm(text, features)
+    elif text.line:
+        kind, V = FFM, _of_ffm(text, features)
+    text.end(f"the parameters of {features} features")
+    return Foreign(kind, features, bias, parameters(weights, features), V)
+
+
+def _of_fm(text: Lines, features: int) -> NDArray[Any]:
+    """Return the factors (features, rank)."""
+    values, rank = growing(), 0
+    for j in range(features):
+        rank = _append(values, text, b"v_%d:" % j, rank)
+    return parameters(values, features, rank)
+
+
+def _of_ffm(text: Lines, features: int) -> NDArray[Any]:
+    """Return the factors (features, fields, rank). The lines of the first feature say how many fields there are."""
+    values, rank, fields = growing(), 0, 0
+    while fields == 0 or text.begins(b"v_0_"):
+        rank = _append(values, text, b"v_0_%d:" % fields, rank)
+        fields += 1
+    for j, f in product(range(1, features), range(fields)):
+        rank = _append(values, text, b"v_%d_%d:" % (j, f), rank)
+    return parameters(values, features, fields, rank)
+
+
+def _append(values: array[float], text: Lines, name: bytes, rank: int) -> int:
+    """Append the factors of the line with this name. Returns their number, which must be `rank` unless that is 0."""
+    factors = text.numbers(rank or None, name, least=1)
+    values.extend(factors)
+    return len(factors)
