@@ -278,7 +278,14 @@ def tables_of(
         return None
     inputs: list[Input] = [Extent(FRAME, frame=rows)] if frames else list(paths_of(rows))
     if known is None:
-        form = Schema({}, separator=choices.separator, missing=tuple(choices.missing_values))
+        refuse(choices.missing not in ("none", "feature"), 'missing must be "none" or "feature"')
+        refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
+        form = Schema(
+            {},
+            separator=choices.separator,
+            missing=tuple(choices.missing_values),
+            missing_feature=choices.missing == "feature",
+        )
         named = Named(
             choices.label,
             choices.weight_column,
@@ -289,6 +296,7 @@ def tables_of(
             choices.ignore,
             aside=held.column if held.times else None,
             form=form,
+            bins=choices.bins,
         )
         known, _ = schema_of(inputs, named, choices.threads or cpu_count())
     by = None if held.column is None else By(held.column, held.times)

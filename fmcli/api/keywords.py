@@ -32,6 +32,8 @@ class Keywords(TypedDict, total=False):
     separator: str
     ignore: Sequence[str]
     missing_values: Sequence[str]
+    missing: str
+    bins: int
     weight_column: str | None
     group_field: str | None
     rank: int | list[int] | None

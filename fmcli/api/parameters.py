@@ -56,6 +56,8 @@ class Choices:
     separator: str = "|"
     ignore: Sequence[str] = ()
     missing_values: Sequence[str] = ()
+    missing: str = "none"
+    bins: int = 0
     weight_column: str | None = None
     group_field: str | None = None
 
@@ -102,6 +104,8 @@ DOCS = {
     "separator": Doc("str", "What separates the names in such a cell."),
     "ignore": Doc("sequence of str", "Of a table: columns that are not used."),
     "missing_values": Doc("sequence of str", "Of a table: cells that are like empty ones, such as ?."),
+    "missing": Doc('{"none", "feature"}', "Of a table: what a missing cell is: no feature, or ``column=``."),
+    "bins": Doc("int", "Of a table: columns of numbers are cut into so many bins, each a feature; 0: they are not."),
     "weight_column": Doc("str, optional", "Of a table: the column of the rows' weights."),
     "group_field": Doc(
         "str, optional",
@@ -117,6 +121,8 @@ OF_TABLES = (
     "separator",
     "ignore",
     "missing_values",
+    "missing",
+    "bins",
     "weight_column",
     "group_field",
 )

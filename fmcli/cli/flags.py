@@ -35,6 +35,7 @@ FLAGS = {
     "labels": "--labels",
     "missing_values": "--missing-values",
     "encoding": "--encoding",
+    "bins": "--bins",
     "id_column": "--id-column",
 }
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+from math import ceil
 
 import numpy as np
 import pytest
@@ -161,6 +162,39 @@ def test_cells_of_two_columns_may_be_one_feature(run, tmp_path):
     run.ok("train", *QUICK, "--label", "y", "--categorical", "a,a=b", "-o", "table.fm", "t.csv")
     run.ok("train", *QUICK, "-o", "text.fm", "t.txt")
     assert run.ok("predict", "table.fm", "t.csv").stdout == run.ok("predict", "text.fm", "t.txt").stdout
+
+
+def test_numbers_are_cut_into_bins_and_missing_cells_are_features(run, tmp_path):
+    """The rows are those of text whose bins numpy has found; numbers at an edge are in the bin before it."""
+    random = np.random.default_rng(6)
+    numbers = [random.normal(size=300).round(2), random.integers(0, 3, 300) + 0.5]
+    words = random.choice(["x", "y", ""], 300)
+    gone = random.random(300) < 0.1
+    cells = [["" if lost else str(a) for a, lost in zip(numbers[0], gone, strict=True)], map(str, numbers[1]), words]
+    rows = list(zip(*cells, strict=True))
+    label = (numbers[0] ** 2).round(3)
+    table = [f"{y},{','.join(row)}" for y, row in zip(label, rows, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["y,a,b,c", *table]) + "\n")
+    present = numbers[0][~gone]
+    edges = {"a": sorted({sorted(present)[ceil(len(present) * i / 8) - 1] for i in range(1, 8)}), "b": [0.5, 1.5]}
+
+    def named(name, cell):
+        if not cell or name == "c":
+            return f"{name}={cell}"
+        at = sum(edge < float(cell) for edge in edges[name])
+        low, high = (["", *map(repr, map(float, edges[name])), ""][i].removesuffix(".0") for i in (at, at + 1))
+        return f"{name}={low}..{high}"
+
+    lines = [
+        f"{y} {' '.join(f'{named(*pair)}:1' for pair in zip('abc', row, strict=True))}"
+        for y, row in zip(label, rows, strict=True)
+    ]
+    (tmp_path / "t.txt").write_text("\n".join(lines) + "\n")
+    run.ok("train", *QUICK, "--label", "y", "--bins", "8", "--missing", "feature", "-o", "table.fm", "t.csv")
+    run.ok("train", *QUICK, "-o", "text.fm", "t.txt")
+    expected = run.ok("predict", "text.fm", "t.txt").stdout
+    assert run.ok("predict", "table.fm", "t.csv").stdout == expected
+    assert run.ok("predict", "table.fm", "t.txt").stdout == expected
 
 
 def test_weights_and_groups_of_a_table(run, tmp_path):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.data.tables.schema import Named, Schema
 
+FEATURE = "feature"  # of --missing
 MOST_SHOWN = 40  # columns in the log
 
 
@@ -32,6 +33,8 @@ class TableChoice:
     ignore: tuple[str, ...]
     weight_column: str | None
     missing_values: tuple[str, ...]
+    missing: str
+    bins: int | None
     columns: tuple[str, ...]
     delimiter: str | None
     encoding: str
@@ -49,7 +52,7 @@ class TableChoice:
     @property
     def asked(self) -> bool:
         """Whether an option says that the inputs are tables."""
-        one = (self.label, self.weight_column, self.delimiter, self.schema)
+        one = (self.label, self.weight_column, self.delimiter, self.schema, self.bins)
         many = (self.categorical, self.numeric, self.several, self.ignore, self.missing_values, self.columns)
         return any((*one, *many, self.join, self.print_schema))
 
@@ -60,7 +63,8 @@ class TableChoice:
         if not self.separator:
             raise UsageError("--separator needs at least one character")
         form = form_of(self.columns, self.delimiter, self.encoding)
-        form = replace(form, separator=self.separator, missing=self.missing_values)
+        is_feature = self.missing == FEATURE
+        form = replace(form, separator=self.separator, missing=self.missing_values, missing_feature=is_feature)
         return Named(
             self.label,
             self.weight_column,
@@ -71,6 +75,7 @@ class TableChoice:
             self.ignore,
             aside=aside,
             form=form,
+            bins=self.bins or 0,
         )
 
     def given(self) -> Schema | None:
@@ -132,6 +137,21 @@ table_options = gathered(
         default=(),
         metavar="TEXTS",
         help="Of a table: cells that are like empty ones, such as ?,NA; no feature. [default: none]",
+    ),
+    option(
+        "data",
+        "--missing",
+        type=click.Choice(["none", FEATURE]),
+        default="none",
+        help="Of a table: what an empty or missing cell is: no feature, or the feature column=. [default: none]",
+    ),
+    option(
+        "data",
+        "--bins",
+        type=click.IntRange(min=2),
+        metavar="N",
+        help="Of a table: cut each column of numbers into N bins with equal numbers of rows, which are features; fewer "
+        "if numbers repeat. [default: none: the number is the value of one feature; >= 2]",
     ),
     option(
         "data",

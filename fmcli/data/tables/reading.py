@@ -8,17 +8,32 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
-from fmcli.data.tables.schema import CATEGORY, FEATURES, IGNORED, LABEL, WEIGHT, Layout, Named, Schema, is_header
+from fmcli.data.tables.schema import (
+    CATEGORY,
+    FEATURES,
+    IGNORED,
+    LABEL,
+    NUMBER,
+    WEIGHT,
+    Layout,
+    Named,
+    Schema,
+    is_header,
+)
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.system.identity import identity
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from fmcli.data.parser import Fault
 
 T = TypeVar("T")
@@ -169,7 +184,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
-    """Return a scanner of the columns of a layout. more : `training`, `skip`, `joins` and `group` of Scanner."""
+    """Return a scanner of the columns of a layout. more : further arguments of Scanner."""
     return Scanner(
         layout,
         delimiter=delimiter,
@@ -178,6 +193,7 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
         latin1=form.latin1,
         missing=form.missing,
         apart=form.apart,
+        missing_feature=form.missing_feature,
         **more,
     )
 
@@ -237,6 +253,7 @@ def opened(
                     "joins": found,
                     "group": by and group_of(by, head, buffer.name),
                     "head": head,
+                    "bins": form.bins_of(head.names, columns),
                 }
                 scanner = scanner_of(columns, head.delimiter, form, **more)
                 yield replace(buffer, start=head.start, scanner=scanner, before=head.lines)
@@ -347,6 +364,8 @@ def schema_of(
             raise UsageError("columns of standard input must be named", columns=None)
         if not named.all_named([*named.form.names, *others]):
             raise UsageError("the kinds of columns of standard input must be named, because it is read only once")
+        if named.bins:
+            raise UsageError("bins need all rows before, but standard input is read only once", bins=LEAVE_OUT)
         named.check(named.form.names, source, others)
         return named.schema([*named.form.names, *others], {}, source, joins), {}
     names, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
@@ -356,7 +375,48 @@ def schema_of(
         of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
         found |= figures([name if name != column else "" for name in of_table], facts, named, rows / max(its_rows, 1))
     found.pop("", None)
-    return named.schema([*names, *others], found, source, joins), found
+    schema = named.schema([*names, *others], found, source, joins)
+    if named.bins:
+        bins = quantiles(paths, schema, named.bins, threads)
+        for table in joined.values():
+            bins |= quantiles([table], replace(schema, names=(), delimiter=None), named.bins, threads)
+        schema = replace(schema, bins=bins)
+    return schema, found
+
+
+def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -> dict[str, tuple[float, ...]]:
+    """Return the numbers that part each column of numbers of tables into bins with equal numbers of rows, as far as
+    different numbers allow: at most one fewer than bins. Raises BadInputError and MissingInputError."""
+    heads: list[Head] = []
+
+    def layout(head: Head, source: str) -> Layout:
+        heads.append(head)
+        return [one if one[0] == NUMBER else (IGNORED, *one[1:]) for one in schema.layout(head.names, fields=False)]
+
+    def columns() -> list[int]:
+        return [at for at, name in enumerate(heads[0].names) if schema.kinds.get(name) == NUMBER]
+
+    def numbers(_: int, buffer: TextBuffer) -> tuple[NDArray[np.float64], int, list[Fault]]:
+        assert buffer.scanner is not None
+        return buffer.scanner.numbers(buffer.data, buffer.start, buffer.stop, columns())
+
+    found = []
+    for path in paths:
+        line = 0
+        with closing(in_order(opened(path, schema, layout, []), numbers, threads)) as results:
+            for buffer, (values, lines, faults) in results:
+                line += buffer.before
+                if faults:
+                    raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+                found.append(values)
+                line += lines
+    shares = np.arange(1, bins) / bins
+    edges = {}
+    for name, values in zip((heads[0].names[at] for at in columns()), np.concatenate(found).T, strict=True):
+        present = np.sort(values[~np.isnan(values)])
+        cut = np.unique(np.quantile(present, shares, method="inverted_cdf")) if len(present) else present
+        edges[name] = tuple(cut[cut < present[-1]].tolist()) if len(present) else ()
+    return {name: found for name, found in edges.items() if found}
 
 
 def figures(names: list[str], facts: Facts, named: Named, times: float) -> ColumnFacts:

@@ -10,7 +10,7 @@ from typing import Any
 from fmcli.data.labels import is_number
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
-from fmcli.text import escaped
+from fmcli.text import escaped, number
 
 LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"
 CATEGORY, SEVERAL, NUMBER = "category", "several", "number"
@@ -37,6 +37,8 @@ class Schema:
     whole : categories whose cells are all numbers, so that 1.0 and 1 are the same.
     separator : of the names in a cell of SEVERAL.
     missing : cells that are like empty ones.
+    missing_feature : whether these are features, too, whose names end with =.
+    bins : column of numbers -> the numbers that part its bins, increasing; each bin is a feature.
     names : of the columns, if tables have no header.
     delimiter : of cells; None: the first of DELIMITERS that a table's first line has.
     latin1 : whether the text is Latin-1; else it is UTF-8.
@@ -48,6 +50,8 @@ class Schema:
     whole: frozenset[str] = frozenset()
     separator: str = "|"
     missing: tuple[str, ...] = ()
+    missing_feature: bool = False
+    bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     delimiter: str | None = None
     latin1: bool = False
@@ -60,6 +64,8 @@ class Schema:
             "group": self.group,
             "separator": self.separator,
             "missing": list(self.missing),
+            "missing_feature": self.missing_feature,
+            "bins": {column: list(edges) for column, edges in self.bins.items()},
             "header": not self.names,
             "delimiter": self.delimiter,
             "latin1": self.latin1,
@@ -82,6 +88,8 @@ class Schema:
                 frozenset(str(column["name"]) for column in columns if column["whole"]),
                 str(entry["separator"]),
                 tuple(map(str, entry["missing"])),
+                bool(entry.get("missing_feature", False)),
+                {str(column): tuple(map(float, edges)) for column, edges in entry.get("bins", {}).items()},
                 () if entry["header"] else tuple(kinds),
                 entry["delimiter"],
                 bool(entry["latin1"]),
@@ -98,7 +106,9 @@ class Schema:
     @property
     def apart(self) -> bool:
         """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
-        starts = sorted(escaped(name) + ("" if self.kinds[name] == NUMBER else "=") for name in self.features)
+        numbers = {name for name in self.features if self.kinds[name] == NUMBER and name not in self.bins}
+        named = [name for name in self.features if self.missing_feature or name not in numbers]
+        starts = sorted([*map(escaped, numbers), *(f"{escaped(name)}=" for name in named)])
         return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))
 
     def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
@@ -126,6 +136,16 @@ class Schema:
             found.append((role, escaped(name), expected, prefix, name in self.whole))
         return found
 
+    def bins_of(self, names: Sequence[str], layout: Layout) -> list[tuple[int, tuple[float, ...], list[str]]]:
+        """Return the bins of the columns of a table with these names and this layout, as `Scanner` takes them."""
+        found = []
+        for column, (name, of_column) in enumerate(zip(names, layout, strict=True)):
+            if of_column[0] == NUMBER and name in self.bins:
+                texts = ["", *(number(edge) for edge in self.bins[name]), ""]
+                features = [f"{of_column[3]}={low}..{high}" for low, high in pairwise(texts)]
+                found.append((column, self.bins[name], features))
+        return found
+
 
 @dataclass(frozen=True)
 class Named:
@@ -135,6 +155,7 @@ class Named:
     categorical, numeric, several, ignored : the columns of a kind.
     aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
+    bins : the number of bins of each column of numbers; 0: their features have the numbers as values.
     """
 
     label: str | None = None
@@ -146,6 +167,7 @@ class Named:
     ignored: Sequence[str] = ()
     aside: str | None = None
     form: Schema = field(default_factory=lambda: Schema({}))
+    bins: int = 0
 
     def kinds(self) -> dict[str, str]:
         """Return the kinds of the columns. Raises UsageError for a column with two of them."""

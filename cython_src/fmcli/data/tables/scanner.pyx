@@ -23,6 +23,8 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         Role role
         string name, expected, prefix
         boolean whole
+        vector[double] edges
+        vector[string] bins
 
     cppclass JoinedRows:
         int64_t add(const char*, const char*) except +
@@ -34,7 +36,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
 
     struct TableForm:
         string delimiter, separator, expected_group
-        boolean quoting, latin1, training, skip, apart, timed
+        boolean quoting, latin1, training, skip, apart, timed, missing_feature
         int group
         vector[string] missing
         vector[TableColumn] columns
@@ -74,6 +76,7 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         TableReport translate(const char*, const char*, Array[char]&, References*, vector[int64_t]&) except +
         TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
         TableReport keys(const char*, const char*, RowKeys&) except +
+        TableReport numbers(const char*, const char*, const vector[size_t]&, vector[double]&) except +
         TableReport texts(const char*, const char*, const vector[size_t]&, vector[string]&) except +
         int64_t line_of(const char*, const char*, int64_t) except +
         const char* first_row(const char*, const char*, vector[string]&) except +
@@ -115,6 +118,9 @@ cdef class Scanner:
     group : (number of the column that tells the group of a row, whether its cells are times, what they should be); the
         order of groups is that of times, or of whole numbers. None: rows have no groups.
     head : is kept for the caller.
+    bins : (number of a column of numbers, edges, features of bins) of each column that is cut into bins, of which there
+        is one more than edges.
+    missing_feature : whether a missing cell is a feature, too.
     """
 
     cdef readonly object head  # as the caller gives it
@@ -124,7 +130,8 @@ cdef class Scanner:
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, missing=(), joins=(), bint apart=False, group=None, head=None
+        bint skip=False, missing=(), joins=(), bint apart=False, group=None, head=None, bins=(),
+        bint missing_feature=False
     ):
         cdef TableColumn column
         self.idle = []
@@ -133,7 +140,7 @@ cdef class Scanner:
             raise ValueError("delimiter and separator need at least one character")
         self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
         self.form.quoting, self.form.latin1, self.form.training, self.form.skip = quoting, latin1, training, skip
-        self.form.apart = apart
+        self.form.apart, self.form.missing_feature = apart, missing_feature
         if group is not None:
             self.form.group, self.form.timed, expected = group
             self.form.expected_group = expected.encode()
@@ -144,6 +151,11 @@ cdef class Scanner:
             column.name, column.expected, column.prefix = name.encode(), expected.encode(), prefix.encode()
             column.whole = whole
             self.form.columns.push_back(column)
+        for number, edges, features in bins:
+            if len(features) != len(edges) + 1:
+                raise ValueError("there is one more bin than edges")
+            self.form.columns.at(number).edges = edges
+            self.form.columns.at(number).bins = [feature.encode() for feature in features]
         cdef TableJoin join
         self.joined = joins
         for number, expected, rows in joins:
@@ -219,6 +231,23 @@ cdef class Scanner:
         finally:
             del scanner
         return [<bytes> text for text in found], report.lines, [described(fault) for fault in report.faults]
+
+    def numbers(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, columns):
+        """Return the numbers (rows, columns) in some columns in the rows of data[start:stop], NaN for missing ones; the
+        number of lines; and the first Faults. Runs without the GIL."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef vector[double] found
+        cdef vector[size_t] wanted = columns
+        cdef TableReport report
+        cdef TableScanner* scanner = new TableScanner(self.form)
+        try:
+            with nogil:
+                report = scanner.numbers(begin, begin + (stop - start), wanted, found)
+        finally:
+            del scanner
+        numbers = np.array(found, np.float64)[: report.rows * len(columns)].reshape(-1, len(columns))
+        return numbers, report.lines, [described(fault) for fault in report.faults]
 
     def survey(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
         """Return the Facts of the columns in rows, and what `translate` returns beside the lines. Runs without the

@@ -36,6 +36,8 @@ struct TableColumn {
     std::string expected;  // of a fault: "a number in the column 'age'"
     std::string prefix;    // what precedes the value or the cell in a feature: "2:age", "user="
     bool whole = false;    // all cells are numbers, so that the name of 1.0 is 1
+    std::vector<double> edges;      // of a NUMBER: where bins end, increasing; a number at an edge is in the bin before
+    std::vector<std::string> bins;  // the features of the bins, one more than edges, or none
 };
 
 // The features of the rows of another table, by their key.
@@ -73,6 +75,7 @@ struct TableForm {
     bool latin1 = false;               // bytes are characters of Latin-1; else text is UTF-8
     bool training = false;             // each row needs a label
     bool skip = false;                 // rows with faults become empty lines; else they end the work
+    bool missing_feature = false;      // a cell that is missing is a feature, whose name ends with =
     bool apart = false;                // cells of different columns are never the same feature
     std::vector<std::string> missing;  // cells that are like empty ones
     int group = -1;                    // the column that tells the group of a row, or -1
@@ -151,6 +154,7 @@ class TableScanner {
             if (column.role < Role::CATEGORY) continue;
             features_.push_back(i);
             longest_ = std::max(longest_, column.prefix.size());
+            for (const std::string& bin : column.bins) longest_ = std::max(longest_, bin.size());
         }
         for (const TableJoin& join : form.joins) joined_ += join.rows->longest;
     }
@@ -230,6 +234,22 @@ class TableScanner {
         }, [&](const char*, const char*) {
             if (!form_.training) found.resize(found.size() + columns.size());
         });
+    }
+
+    // Adds the numbers in some columns, row by row; NaN stands for a missing one.
+    TableReport numbers(const char* begin, const char* end, const std::vector<size_t>& columns, std::vector<double>& found) {
+        return each_row(begin, end, [&](const char*, const char*) {
+            for (const size_t column : columns) {
+                const Cell& cell = cells_[column];
+                const std::string_view text = trimmed(cell);
+                double number = NAN;
+                if (!is_missing(text))
+                    if (const char* complaint = read_number(text.data(), text.data() + text.size(), number))
+                        return fail(cell.begin, cell.end, form_.columns[column].expected, std::string("it ") + complaint);
+                found.push_back(number);
+            }
+            return true;
+        }, [](const char*, const char*) {});
     }
 
     // The end of the first row at p, and its cells.
@@ -639,7 +659,10 @@ class TableScanner {
                 continue;
             }
             const std::string_view text = trimmed(cells_[i]);
-            if (is_missing(text)) continue;
+            if (is_missing(text)) {
+                if (form_.missing_feature) write_missing(column);
+                continue;
+            }
             if (!(column.role == Role::CATEGORY ? write_feature(column, cells_[i], text)
                   : column.role == Role::NUMBER ? write_number(column, cells_[i], text)
                                                 : write_names(column, cells_[i], text)))
@@ -654,12 +677,14 @@ class TableScanner {
     // Adds the entry of a cell to the references.
     bool refer(const TableColumn& column, const Cell& cell, int32_t& number) {
         const std::string_view text = trimmed(cell);
-        if (is_missing(text)) {
+        const bool missing = is_missing(text);
+        if (missing && !form_.missing_feature) {
             number = NO_ENTRY;
             return true;
         }
         char* const start = out_;
-        if (!write_feature(column, cell, text)) return false;
+        if (missing) write_missing(column);
+        else if (!write_feature(column, cell, text)) return false;
         const size_t blank = start != begun_;
         number = static_cast<int32_t>(references_->add(start + blank, static_cast<size_t>(out_ - start) - blank));
         out_ = start;
@@ -725,12 +750,30 @@ class TableScanner {
         float value;
         if (const char* complaint = read_number(text.data(), text.data() + text.size(), value))
             return fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
+        if (!column.bins.empty()) return write_bin(column, text);
         if (value == 0) return true;
         gap();
         put(column.prefix.data(), column.prefix.size());
         *out_++ = ':';
         put(text.data(), text.size());
         return true;
+    }
+
+    bool write_bin(const TableColumn& column, std::string_view text) {
+        double value = 0;
+        read_number(text.data(), text.data() + text.size(), value);
+        const auto bin = std::lower_bound(column.edges.begin(), column.edges.end(), value) - column.edges.begin();
+        const std::string& feature = column.bins[static_cast<size_t>(bin)];
+        gap();
+        put(feature.data(), feature.size());
+        put(":1", 2);
+        return true;
+    }
+
+    void write_missing(const TableColumn& column) {
+        gap();
+        put(column.prefix.data(), column.prefix.size());
+        put("=:1" + (column.role != Role::NUMBER), 2 + (column.role == Role::NUMBER));
     }
 
     bool write_names(const TableColumn& column, const Cell& cell, std::string_view text) {
