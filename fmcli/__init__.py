@@ -161,14 +161,16 @@ if TYPE_CHECKING:
     from fmcli.api.model import Model, import_model
     from fmcli.api.model import load_model as load
     from fmcli.api.training import train
+    from fmcli.training.trained import Epoch
 
 __version__ = "0.1.0"
-__all__ = ["Data", "Model", "import_model", "load", "read", "train"]
+__all__ = ["Data", "Epoch", "Model", "import_model", "load", "read", "train"]
 
 # The names of the interface for Python, and where they are: imported when they are used, because the command, and
 # others who import only a part, would wait for numpy.
 _LAZY = {
     "Data": "fmcli.api.data:Data",
+    "Epoch": "fmcli.training.trained:Epoch",
     "Model": "fmcli.api.model:Model",
     "import_model": "fmcli.api.model:import_model",
     "load": "fmcli.api.model:load_model",

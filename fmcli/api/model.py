@@ -16,6 +16,7 @@ from fmcli.api.matrix import rows_of
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
+from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, OutputType, each_chunk, exported, scorer_of
@@ -63,7 +64,8 @@ class Model:
 
     def __repr__(self) -> str:
         features = f"{self._scorer.dimension:,} features"
-        return f"<Model: {self.kind}, {self.loss} loss, {features}, trained by {self.solver}>"
+        made = f"imported from {self.summary[IMPORTED_FROM]}" if IMPORTED_FROM in self.summary else ""
+        return f"<Model: {self.kind}, {self.loss} loss, {features}, {made or f'trained by {self.solver}'}>"
 
     @property
     def kind(self) -> str:

@@ -108,7 +108,7 @@ def command(
 
 def run(log: Log, theirs: str, tool: str | None, output: str, **meaning: object) -> None:
     """Import a model, and write it."""
-    from fmcli.exchange.importing import Meaning, imported
+    from fmcli.exchange.importing import IMPORTED_FROM, Meaning, imported
     from fmcli.model_file.container import save
 
     file = imported(theirs, tool, Meaning(**meaning))  # type: ignore[arg-type]
@@ -118,5 +118,5 @@ def run(log: Log, theirs: str, tool: str | None, output: str, **meaning: object)
     sizes += [f"{meta['fields']:,} fields"] if meta["fields"] else []
     sizes += [f"rank {options['rank']}"] if "rank" in options else []
     sizes += [f"loss {meta['loss']}"] + ["rows of unit length"] * options["norm"]
-    log.line(f"{theirs}: {meta['model']} of {meta['training']['imported_from']}, {', '.join(sizes)}")
+    log.line(f"{theirs}: {meta['model']} of {meta['training'][IMPORTED_FROM]}, {', '.join(sizes)}")
     log.line(f"wrote {output}")

@@ -35,6 +35,8 @@ from fmcli.text import number
 HEAD_BYTES = 64
 # The labels of two classes unless others are given.
 LABELS = (0.0, 1.0)
+# The figure of the training summary that names the program.
+IMPORTED_FROM = "imported_from"
 # The solver whose state is a sum of squared gradients for each parameter, and so many arrays.
 BY_SQUARES, SLOTS = "adagrad", 1
 
@@ -212,7 +214,7 @@ def model_file(foreign: Foreign, meaning: Meaning, norm: bool, title: str) -> Mo
         "epochs": 0,
         "format": "ffm" if foreign.fields else "libsvm",
         "training": {
-            "imported_from": title,
+            IMPORTED_FROM: title,
             "parameters": model.parameter_count,
             "sparsity": model_sparsity(model),
         },
