@@ -66,7 +66,7 @@ def share_of(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share < 1:
-        raise ValueError(f"{text!r} is not a share in the range 0<=x<1.")
+        raise ValueError(f"{text!r} is not a share in the range 0<=x<1")
     return share
 
 

@@ -114,8 +114,8 @@ MISUSE = [
         2,
         "-v and --holdout cannot be combined: both give validation data",
     ),
-    (["train", "--holdout", "1", "t"], 2, "1.0 is not in the range 0<=x<1"),
-    (["train", "--holdout", "-0.1", "t"], 2, "-0.1 is not in the range 0<=x<1"),
+    (["train", "--holdout", "1", "t"], 2, "'1' is not a share in the range 0<=x<1"),
+    (["train", "--holdout", "-0.1", "t"], 2, "'-0.1' is not a share in the range 0<=x<1"),
     (["train", "--patience", "0", "t"], 2, "'--patience'"),
     (["train", "-x", "nosuch", "t"], 2, "there is no metric 'nosuch'; there are: logloss, auc"),
     (
