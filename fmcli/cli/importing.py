@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, option
+from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, model_path, option
 from fmcli.cli.output import Log
-from fmcli.cli.train.written import ENDING
-from fmcli.errors import UsageError
-from fmcli.system.addresses import base_name
 from fmcli.system.files import probe_output
 
 # The names of TOOLS in fmcli.exchange.importing, whose imports are slow.
@@ -97,9 +94,7 @@ def command(
     and the range of predictions stay. All other options are given there or have defaults, because files do not have
     them: the step size (-r) and the penalty (--l2) of libffm and xLearn are 0.2 and 2e-5 unless they were told others.
     A binary model of libffm brings the state of adagrad, too."""
-    if output == "-":
-        raise UsageError("a model cannot be written to standard output; give a file name with -o")
-    path = base_name(theirs) + ENDING if output is None else output
+    path = model_path(output, theirs)
     check_files([theirs], [path])
     probe_output(path)
     with logging.opened() as log:

@@ -18,7 +18,7 @@ from fmcli.cli.output import Log, stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.registry.modes import SKIPPING
-from fmcli.system.addresses import is_remote
+from fmcli.system.addresses import base_name, is_remote
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -38,6 +38,8 @@ SECTIONS = {
 }
 # Metavars of options whose values are files, for shell completion.
 FILES = ("FILE", "MODEL", "CURRENT")
+# The end of the names of model files.
+ENDING = ".fm"
 # The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
 # which is slow.
 METRIC_NAMES = (
@@ -399,6 +401,15 @@ def check_last(inputs: Sequence[str], product: str) -> None:
         raise MissingInputError(
             f"cannot read {inputs[-1]}: No such file or directory; to write {product} to it, use -o {inputs[-1]}"
         )
+
+
+def model_path(output: str | None, source: str) -> str:
+    """Return the path of a model file: as given, or derived from the input. Raises UsageError if there is no name."""
+    if output == "-":
+        raise UsageError("a model cannot be written to standard output; give a file name with -o")
+    if output is None and source == "-":
+        raise UsageError("standard input does not give the model a file name; use -o FILE")
+    return base_name(source) + ENDING if output is None else output
 
 
 def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 import click
 
 from fmcli.cli.options import gathered, option
-from fmcli.errors import UsageError
-from fmcli.system.addresses import base_name
-
-ENDING = ".fm"
 
 
 @dataclass(frozen=True)
@@ -27,17 +23,6 @@ class OutputChoice:
     keep_state: bool | None
     log_json: str | None
     log_every: int | None
-
-    def path(self, inputs: tuple[str, ...]) -> str:
-        """Return the path of the model file: as given, or derived from the first input. Raises UsageError if there is
-        no name."""
-        if self.output == "-":
-            raise UsageError("a model cannot be written to standard output; give a file name with -o")
-        if self.output is not None:
-            return self.output
-        if inputs[0] == "-":
-            raise UsageError("standard input does not give the model a file name; use -o FILE")
-        return base_name(inputs[0]) + ENDING
 
 
 output_options = gathered(
