@@ -101,7 +101,7 @@ above it in this list, so that there are no circles:
                   from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
-                  cli/spellings has the words of other tools
+                  cli/rows has the commands that write rows, and cli/spellings the words of other tools
 
 errors.py, names.py and text.py, which every module may import, have the errors with their exit statuses, the search for
 the name that a misspelled one stands for, and the format of numbers and names in messages. guide/ has the pages of

@@ -38,8 +38,8 @@ COMMANDS = {
     "completion": "Print a shell completion script.",
     "help": "Show a page of the guide.",
 }
-# The modules of commands whose names no module can have.
-MODULES = {"import": "importing"}
+# The modules of commands that are not in the module of their name.
+MODULES = {"import": "importing", **{name: f"rows.{name}" for name in ("split", "convert", "negatives")}}
 HELP_NAMES = ["-h", "--help"]
 # The words of the command line, before options of other tools are translated, in the metadata of click's contexts.
 ARGUMENTS = "fmcli.arguments"

@@ -26,8 +26,8 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
-from fmcli.cli.prepared import join_option
 from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
+from fmcli.cli.rows.prepared import join_option
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
 from fmcli.system.files import probe_output

@@ -11,7 +11,7 @@ import click
 
 from fmcli.cli.groups import check_fields
 from fmcli.cli.output import seconds
-from fmcli.cli.prepared import log_order
+from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.train.table_options import log_schema
 from fmcli.data.formats import Grouping
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of

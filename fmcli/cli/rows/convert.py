@@ -9,7 +9,7 @@ from dataclasses import replace
 import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
-from fmcli.cli.prepared import (
+from fmcli.cli.rows.prepared import (
     check_paths,
     check_twice,
     column_table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
-from fmcli.cli.prepared import (
+from fmcli.cli.rows.prepared import (
     check_paths,
     column_table,
     form_of,

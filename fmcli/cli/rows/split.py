@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, gathered, logging_options, option
-from fmcli.cli.prepared import (
+from fmcli.cli.rows.prepared import (
     check_paths,
     check_twice,
     form_of,
