@@ -17,7 +17,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.solvers.stochastic import round_epochs, trainer
-from fmcli.training import job, saving
+from fmcli.training import job, saving, validation
 from fmcli.training.refit import refits
 
 
@@ -449,3 +449,22 @@ def test_the_running_loss_is_a_weighted_mean():
     for _, rows, loss in said[2:50]:
         np.testing.assert_allclose(loss, np.average(start[:rows] ** 2 / 2, weights=weight[:rows]), rtol=1e-4)
     assert said[-1][2] == trained.epochs[0].loss
+
+
+def test_many_rows_are_measured_on_random_ones(monkeypatch):
+    """Groups stay whole."""
+    monkeypatch.setattr(validation, "MOST_MEASURED", 40)
+    rows = 400
+    label = np.arange(rows, dtype=np.float64)
+    data = dataset([{row % 3: 1.0} for row in range(rows)], 3, label.tolist())
+    trained = job.train(job.plan(data, make_spec("linear", None, "squared", {"epochs": 1})))
+    measured = trained.plan.measured
+    assert 30 < len(measured) <= 40
+    assert (np.diff(measured) > 0).all()
+    assert label[measured].mean() == pytest.approx(label.mean(), rel=0.3)
+    np.testing.assert_array_equal(trained.outcome.label, label[measured])
+    assert job.summary(trained)["train_rows"] == len(measured)
+    memory = trained.plan.memory.total
+    grouped = job.plan(data.changed(group=np.arange(rows, dtype=np.int32) // 4), trained.plan.spec)
+    assert len(grouped.measured) == len(grouped.rows)
+    assert memory < grouped.memory.total

@@ -22,8 +22,8 @@ from fmcli.text import escaped
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Bytes of an entry and of a row in compressed form.
-ENTRY_BYTES, ROW_BYTES = 8, 8
+# Bytes of an entry in compressed form: half for its value, half for its column.
+ENTRY_BYTES = 8
 
 
 def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
@@ -72,9 +72,13 @@ Compressed = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32] | N
 def of_sparse(X: Any) -> Compressed:
     """Return the compressed rows of a sparse matrix. Raises BadInputError."""
     require_two(X.ndim)
+    if X.format != "csr":
+        require_if_large(ENTRY_BYTES * X.nnz, "X by rows")
     rows: csr_array = X.tocsr()
+    cast = (rows.dtype != np.float32) + (rows.indices.dtype != np.int32)
+    require_if_large(ENTRY_BYTES // 2 * cast * rows.nnz, "X as float32 with int32 indices")
     if not rows.has_canonical_format or not np.all(rows.data):
-        require_if_large(ENTRY_BYTES * rows.nnz, "a copy of X with sorted indices")
+        require_if_large((rows.dtype.itemsize + rows.indices.itemsize) * rows.nnz, "a copy of X with sorted indices")
         rows = rows.copy() if rows is X or np.shares_memory(rows.data, X.data) else rows
         rows.sum_duplicates()
         rows.eliminate_zeros()
@@ -144,14 +148,15 @@ def checked(value: NDArray[Any]) -> NDArray[np.float32] | None:
     """Return values as float32; None if all are 1. Raises BadInputError for those that are not finite."""
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(value, dtype=np.float32)
-    if not np.isfinite(single).all():
+    low, high = (single.min(), single.max()) if len(single) else (1, 1)  # not a number if any is
+    if not (np.isfinite(low) and np.isfinite(high)):
         found = float(value[np.isfinite(single).argmin()])
         raise BadInputError(
             "X has a value that is not a number (NaN): replace missing values, or leave their entries out"
             if np.isnan(found)
             else f"X has the value {found:g}, but values must be finite, and of a magnitude below 3.4e38"
         )
-    return None if (single == 1).all() else read_only(single)
+    return None if low == high == 1 else read_only(single)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -147,7 +147,8 @@ def trained_model(
         rows, schema = of_tables(tables[0], tables[1], names, choices), tables[1]
     names = names or rows.names
     evaluated = None if valid is None else validation_data(valid, schema, names, choices, fields=fields)
-    plan = plan_of(rows, evaluated, spec, warm_start, choices, schema, begin, interrupt)
+    plan, form = plan_of(rows, evaluated, spec, warm_start, choices, schema, begin, interrupt), rows.format
+    del rows, evaluated  # the plan has what it needs of them
     with nullcontext() if spec.by_rows else one_blas_thread():
         history: list[dict[str, Any]] = []
         trained, figures = completed(plan, choices.ensemble, recording(history, callbacks))
@@ -156,7 +157,7 @@ def trained_model(
     keep = choices.keep_state
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(plan)
-    return Model(copied(file_of(trained, figures, rows.format, keep_state=keep), UNNAMED), UNNAMED, history)
+    return Model(copied(file_of(trained, figures, form, keep_state=keep), UNNAMED), UNNAMED, history)
 
 
 def of_tables(paths: list[TablePath], schema: Schema, names: Names | None, choices: Choices) -> Data:

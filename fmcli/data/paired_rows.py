@@ -82,7 +82,7 @@ class PairedRows(TrainingRows):
         return PairedRows(self.data, np.arange(self.data.rows, dtype=np.int32))
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
-        return ((self.data, self.first) for _ in order)
+        return ((self.data, self.first.copy()) for _ in order)
 
     def partners(self, random: np.random.Generator) -> NDArray[np.int32]:
         """Return int32 (rows of the data): for each row that an epoch visits, a row of its group with another label.

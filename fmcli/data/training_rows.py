@@ -34,7 +34,6 @@ class TrainingRows:
     Attributes
     ----------
     data : Dataset; if there are several shards, one of them.
-    rows : int32, the numbers of those of its rows that are trained on.
     fields : int32 (features), the field of each feature, for solvers that know them; None: not known.
     steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
         they are here.
@@ -43,12 +42,18 @@ class TrainingRows:
     steps: Callable[..., Any] | None = None
 
     def __init__(self, data: Dataset, rows: RowNumbers, fields: NDArray[np.int32] | None = None) -> None:
-        self.data, self.rows, self.fields = data, rows, fields
+        self.data, self.fields, self._number = data, fields, len(rows)
+        self._rows = rows if len(rows) < data.rows else None  # the numbers of all rows would take memory throughout
+
+    @property
+    def rows(self) -> RowNumbers:
+        """The numbers of the rows of `data` that are trained on, increasing."""
+        return np.arange(self.data.rows, dtype=np.int32) if self._rows is None else self._rows
 
     @property
     def sizes(self) -> list[int]:
         """The number of rows of each shard to train on."""
-        return [len(self.rows)]
+        return [self._number]
 
     @property
     def count(self) -> int:
@@ -93,8 +98,10 @@ class TrainingRows:
     @property
     def labels(self) -> RowLabels:
         """The labels of the rows to train on."""
-        weight = self.data.weight
-        return RowLabels(self.data.label[self.rows], None if weight is None else weight[self.rows], len(self.rows))
+        label, weight, rows = self.data.label, self.data.weight, self._rows
+        if rows is not None:
+            label, weight = label[rows], None if weight is None else weight[rows]
+        return RowLabels(label, weight, self._number)
 
     @property
     def shard_bytes(self) -> int:
@@ -128,8 +135,9 @@ class TrainingRows:
         return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32), self.fields)
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """Return the shards with these numbers, in this order: the data, and the rows to train on."""
-        return ((self.data, self.rows) for _ in order)
+        """Return the shards with these numbers, in this order: the data, and the rows to train on, whose order may be
+        changed."""
+        return ((self.data, self.rows if self._rows is None else self._rows.copy()) for _ in order)
 
     def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
         """Return all shards that have rows to train on."""

@@ -16,6 +16,7 @@ from fmcli.models.workspace import Workspace
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.draws import draws_bytes
+from fmcli.training.validation import measured_at_most
 
 if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
@@ -70,10 +71,16 @@ def training(
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
-    return parameters + draws + seen + known + max(epochs, scoring_bytes(model, data, evaluation), counting)
+    return parameters + draws + seen + known + max(epochs, measuring_bytes(model, data, evaluation), counting)
 
 
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
     """Return bytes that scoring rows and computing metrics need."""
     rooms = evaluation.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
     return rooms + Outcome.bytes_needed(data.rows, model.columns)
+
+
+def measuring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
+    """Return bytes that scoring the rows by which a trained model is measured, and computing metrics, need."""
+    left_out = data.rows - measured_at_most(data)
+    return scoring_bytes(model, data, evaluation) - Outcome.bytes_needed(left_out, model.columns)

@@ -112,7 +112,7 @@ def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Traine
         draws=others,
         members=count,
     )
-    outcome = plan.evaluation.outcome(last.plan.model, last.plan.rows, ensemble.earlier)
+    outcome = plan.evaluation.outcome(last.plan.model, last.plan.measured, ensemble.earlier)
     return replace(ensemble, outcome=outcome), members
 
 

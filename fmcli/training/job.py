@@ -214,7 +214,7 @@ class Run:
         if isinstance(self.best, KeptDraws):
             trained = replace(trained, draws=self.best.draws[:-1], convergence=self.best.trace.figures())
             trained = replace(trained, tested=self.best.tested_scores())
-        outcome = plan.evaluation.outcome(self.model, plan.rows, trained.earlier)
+        outcome = plan.evaluation.outcome(self.model, plan.measured, trained.earlier)
         self.divergence.end(self.model, outcome)
         return replace(trained, outcome=outcome)
 

@@ -26,7 +26,7 @@ from fmcli.training.fitting import fit, on_columns, on_dense_rows
 from fmcli.training.rows import Rows
 from fmcli.training.settings import HoldOut, Settings, make_model
 from fmcli.training.tested import TestedRows
-from fmcli.training.validation import Validation
+from fmcli.training.validation import Validation, measured_rows
 from fmcli.training.warm_start import WarmStart
 
 # How many rows at least, if there are so many, show how large the start values of a sampler should be.
@@ -76,6 +76,11 @@ class Plan:
     def rows(self) -> NDArray[np.int32]:
         """The numbers of those to train on, in their order."""
         return self.source.rows
+
+    @property
+    def measured(self) -> NDArray[np.int32]:
+        """The numbers of those by which the trained model is measured."""
+        return measured_rows(self.data, self.rows, self.spec)
 
     @property
     def warm_start(self) -> WarmStart | None:

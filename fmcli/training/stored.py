@@ -245,7 +245,7 @@ def require_room(plan: Plan, memory: int) -> None:
     """Raise NotEnoughMemoryError unless the rows of a plan that are in memory at a time, and what measures them, take
     at most so many bytes."""
     data = [plan.data, *([plan.validation.data] if plan.validation else [])]
-    measures = [account.scoring_bytes(plan.model, plan.data, plan.evaluation)]
+    measures = [account.measuring_bytes(plan.model, plan.data, plan.evaluation)]
     measures += [account.scoring_bytes(plan.model, plan.validation.data, plan.validation)] if plan.validation else []
     training = plan.source.shard_bytes
     if plan.spec.values.get("round_size", 1) > 1:

@@ -139,6 +139,6 @@ def summary(trained: Trained) -> dict[str, Any]:
         **(plan.model.anchored.figures(plan.data, plan.rows) if plan.model.anchored else {}),
         **({"draws": 1 + len(trained.draws)} if plan.spec.solver_entry.is_sampler else {}),
         **({"convergence": trained.convergence} if trained.convergence else {}),
-        **({"train_rows": len(plan.rows)} if len(plan.rows) < plan.source.count else {}),
+        **({"train_rows": len(plan.measured)} if len(plan.measured) < plan.source.count else {}),
     }
     return finite(figures)

@@ -19,7 +19,7 @@ from fmcli.models.model import Model
 from fmcli.prepare.rules import ByTime, LastOf, Rule
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
-from fmcli.registry.streams import HOLDOUT_STREAM, generator
+from fmcli.registry.streams import HOLDOUT_STREAM, MEASURE_STREAM, generator
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
@@ -34,6 +34,9 @@ USUAL_SHARE, ENOUGH_HELD_OUT, MOST_SHARE = 0.05, 500, 0.2
 LEAST_ROWS, MOST_HELD_OUT = 100, 500_000
 # Rows are drawn from ranges of so many.
 RANGE = 1 << 20
+# A trained model is measured on at most so many of its rows: the scores of all of them, sorted, would take more memory
+# than all else that training adds to the rows.
+MOST_MEASURED = 1 << 18
 
 
 def split(
@@ -60,7 +63,7 @@ def split(
     else:
         chosen = groups_held_out(group, count, spec)[group]
     everything = np.arange(rows, dtype=np.int32)
-    return everything.compress(chosen), everything.compress(~chosen)
+    return everything[chosen], everything[~chosen]  # `compress` would make 8 bytes for each row, too
 
 
 def last_times(time: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
@@ -122,6 +125,20 @@ def numbers_held_out(rows: int, count: int, hold_out: HoldOut, spec: Spec) -> ND
         for number, (begin, size, of_range) in enumerate(ranges)
     ]
     return np.concatenate(found)
+
+
+def measured_rows(data: Dataset, rows: NDArray[np.int32], spec: Spec) -> NDArray[np.int32]:
+    """Return the numbers of those rows to train on by which the trained model is measured, increasing: of many, some
+    random ones, unless they are in groups, which remain whole."""
+    if len(rows) <= (most := measured_at_most(data)):
+        return rows
+    drawn = np.sort(generator(spec, MEASURE_STREAM).integers(len(rows), size=most))
+    return rows[drawn[np.diff(drawn, prepend=-1) > 0]]
+
+
+def measured_at_most(data: Dataset) -> int:
+    """Return how many rows `measured_rows` returns at most."""
+    return int(data.rows if data.group is not None else min(data.rows, MOST_MEASURED))
 
 
 def in_proportion(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:

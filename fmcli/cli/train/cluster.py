@@ -86,10 +86,7 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     count = len(division.partitions)
-    log.line(
-        f"{count:,} partition{'s' * (count != 1)}, {human_bytes(cache.nbytes)} of rows in workers; the metrics of "
-        f"training rows are those of {len(plan.rows):,} random ones"
-    )
+    log.line(f"{count:,} partition{'s' * (count != 1)}, {human_bytes(cache.nbytes)} of rows in workers")
     if by_rounds:
         from fmcli.cluster.rounds import rounds_of
 

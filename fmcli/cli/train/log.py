@@ -128,6 +128,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         )
     elif plan.validation and spec.values["epochs"] and not spec.solver_entry.is_sampler:
         log.line(f"choosing the epoch by {plan.validation.chooser} on {plan.settings.valid_name}")
+    if len(plan.measured) < plan.source.count:
+        log.line(f"the metrics of training rows are those of {len(plan.measured):,} random ones")
     if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
     if plan.transform.scale and plan.transform.scale.centers is not None:

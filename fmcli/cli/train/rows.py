@@ -95,8 +95,7 @@ def plan_stored(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     if not plan.source.in_memory:
-        shards = len(cache.shards)
-        log.line(f"{shards} shards; the metrics of training rows are those of {len(plan.rows):,} random ones")
+        log.line(f"{len(cache.shards)} shards")
     return plan, facts.format
 
 

@@ -105,7 +105,8 @@ def count(
     times : int32 (features), the number of these rows that have each feature, if it is known.
     """
     times = data.counts(rows) if times is None else times
-    labels, before = zlib.crc32(data.label[rows].data), previous.counts
+    label = data.label if len(rows) == data.rows else data.label[rows]
+    labels, before = zlib.crc32(label.data), previous.counts
     if before is not None and labels == previous.labels and np.array_equal(times, before):
         before = None
     if before is not None:

@@ -176,4 +176,4 @@ class StoredRows(TrainingRows):
     def _shard(self, shard: int) -> tuple[Dataset, RowNumbers]:
         data = self.change(self.cache.load(shard))
         left = self.left.get(shard)
-        return data, np.arange(data.rows, dtype=np.int32) if left is None else left
+        return data, np.arange(data.rows, dtype=np.int32) if left is None else left.copy()

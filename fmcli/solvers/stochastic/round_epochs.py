@@ -134,7 +134,7 @@ class RoundEpochs:
         """Count the samples of an epoch, which the deadline may have cut short; as for rows, forget its generators."""
         self.seen += self.task.source.count
         self._arranged = iter(())
-        self.rows.end()
+        self.rows.forget()
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return (start, stop) of each contiguous run of rows."""

@@ -78,10 +78,9 @@ class RowEpochs:
         if random and len(order) > 1:
             random.shuffle(order)
         for data, rows in self.task.source.shards(order):
-            mixed = rows.copy()
             if random:
-                random.shuffle(mixed)
-            yield data, mixed
+                random.shuffle(rows)
+            yield data, rows
 
     def next_shard(self) -> None:
         """Go on to the next shard of the epoch."""
@@ -111,6 +110,11 @@ class RowEpochs:
         return self.loop.train_on(self.order, first, last, total)
 
     def end(self) -> None:
-        """End an epoch, which the deadline may have cut short. Without the generator of its order, which refers to this
-        object, the model's memory is free as soon as the run is."""
+        """End an epoch, which the deadline may have cut short, and free its order."""
+        self.forget()
+        self.order = self.order[:0].copy()
+
+    def forget(self) -> None:
+        """Forget the generator of the order, which refers to this object, so that the model's memory is free as soon as
+        the run is."""
         self._shards = iter(())
