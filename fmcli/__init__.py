@@ -95,13 +95,15 @@ above it in this list, so that there are no circles:
                   options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),
                   validation, the previous run and the warm start from its model, divergence, refit, memory account,
                   saving, checkpoints
+    choosing      comparing options: folds of the rows, and cross-validation, whose runs share the rows in memory
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
     api           from Python: matrices and files as rows, training, a model; the keyword parameters of training come
                   from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
-                  cli/rows has the commands that write rows, and cli/spellings the words of other tools
+                  cli/rows has the commands that write rows, cli/choosing those that compare options, and cli/spellings
+                  the words of other tools
 
 errors.py, names.py and text.py, which every module may import, have the errors with their exit statuses, the search for
 the name that a misspelled one stands for, and the format of numbers and names in messages. guide/ has the pages of

@@ -131,9 +131,16 @@ def options() -> Iterator[str]:
 
 
 def rows(command: click.Command, context: click.Context, section: str) -> Iterator[list[str]]:
-    """The options of a command in a section, except for --help, which all commands have."""
+    """The options of a command in a section, except for --help, which all commands have, and for those of train in a
+    command that has these, too."""
+    train = group.get_command(context.parent or context, "train")
+    assert train
+    of_train = {option.name: option.help for option in train.params if isinstance(option, SectionOption)}
+    shared = of_train if of_train.keys() < {option.name for option in command.params} else {}
     for option in command.params:
-        if isinstance(option, SectionOption) and option.section == section:
+        if not isinstance(option, SectionOption) or option.hidden:
+            continue
+        if option.section == section and shared.get(option.name) != option.help:
             record = option.get_help_record(context)
             assert record
             yield [f"`{record[0]}`", record[1]]

@@ -23,6 +23,7 @@ from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 from fmcli.training.held import Held
+from fmcli.training.rows import with_needed_fields
 
 if TYPE_CHECKING:
     from fmcli.api.parameters import Choices
@@ -351,11 +352,7 @@ def as_data(rows: Any, what: str, names: Names | None = None, threads: int | Non
 
 def for_spec(data: Data, spec: Spec) -> Dataset:
     """Return the rows as a run needs them: with fields only if these count."""
-    from fmcli.data.fields import without_fields
-
-    kind = MODELS[spec.model]
-    keeps = kind.needs_fields(spec.values) or spec.solver_entry.is_sampler
-    dataset = data.dataset if keeps else without_fields(data.dataset)
+    kind, dataset = MODELS[spec.model], with_needed_fields(data.dataset, spec)
     if kind.needs_fields(spec.values) and dataset.field is None:
         raise BadInputError(
             f"{spec.model} needs fields: give fmcli.Data(X, y, fields=..), a number for each column, or ffm text"

@@ -31,20 +31,17 @@ from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import check_modes
 from fmcli.registry.options import MOST_MEMBERS
 from fmcli.registry.specs import Spec, make_spec
-from fmcli.solvers.trainer import Observer
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
-from fmcli.training import job
 from fmcli.training.baseline import compared
-from fmcli.training.ensemble import ensemble_summary, train_ensemble
+from fmcli.training.ensemble import completed
 from fmcli.training.held import Held, held
-from fmcli.training.look import look
+from fmcli.training.look import Look
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.refit import refit, refits, whole
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.settings import Settings
-from fmcli.training.trained import Epoch, Trained, summary
+from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import WarmStart
 
 LOG = logging.getLogger("fmcli")
@@ -151,7 +148,7 @@ def trained_model(
     del rows, evaluated  # the plan has what it needs of them
     with nullcontext() if spec.by_rows else one_blas_thread():
         history: list[dict[str, Any]] = []
-        trained, figures = completed(plan, choices.ensemble, recording(history, callbacks))
+        trained, figures = completed(plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit)
     report(trained, figures)
     plan = trained.plan
     keep = choices.keep_state
@@ -274,21 +271,15 @@ def weighted(
     return training, weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
 
 
-def completed(plan: Plan, members: int, on_epoch: Callable[[Epoch], bool]) -> tuple[Trained, dict[str, Any]]:
-    """Return the trained model of a plan, after a look and with a refit, and its summary. Raises the errors of
-    `job.train`."""
-    plan, looks = look(plan)
+def log_looks(looks: Sequence[Look]) -> None:
+    """Log what a look has compared."""
     for one in looks:
         LOG.info("look: %s %s: %s %s, with %s %s", one.option, one.value, one.metric, one.found, one.usual, one.before)
-    if members > 1:
-        ensemble, each = train_ensemble(plan, members, lambda number, plan, again: (lambda epoch: None, Observer()))
-        return ensemble, ensemble_summary(ensemble, each)
-    trained = job.train(plan, on_epoch)
-    interrupt = plan.settings.interrupt
-    if refits(plan) and not (interrupt and interrupt.is_set()):
-        LOG.info("training on all rows for the %d epochs that held-out rows have chosen", trained.best)
-        trained = refit(trained, whole(trained))
-    return trained, summary(trained)
+
+
+def log_refit(chosen: Trained) -> None:
+    """Log a refit, before it begins."""
+    LOG.info("training on all rows for the %d epochs that held-out rows have chosen", chosen.best)
 
 
 def recording(history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> Callable[[Epoch], bool]:

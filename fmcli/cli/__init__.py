@@ -31,6 +31,7 @@ COMMANDS = {
     "inspect": "Show the properties of a model and what it has learned.",
     "export": "Export the parameters of a model for other programs.",
     "import": "Import a model of libFM, libffm or xLearn.",
+    "cv": "Estimate how well options predict, by cross-validation.",
     "split": "Split the rows of a file at random.",
     "convert": "Write a table, such as CSV, as rows of features.",
     "negatives": "Add random negatives to a table of observed pairs.",
@@ -39,7 +40,11 @@ COMMANDS = {
     "help": "Show a page of the guide.",
 }
 # The modules of commands that are not in the module of their name.
-MODULES = {"import": "importing", **{name: f"rows.{name}" for name in ("split", "convert", "negatives")}}
+MODULES = {
+    "cv": "choosing.cv",
+    "import": "importing",
+    **{name: f"rows.{name}" for name in ("split", "convert", "negatives")},
+}
 HELP_NAMES = ["-h", "--help"]
 # The words of the command line, before options of other tools are translated, in the metadata of click's contexts.
 ARGUMENTS = "fmcli.arguments"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PAGER = "less"
 # Of those that mention a word, at most so many are listed.
 MOST_SECTIONS = 12
+# A word is not a misspelling of a name of so few letters.
+SHORT = 2
 # less: quit if a page fits on one screen, keep it on the screen, pass on control characters.
 LESS = "FRX"
 DUMB = "dumb"
@@ -76,7 +78,8 @@ def answer(word: str, names: Sequence[str]) -> str:
     if found := about(word):
         whole = ", ".join(dict.fromkeys(f"fmcli help {section.topic}" for section in found))
         return "\n".join(as_text(section.markdown, columns()) for section in found) + f"\nFrom: {whole}\n"
-    mentions = [] if close(word, names) else mentioning(word, home(word))
+    long = [name for name in names if len(name) > SHORT]  # nearly every word of three letters is close to a short one
+    mentions = [] if close(word, long) else mentioning(word, home(word))
     if not mentions:
         raise UsageError(no_such("topic", word, names))
     listed = listing([(section.topic, section.heading) for section in mentions[:MOST_SECTIONS]])

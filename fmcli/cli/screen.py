@@ -43,6 +43,36 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "quiet": "Print only warnings and errors",
         },
     },
+    "cv": {
+        "Folds": {
+            "folds": "Folds, or a file with the fold of each row [5]",
+            "repeats": "Divide the rows several times [1]",
+            "by_group": "Whole groups are in one fold",
+            "by_time": "Folds follow their training rows in time",
+            "shuffle_folds": "Random folds, or consecutive rows [random]",
+            "write_folds": "Write the fold of each row",
+        },
+        "Models": {
+            "model": "Kind of model",
+            "rank": "Number of factors",
+            "loss": "Loss [by the labels]",
+            "l2": "Strength of the L2 penalty",
+            "solver": "Solver",
+            "epochs": "Passes over the rows",
+            "holdout": "Choose the epoch on a share of the training rows",
+            "metrics": "Metric; the first one chooses the epoch [by the loss]",
+            "label": "Of a table: the column of the label",
+            "seed": "Seed of the random numbers",
+            "threads": "Threads [all cores]",
+        },
+        "Output": {
+            "against": "Compare with other options on the same folds",
+            "output": "Write the prediction of each row",
+            "json": "Print one JSON object",
+            "log_json": "Write the figures of each epoch as JSON",
+            "quiet": "Print only warnings and errors",
+        },
+    },
     "predict": {
         "Input": {
             "format": "Format of the rows [auto]",

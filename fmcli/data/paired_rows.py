@@ -26,8 +26,8 @@ class PairedRows(TrainingRows):
     Raises BadInputError if there are no groups, or if no group has two different labels.
     """
 
-    def __init__(self, data: Dataset, rows: RowNumbers) -> None:
-        super().__init__(data, rows)
+    def __init__(self, data: Dataset, rows: RowNumbers, every_row: RowNumbers | None = None) -> None:
+        super().__init__(data, rows, every_row=every_row)
         if data.group is None:
             raise BadInputError("training on pairs needs groups of rows, and these have none")
         if data.weight is not None:
@@ -79,7 +79,7 @@ class PairedRows(TrainingRows):
         return kept + drawn
 
     def whole(self) -> PairedRows:
-        return PairedRows(self.data, np.arange(self.data.rows, dtype=np.int32))
+        return PairedRows(self.data, self.all_numbers, self.every_row)
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         return ((self.data, self.first.copy()) for _ in order)

@@ -35,14 +35,21 @@ class TrainingRows:
     ----------
     data : Dataset; if there are several shards, one of them.
     fields : int32 (features), the field of each feature, for solvers that know them; None: not known.
+    every_row : int32, the numbers of the rows to train on and of those that are held out; None: all rows of the data.
     steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
         they are here.
     """
 
     steps: Callable[..., Any] | None = None
 
-    def __init__(self, data: Dataset, rows: RowNumbers, fields: NDArray[np.int32] | None = None) -> None:
-        self.data, self.fields, self._number = data, fields, len(rows)
+    def __init__(
+        self,
+        data: Dataset,
+        rows: RowNumbers,
+        fields: NDArray[np.int32] | None = None,
+        every_row: RowNumbers | None = None,
+    ) -> None:
+        self.data, self.fields, self.every_row, self._number = data, fields, every_row, len(rows)
         self._rows = rows if len(rows) < data.rows else None  # the numbers of all rows would take memory throughout
 
     @property
@@ -73,12 +80,12 @@ class TrainingRows:
     @property
     def all_rows(self) -> int:
         """The number of rows, with those that are held out."""
-        return int(self.data.rows)
+        return int(self.data.rows) if self.every_row is None else len(self.every_row)
 
     @property
     def all_nonzeros(self) -> int:
         """The number of the entries of all rows."""
-        return int(self.data.nnz)
+        return int(self.data.nnz if self.every_row is None else self.data.entries_of_rows(self.every_row))
 
     @property
     def longest(self) -> int:
@@ -88,7 +95,7 @@ class TrainingRows:
     @property
     def longest_square(self) -> float:
         """The largest squared norm of a row."""
-        return float(self.data.longest_square())
+        return float(self.data.longest_square(self.every_row))
 
     @property
     def total_weight(self) -> float:
@@ -130,9 +137,14 @@ class TrainingRows:
         """Return a function for the mean loss and its gradient if the rows are remote; None if they are local."""
         return None
 
+    @property
+    def all_numbers(self) -> RowNumbers:
+        """The numbers of all rows, with those that are held out."""
+        return np.arange(self.data.rows, dtype=np.int32) if self.every_row is None else self.every_row
+
     def whole(self) -> TrainingRows:
         """Return all rows, with those that are held out."""
-        return TrainingRows(self.data, np.arange(self.data.rows, dtype=np.int32), self.fields)
+        return TrainingRows(self.data, self.all_numbers, self.fields, self.every_row)
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         """Return the shards with these numbers, in this order: the data, and the rows to train on, whose order may be

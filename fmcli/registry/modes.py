@@ -135,6 +135,7 @@ def by_rows(spec: Spec) -> str:
     return "" if spec.by_rows else f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out"
 
 
+CROSS = "cv"
 NOT_KEPT = "rows are read once, and not kept"
 MODES = (
     Mode("-v", {"--holdout": "both give validation data"}),
@@ -144,6 +145,21 @@ MODES = (
             "-v": "no rows are held out",
             "--holdout 0": "no rows are held out",
             "--max-seconds": "the time of a refit, which repeats the best epochs, cannot be limited",
+        },
+    ),
+    Mode(
+        CROSS,
+        {
+            **dict.fromkeys(("-i", "--checkpoint", "--keep-state", "--test", "--dry-run"), "no model is written"),
+            "-v": "each fold is held out in turn (--holdout is for the rows that choose the epoch)",
+            "--disk": "folds share their rows in memory",
+            "--online": "folds share their rows in memory",
+            "--cluster": "folds share their rows in memory",
+            "--relation": "folds are divided by rows that are whole",
+            "--max-seconds": "the folds that train last would have no time",
+            "--log-every": "folds train at the same time",
+            "--fail-worse-than-constant": "no model is written",
+            "--print-schema": "use fmcli train",
         },
     ),
     Mode("--holdout", {"--disk --no-shuffle": "rows of a cache are held out in a random order"}),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,12 @@ from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import Draw, kept_sweeps, whole_draws
 from fmcli.training.job import train
+from fmcli.training.look import Look, look
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
 
+T, R = TypeVar("T"), TypeVar("R")
 # Figures of the summary that are means over the members.
 MEANS = ("loss", "penalty", "objective", "sparsity")
 
@@ -52,6 +54,19 @@ class Member:
 def at_once(plan: Plan, count: int) -> int:
     """Return how many of so many members train at the same time."""
     return min(count, plan.settings.threads)
+
+
+def side_by_side(run: Callable[[T], R], jobs: Iterable[T], together: int) -> Iterator[R]:
+    """Yield the results of jobs in their order; so many run at the same time. Raises the error of the first one that
+    fails, and begins no others then."""
+    with ThreadPoolExecutor(together) as pool:
+        started = [pool.submit(run, job) for job in jobs]
+        try:
+            for future in started:
+                yield future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def memory_of(plan: Plan, count: int) -> MemoryNeed:
@@ -96,13 +111,7 @@ def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Traine
     def run(number: int) -> Member:
         return trained_member(member_plan(plan, number, threads), number, observing, last=number + 1 == count)
 
-    with ThreadPoolExecutor(together) as pool:
-        started = [pool.submit(run, number) for number in range(count)]
-        try:
-            members = [future.result() for future in started]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    members = list(side_by_side(run, range(count), together))
     *others, _ = [draw for member in members for draw in member.draws]
     last = members[-1].trained
     assert last is not None
@@ -114,6 +123,34 @@ def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Traine
     )
     outcome = plan.evaluation.outcome(last.plan.model, last.plan.measured, ensemble.earlier)
     return replace(ensemble, outcome=outcome), members
+
+
+def completed(
+    plan: Plan,
+    members: int = 1,
+    on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
+    on_looks: Callable[[Sequence[Look]], None] = lambda looks: None,
+    on_refit: Callable[[Trained], None] = lambda chosen: None,
+) -> tuple[Trained, dict[str, Any]]:
+    """Return the trained model, or so many members of an ensemble, of a plan, after a look and with a refit, and the
+    summary.
+
+    on_epoch : called after every epoch of a single model, except those of the refit; see `train`.
+    on_looks, on_refit : called with what the look has compared, and before a refit.
+
+    Raises the errors of `train`.
+    """
+    plan, looks = look(plan)
+    on_looks(looks)
+    if members > 1:
+        ensemble, each = train_ensemble(plan, members, lambda number, plan, again: (lambda epoch: None, Observer()))
+        return ensemble, ensemble_summary(ensemble, each)
+    trained = train(plan, on_epoch)
+    interrupt = plan.settings.interrupt
+    if refits(plan) and not (interrupt and interrupt.is_set()):
+        on_refit(trained)
+        trained = refit(trained, whole(trained))
+    return trained, summary(trained)
 
 
 def trained_member(plan: Plan, number: int, observing: Observing, *, last: bool) -> Member:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, of_numbers
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.numbering import Numbering
@@ -22,7 +21,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import Spec, for_dense_rows
 from fmcli.training.clipping import fit_clip
 from fmcli.training.groups import groups_of
-from fmcli.training.rows import Rows
+from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.settings import HoldOut, Settings
 from fmcli.training.validation import rows_held_out
 from fmcli.training.warm_start import WarmStart
@@ -57,23 +56,26 @@ def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Setting
 
     validated : whether there are validation data.
     """
-    spec, data = for_dense_rows(settings.spec), rows.in_memory[0] if rows.in_memory else None
+    spec = for_dense_rows(settings.spec)
     fixed = not settings.look or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
-    if fixed or data is None or data.relations or data.group is not None or settings.warm_start or settings.stream:
+    if fixed or not isinstance(rows, RowsInMemory) or settings.warm_start or settings.stream:
         return settings
-    if not validated and not rows_held_out(data.rows, settings.hold_out, spec):
+    if rows.related or rows.data.group is not None:
         return settings
-    return replace(settings, spec=spec) if are_dense(data) and not are_many(spec, data) else settings
+    if not validated and not rows_held_out(rows.count, settings.hold_out, spec):
+        return settings
+    few = are_dense(rows.count, rows.nonzeros, rows.features) and not are_many(spec, rows.nonzeros)
+    return replace(settings, spec=spec) if few else settings
 
 
-def are_dense(data: Dataset) -> bool:
+def are_dense(rows: int, nonzeros: int, features: int) -> bool:
     """Return whether rows have most features."""
-    return data.nnz >= DENSE * data.rows * data.features
+    return nonzeros >= DENSE * rows * features
 
 
-def are_many(spec: Spec, data: Dataset) -> bool:
+def are_many(spec: Spec, nonzeros: int) -> bool:
     """Return whether rows are too many for a spec with the solver of dense rows, by default."""
-    return bool(data.nnz * spec.values["rank"] > FEW_VISITS)
+    return bool(nonzeros * spec.values["rank"] > FEW_VISITS)
 
 
 def are_few(settings: Settings, rows: Rows) -> bool:

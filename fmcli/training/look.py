@@ -222,8 +222,9 @@ def holding_out(plan: Plan, held: RowNumbers) -> Plan:
     """Return the plan of the same run that holds out these of its rows."""
     data, validation = plan.source.data, plan.validation
     assert validation is not None
-    rows = np.delete(np.arange(data.rows, dtype=np.int32), held)
-    source = TrainingRows(data, rows, plan.source.fields)
+    every = plan.source.all_numbers
+    rows = every.compress(~np.isin(every, held))
+    source = TrainingRows(data, rows, plan.source.fields, plan.source.every_row)
     seen, counts, transform = occurring(source, plan.transform, plan.settings)
     validated = replace(validation, data=data.take(np.sort(held)))
     return replace(plan, source=source, seen=seen, counts=counts, transform=transform, validation=validated)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.fields import Groups, fields_of_features, without_gaps
+from fmcli.data.fields import Groups, fields_of_features, without_fields, without_gaps
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.paired_rows import PairedRows
@@ -18,6 +18,7 @@ from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.system.memory import require
 from fmcli.training import account
@@ -105,11 +106,14 @@ class Rows(Protocol):
 class RowsInMemory:
     """Rows in memory; see Rows.
 
+    every : the numbers of the rows of the run, in increasing order, of which those of another run may be in the same
+        data; None: all.
     held, rows : the numbers of the rows that are held out and of those to train on.
     """
 
     data: Dataset
     names: Names = NUMBERS
+    every: RowNumbers | None = None
     held: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     rows: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -123,7 +127,17 @@ class RowsInMemory:
 
     @property
     def labels(self) -> NDArray[np.float64]:
-        return self.data.label
+        return self.data.label if self.every is None else self.data.label[self.every]
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.data.rows if self.every is None else len(self.every)
+
+    @property
+    def nonzeros(self) -> int:
+        """The number of their entries."""
+        return self.data.nnz if self.every is None else self.data.entries_of_rows(self.every)
 
     @property
     def features(self) -> int:
@@ -136,7 +150,11 @@ class RowsInMemory:
     @property
     def occurring(self) -> Numbering | Dictionary:
         numbering = self.data.numbering
-        return occurring(self.data.index, self.data.features) if numbering is None else numbering
+        if numbering is not None:
+            return numbering
+        if self.every is None:
+            return occurring(self.data.index, self.data.features)
+        return Numbering(np.flatnonzero(self.data.seen(self.every)).astype(np.int32), self.data.features)
 
     @property
     def held_out(self) -> Dataset | None:
@@ -146,7 +164,12 @@ class RowsInMemory:
         return replace(self, data=self.data.renumbered(numbering))
 
     def hold_out(self, spec: Spec, hold_out: HoldOut) -> RowsInMemory:
-        held, rows = split(self.data.rows, hold_out, spec, self.data.group)
+        group = self.data.group
+        if group is not None and self.every is not None:
+            group = np.unique(group[self.every], return_inverse=True)[1].astype(np.int32)
+        held, rows = split(self.count, hold_out, spec, group)
+        if self.every is not None:
+            held, rows = self.every[held], self.every[rows]
         require(account.copies(spec, self.data, len(held)), "training")
         return replace(self, held=held, rows=rows)
 
@@ -154,7 +177,7 @@ class RowsInMemory:
         return int(transform.in_columns(self.data).fields)
 
     def seen(self, transform: Transform) -> NDArray[np.bool_]:
-        return transform.in_columns(self.data).seen()
+        return transform.in_columns(self.data).seen(self.every)
 
     def counts(self, transform: Transform, threads: int) -> NDArray[np.int32]:
         return transform.in_columns(self.data).counts(self.rows, threads)
@@ -164,14 +187,15 @@ class RowsInMemory:
         training = ColumnStatistics.of(data, self.rows, method)
         if not len(self.held):
             return training, training
-        return training, ColumnStatistics.of(data, np.arange(data.rows, dtype=np.int32), method)
+        every = np.arange(data.rows, dtype=np.int32) if self.every is None else self.every
+        return training, ColumnStatistics.of(data, every, method)
 
     def training(self, transform: Transform, threads: int, *, grouped: bool) -> TrainingRows:
         groups = self._groups(transform) if grouped else None
         data = transform.training(self.data)
         if LOSSES[transform.labels.loss].pairwise:
-            return PairedRows(data, self.rows)
-        return TrainingRows(data, self.rows, groups)
+            return PairedRows(data, self.rows, self.every)
+        return TrainingRows(data, self.rows, groups, self.every)
 
     def _groups(self, transform: Transform) -> Groups | None:
         """Return (columns) the groups of features with a common prior, without gaps: those that they were given, or
@@ -181,3 +205,9 @@ class RowsInMemory:
         if self.data.field is None:
             return None
         return fields_of_features(replace(transform, fieldless=False).in_columns(self.data))
+
+
+def with_needed_fields(data: Dataset, spec: Spec) -> Dataset:
+    """Return rows as a run needs them: with fields only if these count."""
+    keeps = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
+    return data if keeps else without_fields(data)

@@ -95,7 +95,7 @@ def test_help_of_sampling_is_its_page(fmcli):
 def test_help_of_a_word_that_no_page_has_is_refused(fmcli, word):
     done = fmcli("help", "--", word)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"there is no topic {word.strip()!r}; there are: coming-from, data" in done.stderr
+    assert f"there is no topic {word.strip()!r}; there are: choosing, coming-from, data" in done.stderr
 
 
 def test_help_of_a_command_is_its_help(fmcli):

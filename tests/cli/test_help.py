@@ -99,7 +99,7 @@ def test_the_first_screen_has_45_lines_and_options_that_exist(name):
     assert len(help_of(name, 80).splitlines()) <= 45
     assert "--help-all" in help_of(name)
     for parameter in command.params:
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             assert (parameter.opts or parameter.secondary_opts)[-1] in help_of(name, everything=True)
 
 
@@ -139,7 +139,7 @@ def test_options_have_help_and_a_section():
         assert isinstance(option, SectionOption)
         assert option.section in SECTIONS
         assert re.match(r"[A-Z].*[.\]]$", option.help, re.S)
-        if not option.is_flag and not option.count:
+        if not option.is_flag and not option.count and not option.hidden:
             said = option.get_help_record(click.Context(commands()[name], TOP))[1]
             assert re.search(r"default: |\[required\]", said)
             assert option.metavar or isinstance(option.type, click.Choice)

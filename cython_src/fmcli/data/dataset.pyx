@@ -453,16 +453,20 @@ cdef class Dataset:
                         smallest[column] = size
         return largest_, smallest_
 
-    def longest_square(self):
-        """Return the largest squared norm of a row; 0 without rows."""
-        if self.csr.constant:
+    def longest_square(self, const int32_t[::1] rows=None):
+        """Return the largest squared norm of the rows with these indices (int32), or of any row; 0 without rows."""
+        if self.csr.constant and rows is None:
             return self.longest * float(self.shared[0]) ** 2
         cdef double largest = 0, squares
         cdef Py_ssize_t i, j
         cdef Sample x
+        cdef Py_ssize_t count = self.rows
+        if rows is not None:
+            self.check_rows(rows)
+            count = rows.shape[0]
         with nogil:
-            for i in range(self.rows):
-                self.sample(i, &x)
+            for i in range(count):
+                self.sample(i if rows is None else rows[i], &x)
                 squares = 0
                 for j in range(x.nnz):
                     squares += <double>x.value[j] * x.value[j]

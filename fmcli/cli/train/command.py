@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,10 +48,235 @@ from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.system.machine import cpu_count
 from fmcli.training.settings import Settings
 
+if TYPE_CHECKING:
+    from fmcli.training.held import Held
+
 
 def helps(table: Mapping[str, Entry]) -> dict[str, str]:
     """Return name -> help of each entry of a table."""
     return {entry.name: entry.help for entry in table.values()}
+
+
+# What is listed below the options.
+COMPONENTS = {
+    title: list(helps(table).items()) for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
+}
+
+# The inputs and the options, in the order of the help.
+TRAINING: tuple[Callable[[Any], Any], ...] = (
+    click.argument("inputs", metavar="TRAIN...", nargs=-1),
+    option(
+        "model",
+        "-m",
+        "--model",
+        metavar="NAME",
+        names=helps(MODELS),
+        help=f"Model kind; see Models. [default: {DEFAULT_MODEL}, or that of -i]",
+    ),
+    registered("model"),
+    option(
+        "penalty",
+        "--loss",
+        metavar="NAME",
+        names=helps(LOSSES),
+        help="Loss; see Losses. [default: logistic for two label values, or probit with mcmc, else squared]",
+    ),
+    registered("penalty"),
+    id_options,
+    weight_options,
+    option(
+        "solver",
+        "-s",
+        "--solver",
+        metavar="NAME",
+        names=helps(SOLVERS),
+        help=f"Solver; see Solvers. [default: that of the model, {DEFAULT_SOLVER} for most]",
+    ),
+    registered("solver"),
+    sampling_options,
+    registered("data"),
+    option(
+        "run",
+        "-i",
+        "--init-model",
+        metavar="FILE",
+        help="Resume training from this model, which may have fewer features: its parameters, and the options that "
+        "were given for it, except for the number of epochs, which is 1 by default for stochastic solvers; options "
+        "given here take precedence. It may be the output file.",
+    ),
+    format_option(),
+    table_options,
+    group_field_option(NEEDED_BY),
+    threads_option(),
+    bad_line_options,
+    relation_option(
+        "TRAIN",
+        more=" Takes few models, by cd or mcmc, whose time and memory depend on the distinct parts.",
+    ),
+    disk_options,
+    cluster_options,
+    cluster_dir_option,
+    option(
+        "machine",
+        "--online",
+        is_flag=True,
+        help="Train in one pass (-e 1) on rows as they are read, without keeping them: the memory does not depend on "
+        "their number.",
+    ),
+    option(
+        "run",
+        "--max-seconds",
+        type=positive,
+        metavar="N",
+        help="End training N seconds after the start of the command, with the best model so far; cd, lbfgs and mcmc "
+        "end after an epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
+    ),
+    checkpoint_options,
+    ensemble_option,
+    option(
+        "run",
+        "--dry-run",
+        is_flag=True,
+        help="Read the data, print the size of the model and the memory needed, and exit.",
+    ),
+    validation_options,
+    output_options,
+    logging_options,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of a command that trains, and its options.
+
+    options : of the registry, by name; None: not given.
+    """
+
+    inputs: tuple[str, ...]
+    model: str | None
+    solver: str | None
+    loss: str | None
+    init_model: str | None
+    ids: IdChoice
+    weights: WeightChoice
+    sampling: SamplingChoice
+    format: str
+    tables: TableChoice
+    group_field: str | None
+    threads: int | None
+    bad_lines: BadLineChoice
+    relations: tuple[str, ...]
+    disk: DiskChoice
+    cluster: ClusterChoice | None
+    cluster_dir: str | None
+    online: bool
+    max_seconds: float | None
+    checkpoint: CheckpointChoice
+    ensemble: int
+    dry_run: bool
+    validation: ValidationChoice
+    written: OutputChoice
+    logging: LogChoice
+    options: Mapping[str, Any]
+
+    def request(self, mode: str = "", by: Held | None = None) -> Request:
+        """Return the request, checked. It begins now.
+
+        mode : the name of a command that writes no model, and excludes options of train.
+        by : what tells the groups of rows, or their times; None: what tells those that are held out.
+
+        Raises UsageError for options that cannot be combined, and the errors of `Request.check_files`.
+        """
+        begin, inputs, validation = time.perf_counter(), self.tables.inputs(self.inputs), self.validation
+        choices = {name: value for name, value in self.options.items() if value is not None}
+        if self.online:
+            choices.setdefault("epochs", 1)
+        written = self.written
+        spec, warm_start = choose(self.model, self.solver, self.loss, choices, self.init_model, written.log_json)
+        settings = Settings(
+            spec,
+            warm_start=warm_start,
+            valid_name=" and ".join(validation.valid),
+            refit=validation.refit,
+            look=validation.look,
+            keep_state=bool(written.keep_state),
+            metrics=validation.metrics,
+            patience=validation.patience,
+            stream="-" in inputs,
+            threads=self.threads or cpu_count(),
+            deadline=None if self.max_seconds is None else begin + self.max_seconds,
+            hash_bits=self.ids.bits(warm_start),
+            min_count=self.ids.min_count or 1,
+            share_rare=self.ids.rare == "share",
+            **validation.held.settings,
+        )
+        if validation.valid or validation.holdout:
+            settings.check_chooser()
+        from fmcli.cli.train.start import Choices
+
+        ranking = parse_grouping(spec, validation.metrics, self.group_field)
+        request = Request(
+            settings=settings,
+            inputs=inputs,
+            format=self.format,
+            weighting=self.weights.weighting(),
+            grouping=validation.grouping(ranking, self.group_field, by),
+            group_field=self.group_field,
+            relations=parse_relations(self.relations),
+            sampling=self.sampling,
+            disk=self.disk,
+            cluster=self.cluster,
+            cluster_dir=self.cluster_dir,
+            online=self.online,
+            validation=validation,
+            model="" if mode else model_path(written.output, inputs[0]),
+            written=written,
+            dry_run=self.dry_run,
+            choices=Choices.current(),
+            tables=self.tables,
+            members=self.ensemble,
+            by=by or validation.held,
+            ranks=ranking is not None,
+        )
+        check_modes({**given(), **request.derived, mode: True}, spec)
+        self.disk.check()
+        if self.cluster is not None:
+            self.cluster.check(inputs, self.threads)
+            check_output(inputs, written.output)
+        self.checkpoint.check()
+        request.check_files(self.checkpoint, self.init_model)
+        return request
+
+
+def train_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the inputs and the options of train to a command, which gets their values as the argument `asked`."""
+    own = signature(function).parameters.keys() - {"asked"}
+    names = {field.name for field in fields(Asked)} - {"options"}
+
+    @wraps(function)
+    def with_asked(**keywords: Any) -> Any:
+        mine = {name: keywords.pop(name) for name in own}
+        asked = {name: keywords.pop(name) for name in names}
+        return function(asked=Asked(**asked, options=keywords), **mine)
+
+    found: Callable[..., Any] = with_asked
+    for one in reversed(TRAINING):
+        found = one(found)
+    return found
+
+
+@train_options
+def themselves(asked: Asked) -> Asked:
+    """Return the arguments."""
+    return asked
+
+
+def asked_of(parameters: Mapping[str, Any]) -> Asked:
+    """Return the arguments of train among those of a command that has more, as click has parsed them."""
+    known = {one.name for one in themselves.__click_params__}
+    found = themselves(**{name: value for name, value in parameters.items() if name in known})
+    assert isinstance(found, Asked)
+    return found
 
 
 @click.command(
@@ -66,177 +294,19 @@ def helps(table: Mapping[str, Entry]) -> dict[str, str]:
         "# From a pipe, printing the running mean loss every 100,000 rows.",
         "zcat day*.gz | fmcli train --online --log-every 100000 -o day.fm -",
     ],
-    lists={
-        title: list(helps(table).items())
-        for title, table in (("Models", MODELS), ("Solvers", SOLVERS), ("Losses", LOSSES))
-    },
+    lists=COMPONENTS,
     epilog=f"These options of other tools are accepted: {', '.join(LISTED)}. For others, the error message names "
     "the option of fmcli.",
 )
-@click.argument("inputs", metavar="TRAIN...", nargs=-1)
-@option(
-    "model",
-    "-m",
-    "--model",
-    metavar="NAME",
-    names=helps(MODELS),
-    help=f"Model kind; see Models. [default: {DEFAULT_MODEL}, or that of -i]",
-)
-@registered("model")
-@option(
-    "penalty",
-    "--loss",
-    metavar="NAME",
-    names=helps(LOSSES),
-    help="Loss; see Losses. [default: logistic for two label values, or probit with mcmc, else squared]",
-)
-@registered("penalty")
-@id_options
-@weight_options
-@option(
-    "solver",
-    "-s",
-    "--solver",
-    metavar="NAME",
-    names=helps(SOLVERS),
-    help=f"Solver; see Solvers. [default: that of the model, {DEFAULT_SOLVER} for most]",
-)
-@registered("solver")
-@sampling_options
-@registered("data")
-@option(
-    "run",
-    "-i",
-    "--init-model",
-    metavar="FILE",
-    help="Resume training from this model, which may have fewer features: its parameters, and the options that were "
-    "given for it, except for the number of epochs, which is 1 by default for stochastic solvers; options given here "
-    "take precedence. It may be the output file.",
-)
-@format_option()
-@table_options
-@group_field_option(NEEDED_BY)
-@threads_option()
-@bad_line_options
-@relation_option(
-    "TRAIN",
-    more=" Takes few models, by cd or mcmc, whose time and memory depend on the distinct parts.",
-)
-@disk_options
-@cluster_options
-@cluster_dir_option
-@option(
-    "machine",
-    "--online",
-    is_flag=True,
-    help="Train in one pass (-e 1) on rows as they are read, without keeping them: the memory does not depend on their "
-    "number.",
-)
-@option(
-    "run",
-    "--max-seconds",
-    type=positive,
-    metavar="N",
-    help="End training N seconds after the start of the command, with the best model so far; cd, lbfgs and mcmc end "
-    "after an epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
-)
-@checkpoint_options
-@ensemble_option
-@option(
-    "run", "--dry-run", is_flag=True, help="Read the data, print the size of the model and the memory needed, and exit."
-)
-@validation_options
-@output_options
-@logging_options
-def command(
-    inputs: tuple[str, ...],
-    model: str | None,
-    solver: str | None,
-    loss: str | None,
-    init_model: str | None,
-    ids: IdChoice,
-    weights: WeightChoice,
-    sampling: SamplingChoice,
-    format: str,
-    tables: TableChoice,
-    group_field: str | None,
-    threads: int | None,
-    bad_lines: BadLineChoice,
-    relations: tuple[str, ...],
-    disk: DiskChoice,
-    cluster: ClusterChoice | None,
-    cluster_dir: str | None,
-    online: bool,
-    max_seconds: float | None,
-    checkpoint: CheckpointChoice,
-    ensemble: int,
-    dry_run: bool,
-    validation: ValidationChoice,
-    written: OutputChoice,
-    logging: LogChoice,
-    **options: Any,
-) -> None:
+@train_options
+def command(asked: Asked) -> None:
     """Train a model on examples in libsvm or ffm text. Files may be compressed; several are concatenated, and "-" is
     standard input.
 
     With -m KIND, --help and --help-all show only the options of this kind and its solver, with their defaults.
     """
-    begin = time.perf_counter()
-    inputs = tables.inputs(inputs)
-    choices = {name: value for name, value in options.items() if value is not None}
-    if online:
-        choices.setdefault("epochs", 1)
-    spec, warm_start = choose(model, solver, loss, choices, init_model, written.log_json)
-    settings = Settings(
-        spec,
-        warm_start=warm_start,
-        valid_name=" and ".join(validation.valid),
-        refit=validation.refit,
-        look=validation.look,
-        keep_state=bool(written.keep_state),
-        metrics=validation.metrics,
-        patience=validation.patience,
-        stream="-" in inputs,
-        threads=threads or cpu_count(),
-        deadline=None if max_seconds is None else begin + max_seconds,
-        hash_bits=ids.bits(warm_start),
-        min_count=ids.min_count or 1,
-        share_rare=ids.rare == "share",
-        **validation.held.settings,
-    )
-    if validation.valid or validation.holdout:
-        settings.check_chooser()
-    from fmcli.cli.train.start import Choices
-
-    request = Request(
-        settings=settings,
-        inputs=inputs,
-        format=format,
-        weighting=weights.weighting(),
-        grouping=validation.grouping(parse_grouping(spec, validation.metrics, group_field), group_field),
-        group_field=group_field,
-        relations=parse_relations(relations),
-        sampling=sampling,
-        disk=disk,
-        cluster=cluster,
-        cluster_dir=cluster_dir,
-        online=online,
-        validation=validation,
-        model=model_path(written.output, inputs[0]),
-        written=written,
-        dry_run=dry_run,
-        choices=Choices.current(),
-        tables=tables,
-        members=ensemble,
-    )
-    check_modes(given() | request.derived, spec)
-    disk.check()
-    if cluster is not None:
-        cluster.check(inputs, threads)
-        check_output(inputs, written.output)
-    checkpoint.check()
-    request.check_files(checkpoint, init_model)
+    request = asked.request()
     from fmcli.cli.train.run import train_request
 
-    with logging.opened() as log, checkpoint.opened(log, dry=dry_run) as keeper:
-        train_request(log, request, bad_lines.rule(log), keeper)
+    with asked.logging.opened() as log, asked.checkpoint.opened(log, dry=asked.dry_run) as keeper:
+        train_request(log, request, asked.bad_lines.rule(log), keeper)

@@ -162,10 +162,8 @@ def log_centers(log: Log, scaling: Scaling) -> None:
 
 def hints(plan: Plan) -> Iterator[str]:
     """Other choices for labels that are fitted as numbers by default, but look like ratings or classes."""
-    labels, sparse = (
-        plan.transform.labels,
-        plan.source.all_rows * int(plan.seen.sum()) >= SPARSE * plan.source.all_nonzeros,
-    )
+    labels, source = plan.transform.labels, plan.source
+    sparse = source.all_rows * int(plan.seen.sum()) >= SPARSE * source.all_nonzeros
     if labels.may_be_ratings and sparse:
         if sampler := sampler_for(plan):
             yield (
@@ -175,7 +173,8 @@ def hints(plan: Plan) -> Iterator[str]:
     elif labels.may_be_classes:
         yield "the labels have few distinct integer values; if these are classes, use --loss softmax"
     by_columns, visited = for_dense_rows(plan.settings.spec), plan.source.in_memory and not plan.one_pass
-    better = by_columns.solver_by_data and visited and are_dense(plan.data) and are_many(by_columns, plan.data)
+    dense = are_dense(source.all_rows, source.all_nonzeros, plan.data.features)
+    better = by_columns.solver_by_data and visited and dense and are_many(by_columns, source.all_nonzeros)
     if better and not plan.warm_start:
         yield f"the rows are dense: -s {by_columns.solver} usually predicts these better, but takes longer"
 

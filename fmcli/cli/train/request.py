@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.options import check_files, check_last
 from fmcli.cli.relations import files_of
 from fmcli.errors import UsageError
-from fmcli.registry.models import DEFAULT_MODEL
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import HOLDOUT_GROUP, HOLDOUT_LAST, RANKING
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.system.files import probe_output
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fmcli.data.formats import Grouping
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.weights import Weighting
+    from fmcli.training.held import Held
     from fmcli.training.settings import Settings
     from fmcli.training.warm_start import WarmStart
 
@@ -44,6 +45,10 @@ class Request:
     choices : the choices of the command line.
     tables : what the columns of tables are.
     members : the number of models to train, with a seed each, whose predictions are averaged.
+    by : what tells the groups of rows, or their times; see `grouping`.
+    ranks : whether the loss or the metrics are of groups.
+    beside : the choices of other runs on the same rows, if each of several runs has some of the rows; None: all rows
+        are those of a single run.
     """
 
     settings: Settings
@@ -64,7 +69,25 @@ class Request:
     dry_run: bool
     choices: Choices
     tables: TableChoice
-    members: int = 1
+    members: int
+    by: Held
+    ranks: bool
+    beside: tuple[Spec, ...] | None = None
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        """The choices of all runs on the rows."""
+        return (self.settings.spec, *(self.beside or ()))
+
+    @property
+    def fields(self) -> bool:
+        """Whether any of the runs needs fields."""
+        return any(MODELS[one.model].needs_fields(one.values) for one in self.specs)
+
+    @property
+    def is_sampler(self) -> bool:
+        """Whether any of them has a solver that samples, for which fields are groups of features."""
+        return any(one.solver_entry.is_sampler for one in self.specs)
 
     @property
     def derived(self) -> dict[str, object]:
@@ -95,7 +118,7 @@ class Request:
                 "--test-output and --log-json cannot both be standard output; give one of them a file name"
             )
         check_last(self.inputs, "the model")
-        outputs = [self.model, self.disk.cache, *texts, *checkpoint.outputs]
+        outputs = [self.model or None, self.disk.cache, *texts, *checkpoint.outputs]
         written = [path for path in outputs if path is not None and path != "-"]
         here = self.inputs if self.cluster is None else self.cluster.files
         of_rows = filter(None, (self.sampling.groups, self.weighting and self.weighting.file))

@@ -130,16 +130,15 @@ def read_rows(
     log: Log, request: Request, inputs: tuple[str, ...], format: str, bad: BadLines, labels: Names | None
 ) -> Table:
     """Read examples as the run's model needs them, and log what was read. `labels` are as in `reader.read`."""
-    spec, weighting = request.settings.spec, request.weighting
+    weighting, kind = request.weighting, MODELS[request.settings.spec.model]
     begin, before = time.perf_counter(), bad.count
     log.progress(f"reading {inputs[0]}")
-    kind = MODELS[spec.model]
     table = read(
         inputs,
         format=format,
-        keep_fields=kind.needs_fields(spec.values),
-        fields_if_any=spec.solver_entry.is_sampler and not request.relations,
-        compact=kind.compact and not request.disk.disk,
+        keep_fields=request.fields,
+        fields_if_any=request.is_sampler and not request.relations,
+        compact=kind.compact and not request.disk.disk and request.beside is None,
         threads=request.settings.threads,
         bad=bad,
         label_weights=weighting is not None and weighting.beside_labels,

@@ -18,7 +18,6 @@ from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.weights import Weighting
 from fmcli.errors import UsageError
-from fmcli.registry.models import MODELS
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -31,7 +30,7 @@ def with_tables(log: Log, request: Request) -> Request:
     MissingInputError and UsageError."""
     settings, choice = request.settings, request.tables
     known = settings.warm_start.transform.table if settings.warm_start else None
-    held = request.validation.held
+    held = request.by
     if not (choice.asked or known or any(map(is_table, request.inputs))):
         check_fields((request.group_field, held.column), request.inputs[0])
         return request
@@ -49,9 +48,7 @@ def with_tables(log: Log, request: Request) -> Request:
         schema, facts = schema_of(request.inputs, named, settings.threads, dict(choice.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
-    spec = settings.spec
-    fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
-
+    fields = request.fields or request.is_sampler
     ranking = None if request.group_field is None else By(request.group_field)
     by = ranking if held.column is None else By(held.column, held.times)
     more: dict[str, Any] = {"fields": fields, "joined": dict(choice.join)}

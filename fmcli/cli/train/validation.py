@@ -49,15 +49,21 @@ class ValidationChoice:
 
         return self.holdout or Held()
 
-    def grouping(self, ranking: Grouping | None, column: str | None) -> Grouping | None:
+    def grouping(self, ranking: Grouping | None, column: str | None, by: Held | None = None) -> Grouping | None:
         """Return what tells the groups of rows, which are held out as a whole.
 
-        ranking, column : what tells those of ranking, if there are some. Raises UsageError if the two differ.
+        ranking, column : what tells those of ranking, if there are some.
+        by : what tells those of folds; None: there are none.
+
+        Raises UsageError if they differ.
         """
-        group = self.held.group
-        if group and ranking and (group != ranking or self.held.column != (column or QUERY)):
-            raise UsageError("the groups of --holdout and those of ranking must be the same; see --group-field")
-        return group or ranking
+        held = by or self.held
+        if by and self.held.column and (by.column, by.times) != (self.held.column, self.held.times):
+            raise UsageError("the groups, or times, of --holdout and those of folds must be the same column")
+        if held.group and ranking and (held.group != ranking or held.column != (column or QUERY)):
+            whose = "folds" if by else "--holdout"
+            raise UsageError(f"the groups of {whose} and those of ranking must be the same; see --group-field")
+        return held.group or ranking
 
 
 validation_options = gathered(

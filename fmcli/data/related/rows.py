@@ -120,9 +120,9 @@ class RelatedRows(Dataset):
             largest, smallest = largest + others[0], smallest + others[1]  # one of them is 0
         return largest, smallest
 
-    def longest_square(self) -> float:
-        """Return an upper bound of the largest squared norm of a row."""
-        return float(super().longest_square()) + sum(relation.data.longest_square() for relation in self.relations)
+    def longest_square(self, rows: RowNumbers | None = None) -> float:
+        """Return an upper bound of the largest squared norm of the rows with these indices, or of any row."""
+        return float(super().longest_square(rows)) + sum(relation.data.longest_square() for relation in self.relations)
 
     def joined(self, rows: RowNumbers) -> Dataset:
         """Return the rows with these indices, with the entries of the rows that they refer to."""

@@ -1,0 +1,221 @@
+"""Cross-validation: each fold of the rows is predicted by a model that was trained on the others, as `train` would."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.choosing.folds import Fold, Folding, Numbers
+from fmcli.data.dataset import Dataset
+from fmcli.data.labels import text_of
+from fmcli.data.weights import Weighting, with_label_weights
+from fmcli.errors import BadInputError
+from fmcli.model_file.container import copied
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.streams import CROSS_STREAM, generator
+from fmcli.scoring.evaluation import check_metrics, figures
+from fmcli.scoring.metrics import Outcome, default_metrics
+from fmcli.scoring.prediction import scorer_of
+from fmcli.system.blas import one_blas_thread
+from fmcli.system.memory import require
+from fmcli.training.ensemble import completed, memory_of, side_by_side
+from fmcli.training.fitting import labels_of, with_loss
+from fmcli.training.planning import Plan, prepare
+from fmcli.training.rows import RowsInMemory, with_needed_fields
+from fmcli.training.saving import file_of
+from fmcli.training.settings import Settings
+from fmcli.training.trained import Epoch
+
+Floats = NDArray[np.float64]
+# The name of the model of a fold in messages.
+UNNAMED = "the model of a fold"
+# Tasks whose labels are classes, of which each fold has its share.
+OF_CLASSES = ("binary", "classes")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """How models are trained.
+
+    weighting : the weights of labels; None: there are none.
+    members : the number of models whose predictions are averaged.
+    """
+
+    settings: Settings
+    weighting: Weighting | None = None
+    members: int = 1
+
+    def with_loss_of(self, rows: RowsInMemory) -> Candidate:
+        """Return the candidate with the loss that the labels of all rows determine, so that all folds have it."""
+        loss = labels_of(self.settings, rows).loss
+        return replace(self, settings=replace(self.settings, spec=with_loss(self.settings.spec, loss)))
+
+    @property
+    def loss(self) -> str:
+        """The loss. There must be one: see `with_loss_of`."""
+        assert self.settings.spec.loss is not None
+        return self.settings.spec.loss
+
+
+@dataclass(frozen=True)
+class Validated:
+    """A fold, predicted.
+
+    metrics : by name.
+    predicted : (rows of the fold, columns) the predictions.
+    figures : the summary of the run that trained the model.
+    epochs : its epochs; none of an ensemble.
+    """
+
+    fold: Fold
+    metrics: dict[str, float]
+    predicted: Floats
+    figures: dict[str, Any]
+    epochs: list[Epoch]
+    seconds: float
+
+
+def fold_numbers(candidate: Candidate, rows: RowsInMemory, folding: Folding) -> list[Numbers]:
+    """Return the fold of each row, for each repeat; the groups of the data are whole, or are its times. Raises
+    UsageError."""
+    spec, data = candidate.settings.spec, rows.data
+    classes = data.label if LOSSES[candidate.loss].task in OF_CLASSES else None
+    random = [generator(spec, CROSS_STREAM, repeat) for repeat in range(folding.repeats)]
+    return folding.numbers(data.rows, random, classes, data.group)
+
+
+def metrics_of(candidates: Sequence[Candidate]) -> list[str]:
+    """Return the names of the metrics that all candidates are compared by. Raises UsageError for one that does not fit
+    a loss."""
+    names = list(candidates[0].settings.metrics or default_metrics(candidates[0].loss))
+    for candidate in candidates:
+        check_metrics(names, candidate.loss, of_model=True)
+    return names
+
+
+def cross_validate(
+    candidate: Candidate, rows: RowsInMemory, folds: Sequence[Fold], metrics: Sequence[str], format: str
+) -> Iterator[Validated]:
+    """Yield the folds in their order. Each is predicted by a model of its own training rows, which knows nothing of the
+    others: neither its scales nor its features, labels and epochs.
+
+    The folds share the data, and several run at the same time, as many as there are threads, which does not change the
+    results.
+
+    Parameters
+    ----------
+    candidate : has the loss of the labels.
+    rows : all rows, with the weights that the metrics count, too.
+    metrics : names.
+    format : that of the data.
+
+    Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
+    """
+    settings, data = candidate.settings, with_needed_fields(rows.data, candidate.settings.spec)
+    together = min(len(folds), settings.threads)
+    threads = max(1, settings.threads // together)
+
+    def planned(fold: Fold) -> Plan:
+        training = data
+        if candidate.weighting is not None:
+            training = weighted(data, fold, candidate.weighting, rows)
+        require_labels(rows, fold, candidate.loss)
+        own = replace(settings, threads=threads)
+        return prepare(own, RowsInMemory(training, rows.names, fold.train))
+
+    first = planned(folds[0])
+    need = memory_of(first, candidate.members)
+    together_need = need.held + together * (need.total - need.held)
+    require(together_need, f"{len(folds)} folds, {together} at a time", held=need.held)
+
+    def run(fold: Fold) -> Validated:
+        begin, epochs = time.perf_counter(), list[Epoch]()
+        plan = first if fold is folds[0] else planned(fold)
+        trained, summary = completed(plan, candidate.members, epochs.append)
+        scorer = scorer_of(UNNAMED, copied(file_of(trained, summary, format), UNNAMED))
+        test = data.take(fold.test)
+        score = scorer.scores(scorer.transform.in_columns(test), threads)
+        label = scorer.labels.encode(test.label)
+        outcome = Outcome(candidate.loss, label, score, test.weight, clip=scorer.clip, group=test.group)
+        return Validated(
+            fold,
+            figures(metrics, outcome, scorer),
+            scorer.predicted(score, scorer.default_output()),
+            summary,
+            epochs,
+            time.perf_counter() - begin,
+        )
+
+    with nullcontext() if settings.spec.by_rows else one_blas_thread():
+        yield from side_by_side(run, folds, together)
+
+
+def weighted(data: Dataset, fold: Fold, weighting: Weighting, rows: RowsInMemory) -> Dataset:
+    """Return the data with the weights of labels, as the training rows of a fold determine them. Raises
+    BadInputError."""
+    label = data.label[fold.train]
+    weight = np.ones(len(label)) if data.weight is None else data.weight[fold.train]
+    found = with_label_weights(data, weighting.of_labels(label, weight, rows.names))
+    if not 0 < found.total_weight(fold.train) < math.inf:
+        raise BadInputError(f"the training rows of {named(fold)} have no positive, finite sum of weights")
+    return found
+
+
+def require_labels(rows: RowsInMemory, fold: Fold, loss: str) -> None:
+    """Raise BadInputError if a label of classes does not occur in the training rows of a fold."""
+    if LOSSES[loss].task not in OF_CLASSES:
+        return
+    known = set(np.unique(rows.data.label[fold.train]).tolist())
+    for label in np.unique(rows.data.label[fold.test]).tolist():
+        if label not in known:
+            raise BadInputError(
+                f"no training row of {named(fold)} has the label {text_of(label, rows.names)}, but rows to predict "
+                "have it; remove the rows of such rare labels, or give fewer folds"
+            )
+
+
+def named(fold: Fold) -> str:
+    """Return a fold in words."""
+    return f"fold {fold.number}" if fold.repeat == 1 else f"fold {fold.number} of repeat {fold.repeat}"
+
+
+def out_of_fold(tested: Sequence[Validated], rows: int) -> Floats:
+    """Return (rows, columns) the predictions of each row, averaged over repeats; nan if no fold predicts it."""
+    sums = np.zeros((rows, tested[0].predicted.shape[1]))
+    times = np.zeros((rows, 1))
+    for one in tested:
+        sums[one.fold.test] += one.predicted
+        times[one.fold.test] += 1
+    return np.divide(sums, times, out=np.full_like(sums, np.nan), where=times > 0)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of figures of folds, and their standard deviation, which is nan for a single fold."""
+
+    mean: float
+    sd: float
+
+
+def mean_of(values: Sequence[float]) -> Mean:
+    """Return the mean of figures of folds."""
+    return Mean(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan)
+
+
+def difference_of(first: Sequence[Validated], other: Sequence[Validated], metric: str) -> Mean:
+    """Return the mean difference of a metric on the same folds, and its standard error.
+
+    The error is that of Nadeau and Bengio (2003, section 3), which counts that folds share training rows: the variance
+    of J differences, times 1/J + (rows to predict) / (rows to train on), in place of 1/J.
+    """
+    differences = [one.metrics[metric] - two.metrics[metric] for one, two in zip(first, other, strict=True)]
+    found = mean_of(differences)
+    shared = float(np.mean([len(one.fold.test) / len(one.fold.train) for one in first]))
+    return Mean(found.mean, found.sd * math.sqrt(1 / len(differences) + shared))

@@ -1,0 +1,396 @@
+"""fmcli cv: cross-validation of the options of train."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from fmcli.cli.options import SectionOption, check_files, gathered, option
+from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
+from fmcli.cli.report import as_json, section
+from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
+from fmcli.cli.train.kind_help import KindCommand
+from fmcli.cli.train.rows import read_rows
+from fmcli.cli.train.tables import with_tables
+from fmcli.errors import UsageError
+from fmcli.registry.modes import CROSS, MODES
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.specs import SOLVER
+from fmcli.system.files import probe_output
+
+if TYPE_CHECKING:
+    from fmcli.choosing.cross_validation import Candidate, Validated
+    from fmcli.choosing.folds import Fold, Folding
+    from fmcli.cli.train.request import Request
+    from fmcli.data.faults import BadLines
+    from fmcli.training.held import Held
+    from fmcli.training.rows import RowsInMemory
+
+FEWEST = 2
+# What other options may differ in: all that does not change which rows there are.
+COMPARED = frozenset(
+    {"model", SOLVER, "loss", "holdout", "refit", "look", "patience", "ensemble", "min_count", "rare", *OPTIONS}
+    | {"class_weight", "pos_weight"}
+)
+
+
+def folds_or_file(value: str) -> int | str:
+    """Return the type of --folds."""
+    if not value.isdecimal():
+        return value
+    if int(value) < FEWEST:
+        raise click.BadParameter(f"{value} is not a number of folds, at least {FEWEST}")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class FoldChoice:
+    """How the rows are divided into folds.
+
+    folds : how many, or a file with the fold of each row.
+    """
+
+    folds: int | str
+    repeats: int
+    by_group: str | None
+    by_time: str | None
+    by_order: bool
+    shuffle_folds: bool
+    stratify: bool
+    write_folds: str | None
+
+    def by(self) -> Held | None:
+        """Return what tells the groups of rows, or their times. Raises UsageError for options that exclude each
+        other."""
+        from fmcli.training.held import Held
+
+        ways = {"--by-group": self.by_group, "--by-time": self.by_time, "--by-order": self.by_order}
+        chosen = [flag for flag, value in ways.items() if value]
+        if isinstance(self.folds, str) and self.by_group:
+            chosen.append("--folds FILE")
+        if self.repeats > 1 and (isinstance(self.folds, str) or self.in_order or not self.shuffle_folds):
+            chosen += ["--repeats", "folds that are not random"]
+        if len(chosen) > 1:
+            raise UsageError(f"{chosen[-2]} and {chosen[-1]} cannot be combined; leave one of them out")
+        column = self.by_group or self.by_time
+        return None if column is None else Held(times=self.by_time is not None, column=column)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a fold is predicted by the rows before it."""
+        return self.by_order or self.by_time is not None
+
+    @property
+    def folding(self) -> Folding:
+        """The way to divide rows into a number of folds."""
+        from fmcli.choosing.folds import Folding
+
+        assert isinstance(self.folds, int)
+        return Folding(self.folds, self.repeats, self.shuffle_folds, self.stratify, self.in_order)
+
+
+fold_options = gathered(
+    "folding",
+    FoldChoice,
+    option(
+        "validation",
+        "--folds",
+        type=folds_or_file,
+        default="5",
+        metavar="N|FILE",
+        help="How many folds there are; or a file with a line for each row: the number of its fold, from 0, or -1 if "
+        "no fold predicts it; several numbers are several repeats. [default: 5; >= 2]",
+    ),
+    option(
+        "validation",
+        "--repeats",
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="How many times the rows are divided, with other random folds. [default: 1; >= 1]",
+    ),
+    option(
+        "validation",
+        "--by-group",
+        metavar="COL",
+        help="All rows with the same cell in a column of a table are in one fold; in text, all rows with the same qid "
+        "(COL is qid) or feature in a field of ffm text (COL is the field).",
+    ),
+    option(
+        "validation",
+        "--by-time",
+        metavar="COL",
+        help="Each fold follows its training rows by the time in a column of a table: a fold is predicted by the model "
+        "of all earlier rows.",
+    ),
+    option(
+        "validation", "--by-order", is_flag=True, help="The same by the order of the rows: the last ones come last."
+    ),
+    option(
+        "validation",
+        "--shuffle-folds/--no-shuffle-folds",
+        default=True,
+        help="Random folds, or those of consecutive rows. [default: --shuffle-folds]",
+    ),
+    option(
+        "validation",
+        "--stratify/--no-stratify",
+        default=True,
+        help="Each fold has its share of each class. [default: --stratify]",
+    ),
+    option("output", "--write-folds", metavar="FILE", help="Write the fold of each row, as --folds reads it."),
+)
+
+
+class CrossCommand(KindCommand):
+    """A command with the options of train, except for those that it excludes."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        refused = next(mode for mode in MODES if mode.flag == CROSS).refuses
+        for parameter in self.params:
+            if isinstance(parameter, SectionOption) and parameter.opts and parameter.opts[0] in refused:
+                parameter.hidden = True
+            elif isinstance(parameter, SectionOption) and parameter.name == "output":
+                parameter.metavar = "FILE"
+                parameter.help = (
+                    "Write the prediction of each row by the model that has not seen it, a line each; the mean over "
+                    "repeats, and nan if no fold has the row. [default: none]"
+                )
+        return super().get_params(ctx)
+
+
+@click.command(
+    cls=CrossCommand,
+    name=CROSS,
+    examples=[
+        "# Five random folds; classes are stratified.",
+        "fmcli cv train.libsvm",
+        "# Compares two kinds of models on the same folds, three times.",
+        "fmcli cv --repeats 3 --against '-m ffm -k 4' train.ffm",
+        "# The ratings of a user are all in one fold.",
+        "fmcli cv --label rating --by-group user ratings.csv",
+    ],
+    lists=COMPONENTS,
+)
+@fold_options
+@option(
+    "validation",
+    "--against",
+    multiple=True,
+    metavar="OPTIONS",
+    help="Compare with models of these options on the same folds, such as '-m ffm -k 4'; may be repeated. The "
+    "difference of a metric has the standard error of Nadeau and Bengio, which counts that folds share training rows.",
+)
+@option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
+@train_options
+def command(asked: Asked, folding: FoldChoice, against: tuple[str, ...], json: bool) -> None:
+    """Estimate how well models of these options predict rows that they have not seen: each fold of the rows is
+    predicted by a model that was trained on the others. The options are those of train.
+
+    The results do not depend on the number of threads, by which folds train at the same time."""
+    by = folding.by()
+    request = asked.request(CROSS, by)
+    others = {words: of_words(words, by) for words in against}
+    request = replace(request, beside=tuple(other.settings.spec for other in others.values()))
+    check_paths(request, folding, asked.written.output)
+    with asked.logging.opened() as log:
+        write_report(run(log, request, others, folding, asked.bad_lines.rule(log), as_text=not json))
+
+
+def check_paths(request: Request, folding: FoldChoice, output: str | None) -> None:
+    """Check the files that other commands do not have. Raises UsageError, MissingInputError and OutputError."""
+    read = [folding.folds] if isinstance(folding.folds, str) else []
+    written = [path for path in (folding.write_folds, output) if path is not None]
+    log = [] if request.written.log_json in (None, "-") else [request.written.log_json]
+    check_files([*request.inputs, *read], [*written, *log])
+    for path in written:
+        probe_output(path)
+
+
+def of_words(words: str, by: Held | None) -> Request:
+    """Return the request of this command with other options. Raises UsageError for options that change the rows."""
+    context = click.get_current_context()
+    try:
+        other = context.command.make_context(context.info_name, shlex.split(words), parent=context.parent)
+    except ValueError as error:
+        raise UsageError(f"--against {words!r}: {error}") from error
+    given = {name for name in other.params if other.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    for name in sorted(given - COMPARED):
+        flag = next(one.opts[0] for one in context.command.params if one.name == name)
+        raise UsageError(f"--against {words!r}: {flag} is an option for all; give it outside of --against")
+    own = {name: value for name, value in other.params.items() if name in COMPARED}
+    other.params = {**context.params, **own}
+    with other.scope(cleanup=False):
+        return asked_of(other.params).request(CROSS, by)
+
+
+def run(
+    log: Log, request: Request, others: Mapping[str, Request], folding: FoldChoice, bad: BadLines, *, as_text: bool
+) -> str:
+    """Return the report of a cross-validation."""
+    from fmcli.choosing.cross_validation import Candidate, cross_validate, metrics_of
+    from fmcli.data.fields import read_groups
+    from fmcli.data.labels import NUMBERS
+    from fmcli.training.rows import RowsInMemory
+
+    request = with_tables(log, request)
+    table = read_rows(log, request, request.inputs, request.format, bad, None)
+    rows = RowsInMemory(with_row_weights(table.dataset, request), table.labels or NUMBERS)
+    groups = None if request.sampling.groups is None else read_groups(request.sampling.groups)
+    candidates = [
+        Candidate(
+            replace(one.settings, table=request.settings.table, groups=groups), one.weighting, one.members
+        ).with_loss_of(rows)
+        for one in (request, *others.values())
+    ]
+    rows, folds = divided(log, request, rows, candidates[0], folding)
+    metrics = metrics_of(candidates)
+    found: list[list[Validated]] = []
+    with open_lines(request.written.log_json) as lines:
+        for name, candidate in zip(["", *others], candidates, strict=True):
+            if name:
+                log.line(f"with {name}:")
+            found.append([])
+            for tested in cross_validate(candidate, rows, folds, metrics, table.format):
+                found[-1].append(tested)
+                log_fold(log, tested, len(folds))
+                for event in events_of(tested, name):
+                    lines(json.dumps(event, allow_nan=False))
+    if request.written.output is not None:
+        write_predictions(request.written.output, found[0], rows.data.rows)
+    return report(found, list(others), metrics, candidates[0].loss, as_text=as_text)
+
+
+def with_row_weights(data: Any, request: Request) -> Any:
+    """Return the rows with the weights in a file, if there is one: those of labels depend on the fold."""
+    from fmcli.data.weights import Weighting, weigh
+
+    file = request.weighting.file if request.weighting else None
+    return data if file is None else weigh(data, Weighting(file))[0]
+
+
+def divided(
+    log: Log, request: Request, rows: RowsInMemory, first: Candidate, choice: FoldChoice
+) -> tuple[RowsInMemory, list[Fold]]:
+    """Return the rows, with groups only if the runs need these, and the folds. Raises UsageError, BadInputError and
+    MissingInputError."""
+    from fmcli.choosing.cross_validation import fold_numbers
+    from fmcli.choosing.folds import folds_of, lines_of, read_numbers
+
+    if choice.by_time is not None and request.settings.table is None:
+        raise UsageError("--by-time needs a table with a column of times; use --by-order if rows are in their order")
+    data = rows.data
+    if isinstance(choice.folds, str):
+        numbers = read_numbers(choice.folds, data.rows)
+    else:
+        numbers = fold_numbers(first, rows, choice.folding)
+    folds = list(folds_of(numbers, in_order=choice.in_order))
+    if choice.write_folds is not None:
+        with open_sink(choice.write_folds) as sink:
+            sink.write(lines_of(numbers))
+    sizes = [len(fold.test) for fold in folds]
+    log.line(
+        f"{len(folds)} folds of {min(sizes):,}"
+        + (f" to {max(sizes):,}" if max(sizes) > min(sizes) else "")
+        + f" rows, {min(len(folds), request.settings.threads)} at a time"
+    )
+    if choice.by() and not request.ranks and request.validation.held.column is None:
+        rows = replace(rows, data=data.changed(group=None))
+    return rows, folds
+
+
+def log_fold(log: Log, tested: Validated, folds: int) -> None:
+    """Log the figures of a fold."""
+    from fmcli.choosing.cross_validation import named
+
+    shown = "".join(f"  {name} {value:.6f}" for name, value in tested.metrics.items())
+    best = "" if "draws" in tested.figures else f"  best epoch {tested.figures['best_epoch']}"
+    log.line(f"{named(tested.fold)}{shown}{best}  {seconds(tested.seconds)}")
+
+
+def events_of(tested: Validated, against: str) -> list[dict[str, Any]]:
+    """Return the epochs and the summary of a fold, as `train --log-json` writes them."""
+    from fmcli.base.finite import finite
+
+    of: dict[str, Any] = {"repeat": tested.fold.repeat, "fold": tested.fold.number}
+    if against:
+        of["against"] = against
+    epochs = [
+        {
+            "event": "epoch",
+            **of,
+            "epoch": epoch.number,
+            "objective": epoch.objective,
+            "loss": epoch.loss,
+            "penalty": epoch.penalty,
+            "valid": epoch.valid,
+            "seconds": epoch.seconds,
+        }
+        for epoch in tested.epochs
+    ]
+    return [finite(one) for one in (*epochs, {"event": "fold", **of, **tested.figures, "test": tested.metrics})]
+
+
+def write_predictions(path: str, tested: Sequence[Validated], rows: int) -> None:
+    """Write a line for each row."""
+    import numpy as np
+
+    from fmcli.choosing.cross_validation import out_of_fold
+    from fmcli.data.writer import format_table, format_values
+
+    found = out_of_fold(tested, rows)
+    one = found.shape[1] == 1
+    with open_sink(None if path == "-" else path) as sink:
+        sink.write(format_values(np.ascontiguousarray(found[:, 0])) if one else format_table(found))
+
+
+def report(
+    found: Sequence[Sequence[Validated]], others: Sequence[str], metrics: Sequence[str], loss: str, *, as_text: bool
+) -> str:
+    """Return the figures of the folds, their means, and the differences from other options, as text or as JSON."""
+    from fmcli.choosing.cross_validation import difference_of, mean_of
+
+    def means(tested: Sequence[Validated]) -> list[dict[str, Any]]:
+        each = {name: mean_of([one.metrics[name] for one in tested]) for name in metrics}
+        return [{"metric": name, "mean": one.mean, "sd": one.sd} for name, one in each.items()]
+
+    def folds(tested: Sequence[Validated]) -> list[dict[str, Any]]:
+        repeats = {one.fold.repeat for one in tested}
+        return [
+            {
+                **({"repeat": one.fold.repeat} if len(repeats) > 1 or not as_text else {}),
+                "fold": one.fold.number,
+                "rows": len(one.fold.test),
+                "train_rows": len(one.fold.train),
+                "best_epoch": one.figures["best_epoch"],
+                **(one.metrics if as_text else {"metrics": one.metrics}),
+            }
+            for one in tested
+        ]
+
+    def differences(other: Sequence[Validated]) -> list[dict[str, Any]]:
+        each = {name: difference_of(found[0], other, name) for name in metrics}
+        return [{"metric": name, "difference": one.mean, "standard_error": one.sd} for name, one in each.items()]
+
+    compared = [
+        {"options": words, "folds": folds(tested), "means": means(tested), "differences": differences(tested)}
+        for words, tested in zip(others, found[1:], strict=True)
+    ]
+    if not as_text:
+        first = {"loss": loss, "folds": folds(found[0]), "means": means(found[0])}
+        return as_json({**first, "against": compared})
+    text = section(folds(found[0])) + section(means(found[0]), "Mean and standard deviation of the folds")
+    for one in compared:
+        both = [
+            {**mine, "against": theirs["mean"], **{name: apart[name] for name in ("difference", "standard_error")}}
+            for mine, theirs, apart in zip(means(found[0]), one["means"], one["differences"], strict=True)
+        ]
+        text += section(one["folds"], f"Against {one['options']}")
+        text += section([{n: v for n, v in row.items() if n != "sd"} for row in both], "Difference from these")
+    return text
