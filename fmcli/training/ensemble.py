@@ -25,7 +25,8 @@ from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 # Figures of the summary that are means over the members.
 MEANS = ("loss", "penalty", "objective", "sparsity")
 
