@@ -378,7 +378,7 @@ def report(
         each = {name: difference_of(found[0], other, name) for name in metrics}
         return [{"metric": name, "difference": one.mean, "standard_error": one.sd} for name, one in each.items()]
 
-    compared = [
+    compared: list[dict[str, Any]] = [
         {"options": words, "folds": folds(tested), "means": means(tested), "differences": differences(tested)}
         for words, tested in zip(others, found[1:], strict=True)
     ]

@@ -265,6 +265,7 @@ def train_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
+@click.command()
 @train_options
 def themselves(asked: Asked) -> Asked:
     """Return the arguments."""
@@ -273,8 +274,9 @@ def themselves(asked: Asked) -> Asked:
 
 def asked_of(parameters: Mapping[str, Any]) -> Asked:
     """Return the arguments of train among those of a command that has more, as click has parsed them."""
-    known = {one.name for one in themselves.__click_params__}
-    found = themselves(**{name: value for name, value in parameters.items() if name in known})
+    assert themselves.callback
+    known = {one.name for one in themselves.params}
+    found = themselves.callback(**{name: value for name, value in parameters.items() if name in known})
     assert isinstance(found, Asked)
     return found
 
