@@ -85,7 +85,8 @@ above it in this list, so that there are no circles:
                   full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
     scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows; scoring/explain has
-                  scores as sums of parts, by the split that each kind of model states (models/split.py)
+                  scores as sums of parts, by the split that each kind of model states (models/split.py), and
+                  scoring/recommend the best items for many users, found by inner products that the same split gives
     export        text, tables of features, kernel form, quadratic function of binary variables (QUBO)
     exchange      models of libFM, libffm and xLearn: a Foreign (foreign.py) has what their files have, which a module
                   for each program reads and writes; importing.py makes a model file of it, and exporting.py makes it of

@@ -304,11 +304,10 @@ def tables_of(
     return [table_path(rows if frames else one, known, fields=fields, by=by) for one in inputs], known
 
 
-def table_path(rows: Any, schema: Schema, *, fields: bool, by: By | None = None) -> TablePath:
-    """Return a frame, or a file, as a table with a schema. by : as in TablePath."""
-    if isinstance(rows, str):
-        return TablePath.of(rows, schema, fields=fields, by=by)
-    return TablePath.of(FRAME, schema, fields=fields, frame=rows, by=by)
+def table_path(rows: Any, schema: Schema, *, fields: bool, by: By | None = None, partial: bool = False) -> TablePath:
+    """Return a frame, or a file, as a table with a schema. by, partial : as in TablePath.of."""
+    path, frame = (rows, None) if isinstance(rows, str) else (FRAME, rows)
+    return TablePath.of(path, schema, fields=fields, frame=frame, by=by, partial=partial)
 
 
 def is_files(data: Any) -> bool:

@@ -15,7 +15,8 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
-from fmcli.errors import UsageError
+from fmcli.data.pieces import concatenated
+from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
@@ -200,6 +201,71 @@ class Model:
             lines = explained_lines(explainer, chunks, json=True, counted=lambda rows: None)
             return [json.loads(line) for text in lines for line in text.splitlines()]
 
+    def recommend(
+        self, given: Any, over: Any, top: int = 10, *, seen: Any = None, threads: int | None = None
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Return the items with the largest scores for each of many contexts, as ``fmcli recommend`` does.
+
+        Parameters
+        ----------
+        given : sparse matrix, array, list of dict, frame, or files
+            The contexts, such as users: as X in `predict`, but a part of the features.
+        over : sparse matrix, array, list of dict, frame, or files
+            The items, which have no feature in common with contexts. The row of a pair has the features of both.
+        top : int
+            The number of items for each context.
+        seen : sparse matrix, optional
+            Shape (contexts, items): pairs that are left out are those with an entry.
+        threads : int, optional
+            By default, one for each core.
+
+        Returns
+        -------
+        (ndarray of int, ndarray of float)
+            Both of shape (contexts, top): row numbers of items, the best first by raw score, and what `predict` returns
+            for the pairs. If fewer are left, the rest of a row is -1 and nan.
+
+        Raises
+        ------
+        BadInputError
+            If rows are not valid, or have a feature in common; it is a ValueError.
+        UsageError
+            If the model has scores of several classes; it is a ValueError.
+        """
+        from scipy.sparse import csr_array
+
+        from fmcli.scoring.recommend.recommender import Recommender, Seen
+
+        with in_python():
+            refuse(top < 1, f"top is {top}; it must be at least 1")
+            number, scorer = threads or cpu_count(), self._scorer
+            items, contexts = self._part(over, number), self._part(given, number)
+            recommender = Recommender(scorer, items, top)
+            if found := recommender.shared(contexts):
+                row, column = found
+                raise BadInputError(
+                    f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
+                )
+            pairs = None
+            if seen is not None:
+                matrix = csr_array(seen)
+                shape = contexts.rows, items.rows
+                refuse(matrix.shape != shape, f"seen has the shape {matrix.shape}, but must have {shape}")
+                row, column = matrix.nonzero()
+                pairs = Seen.of(row.astype(np.int64), column.astype(np.int64), contexts.rows)
+            chosen = np.full((contexts.rows, top), -1, dtype=np.int64)
+            predictions = np.full((contexts.rows, top), np.nan)
+            for first, block in recommender.each(contexts, pairs, number):
+                place = np.arange(top) < block.counts[:, None]
+                chosen[first : first + len(place)][place] = block.items
+                predictions[first : first + len(place)][place] = block.predictions[:, 0]
+            return chosen, predictions
+
+    def _part(self, X: Any, threads: int) -> Dataset:
+        """Return rows that have a part of the features, with the columns of the model. Raises BadInputError."""
+        found = list(self._each(X, None, threads, lambda piece: piece.data, lambda data: data, partial=True))
+        return concatenated([data.changed(label=np.zeros(data.rows)) for data in found])
+
     def evaluate(self, data: Any, metrics: Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
         """Return metrics of the predictions for labelled rows, by name.
 
@@ -349,13 +415,18 @@ class Model:
         threads: int,
         of_piece: Callable[[Piece], T],
         of_rows: Callable[[Dataset], T],
+        *,
+        partial: bool = False,
     ) -> Iterator[T]:
-        """Yield the results for the pieces of X, if it is read in pieces, or for all of its rows."""
+        """Yield the results for the pieces of X, if it is read in pieces, or for all of its rows.
+
+        partial : whether a table may have a part of the columns.
+        """
         scorer, table = self._scorer, self._scorer.transform.table
         if hasattr(X, "__arrow_c_stream__") and table is not None:
-            paths = paths_of([table_path(X, table, fields=scorer.needs_fields)])
+            paths = paths_of([table_path(X, table, fields=scorer.needs_fields, partial=partial)])
         elif is_files(X):
-            paths = scorer.tables(paths_of(X))
+            paths = scorer.tables(paths_of(X), partial=partial)
         else:
             yield of_rows(self._in_columns(X, fields))
             return

@@ -27,6 +27,7 @@ from fmcli.system.blas import pin_blas
 COMMANDS = {
     "train": "Train a model.",
     "predict": "Predict a number or label for each row.",
+    "recommend": "Recommend items for each of many users.",
     "evaluate": "Evaluate a model on labelled rows.",
     "inspect": "Show the properties of a model and what it has learned.",
     "export": "Export the parameters of a model for other programs.",

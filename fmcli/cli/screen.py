@@ -94,6 +94,25 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "quiet": "Print only warnings and errors",
         },
     },
+    "recommend": {
+        "Input": {
+            "contexts": "Rows to recommend items for, such as users",
+            "items": "Rows of the items",
+            "seen": "Leave out pairs of these rows",
+            "id_column": "Column of the ids [the first one]",
+            "join": "Join a table on this column",
+            "format": "Format of the rows [auto]",
+            "threads": "Threads [all cores]",
+        },
+        "Output": {
+            "top": "Number of items for each row [10]",
+            "show": "Write these columns, too",
+            "explain": "Write the N largest reasons",
+            "json": "Write a JSON object for each row",
+            "output": "Write to FILE [standard output]",
+            "quiet": "Print only warnings and errors",
+        },
+    },
     "evaluate": {
         "Metrics": {
             "metrics": "Metric; may be repeated [all that fit the loss]",

@@ -7,7 +7,7 @@ in the words of this module, and fmcli/scoring/explain computes them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import comb, factorial
 from typing import Any
@@ -241,3 +241,61 @@ def require_few(moves: int) -> None:
             f"a score of this model has {moves:,} kinds of terms, more than the {MOST_MOVES:,} that can be explained; "
             "train with a lower order"
         )
+
+
+def places_of_states(terms: Products) -> list[int]:
+    """Return the place of each state in the vectors of two halves of a row (Splitter.halves), -1 for those without one:
+    the first state, and those that no move leads on from to a weight. States of equal weight, from which equal moves
+    lead on to equal states, share a place."""
+    moves: dict[int, list[tuple[int, int, float]]] = {}
+    for (source, monomial, target), times in zip(terms.moves, terms.times, strict=True):
+        moves.setdefault(source, []).append((target, monomial, times))
+    kinds: dict[int, int] = {}  # of the states from which the score is reached
+    of_kind: dict[object, int] = {}
+    places, numbers = [-1] * len(terms.sizes), dict[int, int]()
+    for state in sorted(range(len(terms.sizes)), key=lambda state: -terms.sizes[state]):
+        weight = terms.weight[:, state]
+        onward = tuple(sorted((kinds[to], *move) for to, *move in moves.get(state, ()) if to in kinds))
+        if onward or weight.any():
+            kinds[state] = of_kind.setdefault((weight.tobytes(), onward), len(of_kind))
+        if onward and state:
+            places[state] = numbers.setdefault(kinds[state], len(numbers))
+    return places
+
+
+def by_degree(split: Split) -> dict[int, Split] | None:
+    """Return the terms of each degree in the values of a row: if these are multiplied by a number, its power of this
+    degree multiplies the terms. None: there are terms of all degrees up to the length of the row."""
+    found: dict[int, Split] = {}
+
+    def add(degree: int, *terms: Terms, linear: Array | None = None) -> None:
+        so_far = found.get(degree, Split(np.zeros_like(split.constant)))
+        found[degree] = replace(
+            so_far, linear=so_far.linear if linear is None else linear, terms=(*so_far.terms, *terms)
+        )
+
+    if split.linear is not None:
+        add(1, linear=split.linear)
+    for terms in split.terms:
+        if isinstance(terms, EverySubset):
+            return None
+        if isinstance(terms, FieldPairs | TablePairs):
+            add(2, terms)
+            continue
+        degrees = degrees_of_states(terms)
+        for degree in sorted(set(degrees) - {0}):
+            of_degree = np.array(degrees) == degree
+            if terms.weight[:, of_degree].any():
+                add(degree, replace(terms, weight=np.where(of_degree[:, None], terms.weight, 0.0)))
+    return found
+
+
+def degrees_of_states(terms: Products) -> list[int]:
+    """Return the degree of each state in the values of a row."""
+    of_monomials: list[int] = []
+    for parent, _ in terms.monomials:
+        of_monomials.append(1 + (of_monomials[parent] if parent >= 0 else 0))
+    degrees = [0] * len(terms.sizes)
+    for source, monomial, target in sorted(terms.moves, key=lambda move: terms.sizes[move[2]]):
+        degrees[target] = degrees[source] + of_monomials[monomial]
+    return degrees

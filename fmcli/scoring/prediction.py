@@ -156,15 +156,24 @@ class Scorer:
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
-    def tables(self, paths: Sequence[str], joined: Mapping[str, str] | None = None, by: By | None = None) -> list[str]:
+    def tables(
+        self,
+        paths: Sequence[str],
+        joined: Mapping[str, str] | None = None,
+        by: By | None = None,
+        *,
+        partial: bool = False,
+    ) -> list[str]:
         """Return inputs, of which those that have the columns of the tables of training are read as such.
 
         joined : column -> the table whose rows it refers to.
         by : what tells the groups of labelled rows; None: the column of training.
+        partial : whether they may have a part of the columns.
 
         Raises BadInputError, MissingInputError and UsageError.
         """
-        return as_tables(paths, self.transform.table, fields=self.needs_fields, joined=joined, by=by)
+        table, fields = self.transform.table, self.needs_fields
+        return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
         """Return raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the

@@ -20,16 +20,19 @@ class Beside(NamedTuple):
 
     delimiter : between a text and a prediction; of a table, also between predictions.
     header : what precedes the names of the predictions; None: no names are written before these rows.
+    more : further texts of each row.
     """
 
     texts: list[bytes]
     delimiter: bytes = b"\t"
     header: bytes | None = None
     of_table: bool = False
+    more: tuple[list[bytes], ...] = ()
 
     def part(self, start: int, stop: int) -> Beside:
         """Return the texts for some of the rows."""
-        return self._replace(texts=self.texts[start:stop], header=None if start else self.header)
+        more = tuple(texts[start:stop] for texts in self.more)
+        return self._replace(texts=self.texts[start:stop], header=None if start else self.header, more=more)
 
     def joined(self, lines: list[bytes], names: list[str]) -> bytes:
         """Return predictions behind the texts, with a line for each row. names : of the predictions."""

@@ -63,12 +63,14 @@ class TablePath(TableInput):
 
     frame : as in sources.Extent.
     by : what tells the groups of the rows to train on; None: nothing.
+    present : if a part of the columns is enough: those with features that have been found; None: all are needed.
     """
 
     schema: Schema
     frame: Any
     joined: Mapping[str, str]
     by: By | None
+    present: set[str] | None
 
     @classmethod
     def of(
@@ -80,11 +82,13 @@ class TablePath(TableInput):
         frame: Any = None,
         joined: Mapping[str, str] | None = None,
         by: By | None = None,
+        partial: bool = False,
     ) -> TablePath:
-        """Return a table with a schema. joined : column -> the table whose rows it refers to. Raises UsageError if
-        these are not the columns of the schema's joins."""
+        """Return a table with a schema. joined : column -> the table whose rows it refers to. partial : whether the
+        table may have a part of the columns, and be joined by a part of the joins' columns. Raises UsageError if these
+        are not the columns of the schema's joins."""
         joined = joined or {}
-        for column in schema.joins.keys() ^ joined.keys():
+        for column in joined.keys() - schema.joins.keys() if partial else schema.joins.keys() ^ joined.keys():
             if column in joined:
                 raise UsageError(f"the model joins no table by {column!r}, which it would not use", join=LEAVE_OUT)
             raise UsageError(
@@ -93,6 +97,7 @@ class TablePath(TableInput):
         table = cls(path)
         table.schema, table.fields, table.frame, table.joined = schema, fields, frame, joined
         table.by = by or (By(schema.group) if schema.group is not None else None)
+        table.present = set() if partial else None
         return table
 
     def opened(
@@ -101,7 +106,10 @@ class TablePath(TableInput):
         """Yield the rows; see TableInput. Raises the errors of the function `opened`."""
 
         def layout(head: Head, name: str) -> Layout:
-            self.schema.check(head.names, name, training=training)
+            if self.present is None:
+                self.schema.check(head.names, name, training=training)
+            else:
+                self.present |= self.found_in(head.names, name)
             found = self.schema.layout(head.names, fields=self.fields)
             return found if training else [(IGNORED, *one[1:]) if one[0] == WEIGHT else one for one in found]
 
@@ -112,6 +120,16 @@ class TablePath(TableInput):
         more = {"unbuffered": unbuffered, "training": training, "skip": skip}
         by = self.by if training else None
         yield from opened(source, self.schema, layout, spare, **more, joins=joins, by=by)
+
+    def found_in(self, names: Sequence[str], source: str) -> set[str]:
+        """Return those columns with features that a table with columns of these names has, or that are joined. Raises
+        BadInputError if there are none."""
+        joined = [column for by in self.joined if by in names for column in self.schema.joins[by]]
+        found = {*names, *joined} & {*self.schema.features}
+        if not found:
+            known = ", ".join(self.schema.features)
+            raise BadInputError(f"{source}: the table has none of the columns that the model knows: {known}")
+        return found
 
     def about(self) -> dict[str, Any]:
         """Return what the columns are, and the identities of joined tables."""
@@ -246,7 +264,11 @@ def opened(
             if scanner is None:
                 head = head_of(buffer, form)
                 columns = layout(head, buffer.name)
-                found = [(head.names.index(column), f"a {column} of its table", rows) for column, rows in joins.items()]
+                found = [
+                    (head.names.index(column), f"a {column} of its table", rows)
+                    for column, rows in joins.items()
+                    if column in head.names
+                ]
                 more = {
                     "training": training,
                     "skip": skip,
@@ -446,15 +468,18 @@ def as_tables(
     fields: bool,
     joined: Mapping[str, str] | None = None,
     by: By | None = None,
+    partial: bool = False,
 ) -> list[str]:
     """Return inputs of a model that knows the columns of tables: those that have these columns, as tables. Standard
-    input is one. joined, by : as in TablePath.of. Raises BadInputError, MissingInputError and UsageError."""
+    input is one. joined, by, partial : as in TablePath.of. Raises BadInputError, MissingInputError and UsageError."""
     if schema is None:
         if joined:
             raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
         return list(paths)
     return [
-        TablePath.of(path, schema, fields=fields, joined=joined, by=by) if has_columns(path, schema) else path
+        TablePath.of(path, schema, fields=fields, joined=joined, by=by, partial=partial)
+        if has_columns(path, schema)
+        else path
         for path in paths
     ]
 

@@ -3,10 +3,11 @@
 import numpy as np
 
 from fmcli.models.layout import REAL_TYPE
-from fmcli.models.split import EverySubset, FieldPairs, Products, TablePairs
+from fmcli.models.split import EverySubset, FieldPairs, Products, TablePairs, places_of_states
 
 from fmcli.base.types cimport Sample, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 from libcpp.memory cimport unique_ptr
 from libcpp.vector cimport vector
@@ -19,6 +20,9 @@ cdef extern from "fmcli/scoring/explain/terms.h" namespace "fmcli" nogil:
         Py_ssize_t largest(const Sample&)
         void list(const Sample&, Py_ssize_t, double*) except +
         double sum(const Sample&, Py_ssize_t) except +
+        Py_ssize_t width()
+        double half(const Sample&, bint, double*) except +
+        bint bounding
 
     cppclass FactorSlot:
         const real* at
@@ -39,6 +43,7 @@ cdef extern from "fmcli/scoring/explain/terms.h" namespace "fmcli" nogil:
         vector[Py_ssize_t] sizes
         vector[Move] moves
         vector[double] weight
+        vector[Py_ssize_t] places
 
     cppclass SubsetTerms(Terms):
         Py_ssize_t rank
@@ -47,6 +52,7 @@ cdef extern from "fmcli/scoring/explain/terms.h" namespace "fmcli" nogil:
     cppclass FieldPairTerms(Terms):
         Py_ssize_t rank, fields
         const real* factors
+        vector[int32_t] first, second
 
     cppclass TablePairTerms(Terms):
         const real* weights
@@ -64,6 +70,7 @@ cdef class Splitter:
     ----------
     split : Split
     output : the number of the output.
+    fields : those of the two halves of a row; see `halves`.
     """
 
     cdef vector[unique_ptr[Terms]] terms
@@ -72,7 +79,7 @@ cdef class Splitter:
     cdef readonly Py_ssize_t features
     cdef list kept  # the arrays that the terms point to
 
-    def __init__(self, split, int output):
+    def __init__(self, split, int output, fields=((), ())):
         self.terms.clear()
         self.kept = []
         self.weights = NULL
@@ -85,7 +92,7 @@ cdef class Splitter:
             elif isinstance(terms, EverySubset):
                 self.add_subsets(terms, output)
             elif isinstance(terms, FieldPairs):
-                self.add_field_pairs(terms, output)
+                self.add_field_pairs(terms, output, fields)
             elif isinstance(terms, TablePairs):
                 self.add_table(terms, output)
             else:
@@ -127,17 +134,19 @@ cdef class Splitter:
             made.moves.push_back(move)
         made.rank = terms.weight.shape[2]
         made.weight = terms.weight[output].ravel()
+        made.places = places_of_states(terms)
 
     cdef add_subsets(self, terms, int output):
         cdef SubsetTerms* made = new SubsetTerms()
         self.terms.push_back(unique_ptr[Terms](made))
         made.rank, made.factors = terms.array.shape[2], self.reals(terms.array[output])
 
-    cdef add_field_pairs(self, terms, int output):
+    cdef add_field_pairs(self, terms, int output, fields):
         cdef FieldPairTerms* made = new FieldPairTerms()
         self.terms.push_back(unique_ptr[Terms](made))
         made.fields, made.rank = terms.array.shape[2:]
         made.factors = self.reals(terms.array[output])
+        made.first, made.second = fields
 
     cdef add_table(self, terms, int output):
         cdef TablePairTerms* made = new TablePairTerms()
@@ -232,3 +241,43 @@ cdef class Splitter:
             for t in range(self.terms.size()):
                 total += self.terms[t].get().sum(x, size)
         return total
+
+    @property
+    def width(self):
+        """The numbers of the vector of a half of a row."""
+        cdef size_t t
+        return sum([self.terms[t].get().width() for t in range(self.terms.size())])
+
+    def halves(
+        self, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[::1] own, double[:, ::1] out, *, bint second,
+        bint bounding=False
+    ):
+        """own[i - start], out[i - start] <- the sum of the terms of row i, and its vector, for rows start .. stop - 1.
+
+        The score of the union of two rows without common features is the constant, the sums of the terms of both, and
+        the inner product of the vectors of the first and of the `second`. With `bounding`, all parameters and values
+        are positive, and each entry counts twice: then this bounds everything that is added up to the score.
+        """
+        cdef Sample x
+        cdef Py_ssize_t i, j, at
+        cdef size_t t
+        cdef double total, term
+        self.check(data, start, stop)
+        if own.shape[0] < stop - start or out.shape[0] < stop - start or out.shape[1] < self.width:
+            raise ValueError("there is too little room for halves")
+        with nogil:
+            for t in range(self.terms.size()):
+                self.terms[t].get().bounding = bounding
+            for i in range(start, stop):
+                data.sample(i, &x)
+                total, at = 0, 0
+                for t in range(self.terms.size()):
+                    total += self.terms[t].get().half(x, second, &out[i - start, 0] + at)
+                    at += self.terms[t].get().width()
+                if self.weights != NULL:
+                    for j in range(x.nnz):
+                        term = <double>self.weights[x.index[j]] * x.value[j]
+                        total += 2 * fabs(term) if bounding else term
+                own[i - start] = total
+            for t in range(self.terms.size()):
+                self.terms[t].get().bounding = False

@@ -30,6 +30,18 @@ struct Terms {
     virtual void list(const Sample& x, ptrdiff_t size, double* out) = 0;
     // The sum of the terms of all sets of `size` entries.
     virtual double sum(const Sample& x, ptrdiff_t size) = 0;
+    // A row that is the union of two others, which have no feature in common, has the sum of the terms of each of them,
+    // and the inner product of a vector of each, of `width` numbers. This writes the vector of the `second` or the first
+    // of them, and returns the sum of its own terms.
+    virtual ptrdiff_t width() const = 0;
+    virtual double half(const Sample& x, bool second, double* out) = 0;
+    // Whether halves have the absolute values of parameters and values, and each entry twice: then the score of the union
+    // is an upper bound of what all numbers are that add up to it, whatever the formula.
+    bool bounding = false;
+
+   protected:
+    double signed_(double number) const { return bounding ? std::fabs(number) : number; }
+    int times() const { return bounding ? 2 : 1; }
 };
 
 // A set of entries i_1 < i_2 < ..; goes to the next one in lexicographic order, or returns false after the last.
@@ -66,6 +78,7 @@ struct ProductTerms : Terms {
     std::vector<ptrdiff_t> sizes;
     std::vector<Move> moves;
     Numbers weight;
+    std::vector<ptrdiff_t> places;  // of each state in the vectors of halves; -1: it has none
 
     void prefetch(const Sample& x) const override {
         for (const FactorSlot& slot : slots)
@@ -137,6 +150,44 @@ struct ProductTerms : Terms {
         return weighted_of(states.data(), size);
     }
 
+    ptrdiff_t width() const override { return (1 + *std::max_element(places.begin(), places.end())) * rank; }
+
+    // The first half's vector has the states after its entries; the second half's, by how much its entries change the
+    // slope of the score in each state. States whose slopes are equal share a place.
+    double half(const Sample& x, bool second, double* out) override {
+        const ptrdiff_t count = (ptrdiff_t)sizes.size();
+        products.resize(monomials.size() * rank);
+        std::fill_n(out, width(), 0.0);
+        states.assign(count * rank, 0.0);
+        if (second) {
+            for (ptrdiff_t at = rank; at < count * rank; ++at) states[at] = signed_(weight[at]);
+        } else {
+            std::fill_n(states.begin(), rank, 1.0);
+        }
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) {
+            enter(x, i, product(0));
+            for (int time = 0; time < times(); ++time)
+                for (size_t m = 0; m < moves.size(); ++m) {
+                    // In the order of the states that change: no move reads one that its entry has changed already.
+                    const Move& move = moves[second ? moves.size() - 1 - m : m];
+                    const ptrdiff_t from = second ? move.target : move.source, to = second ? move.source : move.target;
+                    add(&states[to * rank], move.times, product(0) + move.monomial * rank, &states[from * rank]);
+                }
+        }
+        double own = 0;
+        for (ptrdiff_t f = 0; second && f < rank; ++f) own += states[f];
+        for (ptrdiff_t at = rank; !second && at < count * rank; ++at) own += signed_(weight[at]) * states[at];
+        for (ptrdiff_t s = 0; s < count; ++s)
+            for (ptrdiff_t f = 0; places[s] >= 0 && f < rank; ++f) {
+                double* const number = out + places[s] * rank + f;
+                if (second)
+                    *number = states[s * rank + f] - signed_(weight[s * rank + f]);
+                else
+                    *number += states[s * rank + f];
+            }
+        return own;
+    }
+
    private:
     Numbers states, products, slopes, of_products;
 
@@ -172,10 +223,10 @@ struct ProductTerms : Terms {
         for (size_t m = 0; m < monomials.size(); ++m) {
             const FactorSlot& slot = slots[monomials[m].slot];
             const real* row = slot.at + x.index[i] * rank;
-            const double value = slot.group && slot.group[x.index[i]] != slot.side ? 0 : x.value[i];
+            const double value = slot.group && slot.group[x.index[i]] != slot.side ? 0 : signed_(x.value[i]);
             const double* parent = monomials[m].parent < 0 ? nullptr : out + monomials[m].parent * rank;
             for (ptrdiff_t f = 0; f < rank; ++f)
-                out[m * rank + f] = (parent ? parent[f] : 1) * (value * (double)row[f]);
+                out[m * rank + f] = (parent ? parent[f] : 1) * (value * signed_(row[f]));
         }
     }
 
@@ -293,12 +344,26 @@ struct SubsetTerms : Terms {
         return total;
     }
 
+    ptrdiff_t width() const override { return rank; }
+
+    // prod (1 + a) - 1 over both halves is that of each of them, and their product.
+    double half(const Sample& x, bool, double* out) override {
+        double own = 0;
+        for (ptrdiff_t f = 0; f < rank; ++f) {
+            load(x, f);
+            out[f] = joint(x.nnz);
+            if (bounding) out[f] *= 2 + out[f];
+            own += out[f];
+        }
+        return own;
+    }
+
    private:
     Numbers a, before;
 
     void load(const Sample& x, ptrdiff_t f) {
         a.resize(x.nnz);
-        for (ptrdiff_t i = 0; i < x.nnz; ++i) a[i] = (double)factors[x.index[i] * rank + f] * x.value[i];
+        for (ptrdiff_t i = 0; i < x.nnz; ++i) a[i] = signed_((double)factors[x.index[i] * rank + f] * x.value[i]);
     }
 
     // prod (1 + a) - 1, without the 1, which would take digits from small terms.
@@ -339,11 +404,39 @@ struct PairTerms : Terms {
             for (ptrdiff_t j = i + 1; j < x.nnz; ++j) total += pair(x, i, j);
         return total;
     }
+
+    ptrdiff_t width() const override { return 0; }
+
+    double half(const Sample& x, bool, double*) override {
+        double own = 0;
+        for (ptrdiff_t i = 0; i < x.nnz; ++i)
+            for (ptrdiff_t j = i + 1; j < x.nnz; ++j) own += signed_(pair(x, i, j));
+        return own;
+    }
 };
 
 struct FieldPairTerms : PairTerms {
     ptrdiff_t rank, fields;
     const real* factors;  // (features, fields, rank)
+    std::vector<int32_t> first, second;  // the fields of the two halves
+
+    ptrdiff_t width() const override { return (ptrdiff_t)(first.size() * second.size()) * rank; }
+
+    // For each pair of a field of the first and one of the second half: the sum of the factors of the half's entries in
+    // one of these fields, for the other one.
+    double half(const Sample& x, bool is_second, double* out) override {
+        std::fill_n(out, width(), 0.0);
+        for (ptrdiff_t i = 0; x.field && i < x.nnz; ++i)
+            for (size_t a = 0; a < first.size(); ++a)
+                for (size_t b = 0; b < second.size(); ++b) {
+                    const int32_t own = is_second ? second[b] : first[a], other = is_second ? first[a] : second[b];
+                    if (x.field[i] != own || std::max(own, other) >= fields) continue;
+                    const real* row = factors + (x.index[i] * fields + other) * rank;
+                    double* to = out + (ptrdiff_t)(a * second.size() + b) * rank;
+                    for (ptrdiff_t f = 0; f < rank; ++f) to[f] += signed_((double)row[f] * x.value[i]);
+                }
+        return PairTerms::half(x, is_second, out);
+    }
 
     double pair(const Sample& x, ptrdiff_t i, ptrdiff_t j) const override {
         if (!x.field || x.field[i] >= fields || x.field[j] >= fields) return 0;

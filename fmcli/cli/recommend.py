@@ -1,0 +1,232 @@
+"""fmcli recommend: write the items with the largest predictions for each of many contexts, such as users."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from fmcli.cli.options import (
+    LogChoice,
+    SectionCommand,
+    check_files,
+    format_option,
+    given,
+    logging_options,
+    option,
+    threads_option,
+)
+from fmcli.cli.output import Log, open_sink
+from fmcli.cli.predict import IDS, log_counts, log_model
+from fmcli.cli.rows.prepared import join_option, names
+from fmcli.errors import UsageError
+from fmcli.registry.modes import check_modes
+from fmcli.system.files import probe_output
+
+if TYPE_CHECKING:
+    from fmcli.scoring.prediction import Counts, Scorer
+    from fmcli.scoring.recommend.named import NamedRows
+
+TOP = 10
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of the command.
+
+    ids : the columns, or the token, of the ids of contexts and of items; None: the first feature.
+    shown : columns that are written beside ids.
+    explain : the number of reasons for each item.
+    output : a file; None: standard output.
+    """
+
+    model: str
+    contexts: str
+    items: str
+    top: int
+    seen: tuple[str, ...]
+    ids: tuple[str | None, str | None]
+    shown: tuple[str, ...]
+    format: str
+    join: tuple[tuple[str, str], ...]
+    explain: int
+    json: bool
+    output: str | None
+    threads: int | None
+
+
+@click.command(
+    cls=SectionCommand,
+    name="recommend",
+    examples=[
+        "# Ten items for each user, without those of the training rows.",
+        "fmcli recommend ratings.fm --given users.csv --over films.csv --seen ratings.csv > top.tsv",
+        "# With the titles of films, and the three largest reasons for each.",
+        "fmcli recommend ratings.fm --given users.csv --over films.csv --show title --explain 3",
+        "# Five items for one user, as JSON.",
+        "echo '405:1' | fmcli recommend ratings.fm --given - --over films.libsvm --top 5 --json",
+    ],
+)
+@click.argument("model", metavar="MODEL")
+@option(
+    "data",
+    "--given",
+    "contexts",
+    required=True,
+    metavar="FILE",
+    help='Rows of features, or a table, for each of which items are recommended, such as users; "-" is standard input.',
+)
+@option(
+    "data",
+    "--over",
+    "items",
+    required=True,
+    metavar="FILE",
+    help="Rows of features, or a table, of the items to choose from. They have no feature in common with --given.",
+)
+@option(
+    "data",
+    "--seen",
+    multiple=True,
+    metavar="FILE",
+    help="Leave out pairs that occur in rows of FILE, such as the training rows: rows with both ids in the columns of "
+    "these, or, if rows are no tables, with the first features of both. May be repeated.",
+)
+@option(
+    "data",
+    "--id-column",
+    metavar="COL[,COL]",
+    type=names,
+    help="Ids of rows, which must be unique: the cell in this column of a table, one for --given and one for --over; "
+    "or 1 for the first token of a line, 2 for the second one, after the label. [default: the first column with "
+    "features; else the first feature]",
+)
+@format_option()
+@join_option
+@threads_option()
+@option(
+    "output",
+    "--top",
+    type=click.IntRange(min=1),
+    default=TOP,
+    metavar="N",
+    help=f"Number of items for each row of --given. [default: {TOP}; >= 1]",
+)
+@option(
+    "output",
+    "--show",
+    metavar="COL,...",
+    type=names,
+    default=(),
+    help="Further columns of the tables to write, such as a title. [default: none]",
+)
+@option(
+    "output",
+    "--explain",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Write the N largest reasons for each item: main effects of its features, and interactions with them. "
+    "[default: none; >= 1]",
+)
+@option("output", "--json", is_flag=True, help="Write a JSON object for each row of --given, instead of a table.")
+@option("output", "-o", "--output", metavar="FILE", help="Where to write. [default: standard output]")
+@logging_options
+def command(
+    model: str,
+    contexts: str,
+    items: str,
+    seen: tuple[str, ...],
+    id_column: tuple[str, ...] | None,
+    format: str,
+    join: tuple[tuple[str, str], ...],
+    threads: int | None,
+    top: int,
+    show: tuple[str, ...],
+    explain: int | None,
+    json: bool,
+    output: str | None,
+    logging: LogChoice,
+) -> None:
+    """Recommend the items with the largest scores for each row of --given.
+
+    The score of a pair is that of a row with the features of both. Items are in the order of their raw scores; the
+    predictions are those that predict writes."""
+    check_modes(given())
+    output = None if output == "-" else output
+    ids = id_column or (None,)
+    if len(ids) > 2:
+        raise UsageError("--id-column takes a column for --given and one for --over, not more")
+    check_files([model, contexts, items, *seen], [output] if output is not None else [])
+    if output is not None:
+        probe_output(output)
+    request = Request(
+        *(model, contexts, items, top, seen, (ids[0], ids[-1]), show, format, join, explain or 0, json, output, threads)
+    )
+    with logging.opened() as log:
+        run(log, request)
+
+
+def run(log: Log, request: Request) -> None:
+    """Load the model, read the rows, and write what is recommended."""
+    from fmcli.data.faults import BadLines
+    from fmcli.scoring.prediction import Counts, load_model
+    from fmcli.scoring.recommend.lines import Lines
+    from fmcli.scoring.recommend.named import check_apart, check_columns, seen_pairs
+    from fmcli.scoring.recommend.reasons import Reasons
+    from fmcli.scoring.recommend.recommender import Recommender
+    from fmcli.system.machine import cpu_count
+
+    begin, threads = time.perf_counter(), request.threads or cpu_count()
+    scorer = load_model(request.model)
+    log_model(log, request.model, scorer)
+    counts = Counts()
+    items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))
+    for column in check_columns(contexts, items, scorer.transform.table):
+        log.warning(f"no table has the column {column!r}, which the model knows; rows count as without it")
+    for column in request.shown:
+        if column not in (*contexts.shown, *items.shown):
+            raise UsageError(f"--show {column}: neither {contexts.source} nor {items.source} has this column")
+    recommender = Recommender(scorer, items.data, request.top)
+    check_apart(recommender, contexts, items)
+    if recommender.reason:
+        log.line(f"{request.model}: all pairs are scored one by one, because {recommender.reason}")
+    seen = None
+    if request.seen:
+        seen = seen_pairs(scorer, request.seen, contexts, items, format=request.format, threads=threads)
+    lines = Lines(
+        recommender,
+        contexts,
+        items,
+        Reasons(recommender, request.explain) if request.explain else None,
+        json=request.json,
+    )
+    written = short = 0
+    with open_sink(request.output) as sink:
+        sink.write(lines.head())
+        for first, found in recommender.each(contexts.data, seen, threads):
+            sink.write(lines.text(first, found))
+            written += len(found.items)
+            short += int((found.counts < request.top).sum())
+            if log.due():
+                log.progress_of_rows(first, time.perf_counter() - begin, first, len(contexts.ids))
+    log_counts(log, scorer, counts, BadLines(), time.perf_counter() - begin)
+    left_out = f", without {len(seen.items):,} pairs that were seen" if seen is not None else ""
+    fewer = f"; {short:,} rows have fewer than {request.top}" if short else ""
+    log.line(
+        f"{written:,} recommendations for {len(contexts.ids):,} rows over {len(items.ids):,} items{left_out}{fewer}"
+    )
+
+
+def read(scorer: Scorer, request: Request, place: int, counts: Counts, threads: int) -> NamedRows:
+    """Return the rows of contexts (0) or items (1)."""
+    from fmcli.scoring.recommend.named import Naming, named_rows
+
+    column = request.ids[place]
+    number = int(column) if column in IDS else 0
+    naming = Naming(id_column=number, column=None if number else column, shown=request.shown)
+    path = (request.contexts, request.items)[place]
+    return named_rows(
+        scorer, path, naming, format=request.format, joined=dict(request.join), threads=threads, counts=counts
+    )

@@ -1,0 +1,286 @@
+"""The scores of many pairs of rows, a context and an item each: fast and up to an error, or pair by pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.scaling import Scaling
+from fmcli.errors import UsageError
+from fmcli.losses.links import Floats
+from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
+from fmcli.scoring.averages import MeanScore
+from fmcli.scoring.explain.splitter import Splitter
+from fmcli.scoring.prediction import Scorer
+from fmcli.system.memory import require_if_large
+
+# Of numbers in the products: half the distance from 1 to the next one.
+UNIT = float(np.finfo(np.float32).eps / 2)
+# Roundings of a score beside those of the sums over entries and factors, which are counted; and how often each of all
+# may count, so that no formula has more.
+ROUNDINGS, SAFETY = 16, 4
+# Rows whose vectors are computed at a time.
+ROWS_AT_ONCE = 1 << 12
+# Scores of a block of contexts that are computed at a time, by products and by pairs.
+ITEMS_OF_PRODUCTS, PAIRS_AT_ONCE = 1 << 12, 1 << 17
+
+Singles = NDArray[np.float32]
+Rows = NDArray[np.int32]
+
+
+def united(first: Dataset, second: Dataset, one: Rows, other: Rows) -> Dataset:
+    """Return rows, each of which has the entries of row one[i] of the first data set and row other[i] of the second,
+    which have no feature in common."""
+    parts = first.take(one), second.take(other)
+    counts = sum(np.diff(part.indptr) for part in parts)
+    row = [np.repeat(np.arange(len(one)), np.diff(part.indptr)) for part in parts]
+    index = np.concatenate([part.index for part in parts])
+    # Both parts are in order, so that a stable sort merges them.
+    order = np.argsort((np.concatenate(row) << 32) + index, kind="stable")
+    value = None
+    if any(part.value is not None for part in parts):
+        ones = [np.ones(part.nnz, dtype=np.float32) if part.value is None else part.value for part in parts]
+        value = np.concatenate(ones)[order]
+    fields = [part.field for part in parts if part.field is not None]
+    return Dataset(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        index[order],
+        value,
+        None,
+        max(part.features for part in parts),
+        np.concatenate(fields)[order] if len(fields) == len(parts) else None,
+        trusted=True,
+    )
+
+
+class Scored(NamedTuple):
+    """The scores of pairs.
+
+    raw : (pairs) raw scores, those of draws averaged.
+    score : (pairs, columns) as Scorer.scores, for Scorer.predicted.
+    """
+
+    raw: Floats
+    score: Floats
+
+
+def scored(scorer: Scorer, pairs: Dataset) -> Scored:
+    """Return the scores of pairs, whose bits are those of predict."""
+    if scorer.transform.norm_of_all:
+        pairs = pairs.normalised()
+    data, draws = scorer.prepared(pairs), scorer.all_draws
+    mean, total = MeanScore(scorer.labels.loss), np.zeros(data.rows)
+    for score in draws.scores(data):
+        total += score[:, 0]
+        mean.add(score)
+    return Scored(total / mean.count, score if mean.count == 1 else mean.score())
+
+
+class PairScores(Protocol):
+    """The scores of the pairs of some contexts and all items, up to an error."""
+
+    def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
+        """Yield the number of an item; (contexts, n) the scores with it and the n - 1 items after it, except for an
+        amount that is the same for all items; and (contexts) bounds of their errors. The scores may be overwritten
+        later."""
+
+
+class ByPairs:
+    """Scores of the pairs, one by one.
+
+    reason : why this model has no products.
+    """
+
+    def __init__(self, scorer: Scorer, items: Dataset, reason: str) -> None:
+        self.scorer, self.items, self.reason = scorer, items, reason
+
+    def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
+        step = max(1, PAIRS_AT_ONCE // max(contexts.rows, 1))
+        for start in range(0, self.items.rows, step):
+            some = np.arange(start, min(start + step, self.items.rows), dtype=np.int32)
+            one = np.repeat(np.arange(contexts.rows, dtype=np.int32), len(some))
+            pairs = united(contexts, self.items, one, np.tile(some, contexts.rows))
+            score = scored(self.scorer, pairs).raw.reshape(contexts.rows, -1)
+            with np.errstate(over="ignore"):
+                yield start, score.astype(np.float32), 2 * UNIT * np.abs(score).max(axis=1) + np.finfo(np.float32).tiny
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The halves of some rows.
+
+    parts : for each degree, the numbers whose products are scores: (rows, n), of items (n, rows).
+    own, size : for each degree (rows), bounds of the terms of each row, and of the length of its vector.
+    squares : (rows) the squared length of each row.
+    """
+
+    parts: list[Singles]
+    own: list[Floats]
+    size: list[Floats]
+    squares: Singles
+
+
+class ByProducts:
+    """Scores as inner products of vectors of contexts and of items, by the split of the model (fmcli.models.split).
+
+    of_items : bool (columns), the features of items.
+
+    Raises UsageError for a model without such products.
+    """
+
+    def __init__(self, scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> None:
+        self.scorer, self.items, self.of_items = scorer, items, of_items
+        splits = [draw.split() for draw in (*scorer.draws, scorer.model)]
+        if any(isinstance(terms, TablePairs) for terms in splits[0].terms):
+            raise UsageError("its pairs of features have a weight each, and no factors")
+        self.with_length = scorer.transform.norm or scorer.transform.norm_of_all
+        degrees = [by_degree(split) if self.with_length else {0: split} for split in splits]
+        if degrees[0] is None:
+            raise UsageError("its score has terms of all degrees, each with another power of the length of the row")
+        self.degrees = list(degrees[0])
+        self.splits: list[list[Split]] = [[one[degree] for one in degrees if one] for degree in self.degrees]
+        self.constant = max(abs(float(split.constant[0])) for split in splits)
+        self.fields = [] if items.field is None else np.unique(items.field).tolist()
+        self._vectors: dict[tuple[int, ...], Vectors] = {}
+        self.of(())  # if there are no fields, the only ones
+
+    @property
+    def _takes_fields(self) -> bool:
+        return any(isinstance(terms, FieldPairs) for split in self.splits for one in split for terms in one.terms)
+
+    def of(self, fields: Sequence[int]) -> Vectors:
+        """Return the vectors of the items, for contexts with these fields. Raises NotEnoughMemoryError."""
+        key = tuple(fields) if self._takes_fields else ()
+        found = self._vectors.get(key)
+        if found is None:
+            found = self.vectors(self.items, key, second=True)
+            self._vectors = {key: found}
+        return found
+
+    def vectors(self, data: Dataset, fields: Sequence[int], *, second: bool) -> Vectors:
+        """Return the halves of rows, contexts with these fields or items."""
+        unscaled, data = data, self.scaled(data, second=second)
+        whole = Vectors([], [], [], self.squares(unscaled, data))
+        for splits in self.splits:
+            splitters = [Splitter(split, 0, (fields, self.fields)) for split in splits]
+            width = sum(splitter.width for splitter in splitters)
+            part = np.empty((data.rows, width + (2 if self.with_length else 1)), dtype=np.float32)
+            require_if_large(2 * part.nbytes, f"the vectors of {data.rows:,} rows")
+            own, size = np.zeros(data.rows), np.zeros(data.rows)
+            for start in range(0, data.rows, ROWS_AT_ONCE):
+                stop = min(start + ROWS_AT_ONCE, data.rows)
+                self._fill(splitters, data, start, stop, part[start:stop], second=second)
+                self._bound(splitters, data, start, stop, own[start:stop], size[start:stop], second=second)
+            whole.parts.append(np.ascontiguousarray(part.T) if second else part)
+            whole.own.append(own)
+            whole.size.append(size)
+        return whole
+
+    def _fill(
+        self, splitters: Sequence[Splitter], data: Dataset, start: int, stop: int, out: Singles, *, second: bool
+    ) -> None:
+        """Write the vectors of rows, those of all draws side by side, and what multiplies the terms of the other row: 1
+        in place of the terms of this one. Without lengths, terms of the context are the same for all items."""
+        total, at = np.zeros(stop - start), 0
+        with np.errstate(over="ignore"):  # numbers that overflow have no bound, so that their pairs are scored
+            for splitter in splitters:
+                own, vector = np.empty(stop - start), np.empty((stop - start, splitter.width))
+                splitter.halves(data, start, stop, own, vector, second=second)
+                out[:, at : at + splitter.width] = vector / len(splitters) if second else vector
+                at += splitter.width
+                total += own / len(splitters)
+            out[:, at] = total if second else 1
+            if self.with_length:
+                out[:, at + 1] = 1 if second else total
+
+    def _bound(
+        self,
+        splitters: Sequence[Splitter],
+        data: Dataset,
+        start: int,
+        stop: int,
+        own: Floats,
+        size: Floats,
+        *,
+        second: bool,
+    ) -> None:
+        """Write the largest bounds of all draws."""
+        for splitter in splitters:
+            terms, vector = np.empty(stop - start), np.empty((stop - start, splitter.width))
+            splitter.halves(data, start, stop, terms, vector, second=second, bounding=True)
+            np.maximum(own, terms, out=own)
+            np.maximum(size, np.sqrt(np.einsum("ij,ij->i", vector, vector)), out=size)
+
+    def scaled(self, data: Dataset, *, second: bool) -> Dataset:
+        """Return rows with scaled values. A column that is shifted, so that all rows have it, belongs to items if some
+        of these have it, else to contexts."""
+        scale = self.scorer.transform.scale
+        if scale is None or scale.centers is None:
+            return data if scale is None else scale.of(data)
+        mine = self.of_items if second else ~self.of_items
+        return Scaling(scale.divisors, np.where(mine, scale.centers, np.float32(0))).of(data)
+
+    def squares(self, unscaled: Dataset, scaled: Dataset) -> Singles:
+        """Return (rows) squared lengths, of the rows that are divided by their length."""
+        data = unscaled if self.scorer.transform.norm_of_all else scaled
+        value = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
+        if not self.scorer.transform.norm_of_all:
+            value = value * self.scorer.seen[data.index]
+        row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
+        return np.bincount(row, value, minlength=data.rows).astype(np.float32)
+
+    def roundings(self, contexts: Dataset) -> float:
+        """Return a bound of the relative errors that add up in a score."""
+        entries = contexts.longest + self.items.longest
+        steps = width = 0
+        for splits in self.splits:
+            for terms in splits[0].terms:
+                width += self._factors(terms)
+                steps = max(steps, entries if isinstance(terms, FieldPairs) else self._order(terms))
+        return SAFETY * UNIT * (ROUNDINGS + width + entries * max(steps, 1))
+
+    def _order(self, terms: Terms) -> int:
+        return max(terms.sizes) if isinstance(terms, Products) else 1
+
+    def _factors(self, terms: Terms) -> int:
+        return int(np.prod(terms.weight.shape[1:])) if isinstance(terms, Products) else int(terms.array.shape[-1])
+
+    def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
+        fields = [] if contexts.field is None else np.unique(contexts.field).tolist()
+        items, own = self.of(fields), self.vectors(contexts, fields, second=False)
+        room = np.empty(contexts.rows * ITEMS_OF_PRODUCTS, dtype=np.float32)
+        roundings = self.roundings(contexts)
+        for start in range(0, self.items.rows, ITEMS_OF_PRODUCTS):
+            some = slice(start, min(start + ITEMS_OF_PRODUCTS, self.items.rows))
+            out = room[: contexts.rows * (some.stop - start)].reshape(contexts.rows, -1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                yield start, self._product(own, items, some, out), roundings * self._bounds(own, items, some)
+
+    def _product(self, contexts: Vectors, items: Vectors, some: slice, out: Singles) -> Singles:
+        if not self.with_length:
+            return np.matmul(contexts.parts[0], items.parts[0][:, some], out=out)
+        length = inverse_length(contexts.squares[:, None], items.squares[some])
+        out[:] = 0
+        for degree, one, other in zip(self.degrees, contexts.parts, items.parts, strict=True):
+            out += (one @ other[:, some]) * length**degree
+        return out
+
+    def _bounds(self, contexts: Vectors, items: Vectors, some: slice) -> Floats:
+        """Return (contexts) a bound of all that adds up to a score with some of the items."""
+        length = inverse_length(contexts.squares, items.squares[some].min()) if self.with_length else 1.0
+        total = np.full(len(contexts.squares), self.constant)
+        for at, degree in enumerate(self.degrees):
+            cross = contexts.size[at] * items.size[at][some].max()
+            total += (contexts.own[at] + items.own[at][some].max() + cross) * length**degree
+        return total
+
+
+def inverse_length(one: Singles, other: Singles) -> Singles:
+    """Return what rows are multiplied by that have the squared lengths `one` + `other`."""
+    both = one + other
+    return np.where(both > 0, 1 / np.sqrt(np.where(both > 0, both, 1)), np.float32(1)).astype(np.float32)

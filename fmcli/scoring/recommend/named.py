@@ -1,0 +1,296 @@
+"""Rows of contexts and of items with their ids, and the pairs of them that occur in other rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.chunks import Columns, score_chunks
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import FeatureIds
+from fmcli.data.formats import BEFORE_FEATURES, FEATURE, Stream, row_lines
+from fmcli.data.pieces import concatenated
+from fmcli.data.sources import TableInput, TextBuffer, name_of
+from fmcli.data.tables.beside import Beside
+from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.schema import Schema
+from fmcli.errors import BadInputError, UsageError
+from fmcli.names import no_such
+from fmcli.prepare.negatives import cells_of
+from fmcli.scoring.prediction import Counts, Scorer, each_chunk
+from fmcli.scoring.recommend.recommender import Recommender, Seen
+from fmcli.system.memory import require_if_large
+from fmcli.text import readable
+
+# A field at the beginning of a feature in ffm text, and the largest number of a feature.
+FIELD = re.compile(rb"\d+:")
+BETWEEN = b"\n"  # names of columns
+LARGEST_NUMBER = 2**63 - 1
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Naming(Stream):
+    """How rows get their ids.
+
+    column : of a table, the column of ids; None: the first one with features.
+    shown : further columns that are shown beside the ids, if the table has them.
+    table : the columns that the model knows; None: it was not trained on tables.
+    """
+
+    column: str | None = None
+    shown: tuple[str, ...] = ()
+    table: Schema | None = None
+
+    def keys(self, buffer: TextBuffer, labelled: bool = False) -> Beside:
+        """Return the id of each row of a buffer: its cell in a column, its token, or else its first feature. Further
+        texts are the cells of the shown columns, or the first feature."""
+        if buffer.table is None:
+            form = re.compile(rb"[ \t\r]*" + BEFORE_FEATURES[self.id_column] + FEATURE)
+            lines = [line for _, line in row_lines(buffer, labelled)]
+            found = [form.match(line) for line in lines]
+            features = [FIELD.sub(b"", one[1].rpartition(b":")[0], 1) if one else b"" for one in found]
+            ids = features
+            if self.id_column:
+                words = [line.split(None, self.id_column) for line in lines]
+                ids = [one[self.id_column - 1] if len(one) >= self.id_column else b"" for one in words]
+            return Beside(ids, more=(features,))
+        table, scanner = buffer.table, buffer.table.scanner
+        assert scanner is not None
+        assert self.table is not None
+        names = scanner.head.names
+        known = set(self.table.features)
+        column = self.column or next(name for name in names if name in known)
+        if column not in names:
+            raise BadInputError(f"{table.name}: {no_such('column', column, names)}")
+        written = [column, *(one for one in self.shown if one in names)]
+        places = [names.index(one) for one in written]
+        cells, *_ = scanner.texts(table.data, table.start, table.stop, places)
+        if self.table.latin1:
+            cells = [cell.decode("latin-1").encode() for cell in cells]
+        ids, *more = (cells[place :: len(places)] for place in range(len(places)))
+        return Beside(ids, header=BETWEEN.join(map(str.encode, written)), of_table=True, more=tuple(more))
+
+
+@dataclass(frozen=True)
+class NamedRows:
+    """Rows with ids.
+
+    data : the rows, with the columns of the model.
+    ids : what they are called.
+    features : the first feature of each row; None: the rows are of a table.
+    column : the column of the ids, if they are of a table.
+    shown : column -> the cells of the rows.
+    source : their input, for messages.
+    present : the columns with features that their table has; None: they are not of a table.
+    """
+
+    data: Dataset
+    ids: list[bytes]
+    features: list[bytes] | None
+    column: str | None
+    shown: dict[str, list[bytes]]
+    source: str
+    present: frozenset[str] | None
+
+
+def named_rows(
+    scorer: Scorer,
+    path: str,
+    naming: Naming,
+    *,
+    format: str = "auto",
+    joined: Mapping[str, str] | None = None,
+    threads: int = 1,
+    counts: Counts,
+) -> NamedRows:
+    """Return all rows of an input, whose numbers are added to `counts`.
+
+    Raises BadInputError, MissingInputError and NotEnoughMemoryError; BadInputError also for an id that occurs twice, or
+    that a row does not have.
+    """
+    inputs = scorer.tables([path], joined, partial=True) if format == "auto" else [path]
+    naming = replace(naming, table=scorer.transform.table)
+    if isinstance(inputs[0], TableInput):
+        naming = replace(naming, id_column=0)
+    elif naming.column is not None:
+        raise UsageError(f"{name_of(path)} is not a table, so that it has no column {naming.column!r}")
+    # The length of a row is that of a pair, and is computed later.
+    parts = replace(scorer, transform=replace(scorer.transform, norm_of_all=False))
+    pieces: list[Dataset] = []
+    beside: list[Beside] = []
+    before = counts.unseen
+    for data, texts in each_chunk(
+        parts,
+        inputs,
+        lambda piece: (piece.data, piece.beside),
+        format=format,
+        threads=threads,
+        counts=counts,
+        stream=naming,
+    ):
+        pieces.append(data.changed(label=np.zeros(data.rows)))
+        assert texts is not None
+        beside.append(texts)
+        require_if_large(2 * sum(piece.nbytes for piece in pieces), f"the rows of {name_of(path)}")
+    if scorer.transform.norm_of_all and counts.unseen > before:
+        raise BadInputError(
+            f"{name_of(path)}: {counts.unseen - before:,} entries have features that did not occur in training, but "
+            "count for the length of a row, which the model divides it by; leave them out"
+        )
+    ids = [text for one in beside for text in one.texts]
+    of_table = beside[0].of_table
+    more = [[text for one in beside for text in one.more[place]] for place in range(len(beside[0].more))]
+    lacking = "no id" if naming.id_column else "an empty cell as its id" if of_table else "no feature, as its id"
+    check_ids(ids, name_of(path), lacking)
+    first = inputs[0]
+    column, *shown = (beside[0].header or b"").decode().split(BETWEEN.decode())
+    return NamedRows(
+        concatenated(pieces),
+        ids,
+        None if of_table else more[0],
+        column or None,
+        dict(zip(shown, more, strict=True)) if of_table else {},
+        name_of(path),
+        frozenset(first.present or ()) if isinstance(first, TablePath) else None,
+    )
+
+
+def check_ids(ids: Sequence[bytes], source: str, lacking: str) -> None:
+    """Raise BadInputError for rows without an id, which are `lacking` something, or with the same one."""
+    if b"" in ids:
+        raise BadInputError(f"{source}: row {ids.index(b'') + 1} has {lacking}; each row needs one")
+    if len(set(ids)) < len(ids):
+        first: dict[bytes, int] = {}
+        for row, id in enumerate(ids, start=1):
+            if first.setdefault(id, row) < row:
+                name = readable(id.decode(errors="replace"))
+                raise BadInputError(
+                    f"{source}: rows {first[id]} and {row} have the same id, {name}; ids must be unique"
+                )
+
+
+def check_columns(contexts: NamedRows, items: NamedRows, table: Schema | None) -> list[str]:
+    """Return the columns with features that neither table has. Raises UsageError for a column that both have."""
+    if contexts.present is None or items.present is None or table is None:
+        return []
+    if both := sorted(contexts.present & items.present):
+        raise UsageError(
+            f"{contexts.source} and {items.source} both have the column {both[0]!r}, which the model knows; remove it "
+            "from one of them"
+        )
+    return [name for name in table.features if name not in contexts.present | items.present]
+
+
+def check_apart(recommender: Recommender, contexts: NamedRows, items: NamedRows) -> None:
+    """Raise BadInputError for a feature that a row of contexts and a row of items have."""
+    if found := recommender.shared(contexts.data):
+        row, column = found
+        feature = readable(str(recommender.scorer.ids(np.array([column]))[0]))
+        raise BadInputError(
+            f"{contexts.source}: row {row + 1} has the feature {feature}, which {items.source} has too; a feature must "
+            "belong to one of both"
+        )
+
+
+def seen_pairs(
+    scorer: Scorer, paths: Sequence[str], contexts: NamedRows, items: NamedRows, *, format: str, threads: int
+) -> Seen:
+    """Return the pairs of a context and an item that occur in the rows of some inputs: whose ids are the cells of a row
+    in the columns of these ids, or whose first features a row has.
+
+    Raises BadInputError, MissingInputError and UsageError.
+    """
+    found = [np.empty((2, 0), dtype=np.int64)]
+    names = None if contexts.features is None or items.features is None else numbered(scorer, contexts, items)
+    for path in scorer.tables(paths, partial=True) if format == "auto" else paths:
+        is_table = isinstance(path, TableInput)
+        if is_table != (names is None) or (contexts.features is None) != (items.features is None):
+            raise UsageError(
+                f"{name_of(path)}: rows of contexts, of items and of pairs that were seen must all be tables, or none"
+            )
+        found += (
+            [pairs_of_table(scorer, path, contexts, items)] if names is None else names.pairs(path, format, threads)
+        )
+    rows, numbers = np.concatenate(found, axis=1)
+    return Seen.of(rows, numbers, len(contexts.ids))
+
+
+def pairs_of_table(scorer: Scorer, path: str, contexts: NamedRows, items: NamedRows) -> Numbers:
+    """Return (2, pairs) the numbers of the contexts and the items in the rows of a table."""
+    schema = scorer.transform.table
+    assert schema is not None
+    encoding = "latin-1" if schema.latin1 else "utf-8"
+    sides = [{id.decode(errors="surrogateescape"): row for row, id in enumerate(one.ids)} for one in (contexts, items)]
+    form = replace(Schema({}), names=schema.names, delimiter=schema.delimiter, latin1=encoding == "latin-1")
+    pairs = [
+        (sides[0][one], sides[1][other])
+        for one, other in cells_of(path, [str(contexts.column), str(items.column)], form)
+        if one in sides[0] and other in sides[1]
+    ]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+
+
+@dataclass(frozen=True)
+class Names:
+    """The first features of contexts and items, by which rows of text are read.
+
+    columns : how they are found in text.
+    row : (columns) the number of the context, or of the item after all contexts.
+    contexts : the number of contexts.
+    """
+
+    scorer: Scorer
+    columns: Columns
+    row: Numbers
+    contexts: int
+
+    def pairs(self, path: str, format: str, threads: int) -> list[Numbers]:
+        """Return (2, pairs) the contexts and items of the rows of pieces of text."""
+
+        def of_piece(data: Dataset) -> Numbers:
+            of_entry, row = self.row[data.index], np.repeat(np.arange(data.rows), np.diff(data.indptr))
+            item = of_entry >= self.contexts
+            counts = np.bincount(row[item], minlength=data.rows)
+            begins = np.cumsum(counts) - counts
+            times = counts[row[~item]]  # each context of a row with each item of it
+            place = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+            items = of_entry[item][np.repeat(begins[row[~item]], times) + place] - self.contexts
+            return np.stack([np.repeat(of_entry[~item], times), items])
+
+        chunks = score_chunks(
+            [path],
+            lambda piece: of_piece(piece.data),
+            self.columns,
+            format=format,
+            threads=threads,
+            labels=self.scorer.labels.names,
+        )
+        return [chunk.result for chunk in chunks]
+
+
+def numbered(scorer: Scorer, contexts: NamedRows, items: NamedRows) -> Names:
+    """Return the first features of contexts and items. Raises BadInputError for one that occurs twice."""
+    ids = FeatureIds()
+    assert contexts.features is not None
+    assert items.features is not None
+    for one in (contexts, items):
+        for row, name in enumerate(one.features or ()):
+            before = len(ids)
+            number = int(name) if name.isdigit() else None
+            ids.column_of(name if number is None or number > LARGEST_NUMBER else number)
+            if len(ids) == before:
+                feature = readable(name.decode(errors="replace"))
+                raise BadInputError(
+                    f"{one.source}: row {row + 1} begins with the feature {feature}, as an earlier row; pairs that "
+                    "were seen are found by the first features of rows, which must be unique"
+                )
+    dictionary, columns = ids.sorted(np.ones(len(ids), dtype=np.bool_))
+    rows = np.empty(len(ids), dtype=np.int64)
+    rows[columns] = np.arange(len(ids))
+    return Names(scorer, Columns(len(ids), dictionary), rows, len(contexts.ids))

@@ -1,0 +1,159 @@
+"""The items with the largest scores: those of all pairs, for each kind of model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from problems import TRAINED, USUAL, build, dataset, fields_of, fill
+
+from fmcli.data.labels import saved_labels
+from fmcli.data.scaling import Scaling
+from fmcli.data.transform import Transform, marked
+from fmcli.errors import UsageError
+from fmcli.scoring.prediction import Scorer
+from fmcli.scoring.recommend.halves import ByPairs, ByProducts, united
+from fmcli.scoring.recommend.recommender import Recommender, Seen
+
+FEATURES, ITEMS = 40, 25  # of which the last ones are those of items
+BY_PAIRS = ("llfm", "poly2")
+HIGHER = [("anova", {"order": 4}), ("pn", {"order": 3}), ("hofm", {"order": 3}), ("lifted-anova", {"order": 3})]
+CASES = [*((name, {}) for name in TRAINED), *HIGHER]
+
+
+def scorer_of(name, rng, draws=0, norm=False, loss="squared", outputs=1, **options):
+    """Return a model with random parameters."""
+    made = []
+    for _ in range(1 + draws):
+        model = build(name, FEATURES, outputs, rank=3, **options)
+        model.allocate(0)
+        fill(model, rng)
+        model.remeasure()
+        made.append(model)
+    labels = saved_labels(loss, [-1.0, 1.0] if loss == "logistic" else None)
+    known = marked(np.ones(FEATURES, dtype=np.bool_))
+    meta = {"model": name, "members": 1, "options": {**USUAL, **options, "clip": False}}
+    return Scorer(made[0], Transform(labels, FEATURES, norm=norm, marks=known), meta, "m", draws=tuple(made[1:]))
+
+
+def problem(name, rng, contexts=30, items=20):
+    """Return rows of contexts and items, of 0 to 4 entries, some of which have equal scores."""
+    fields = fields_of(name)
+
+    def rows(count, low, high, own):
+        found = []
+        for _ in range(count):
+            chosen = sorted(rng.choice(np.arange(low, high), rng.integers(0, 5), replace=False).tolist())
+            values = np.float32(rng.uniform(0.2, 1.5, len(chosen)) * rng.choice([-1, 1], len(chosen))).tolist()
+            found.append({(j, own[j % len(own)]) if fields else j: x for j, x in zip(chosen, values, strict=True)})
+        return found
+
+    of_contexts, of_items = rows(contexts, 0, FEATURES - ITEMS, [0, 1]), rows(items, FEATURES - ITEMS, FEATURES, [2, 1])
+    of_items[items // 2] = of_items[3]
+    return of_contexts, of_items
+
+
+def best(score, top, seen=()):
+    """Return the numbers of the largest scores of a context, equal ones in their order, by sorting all of them."""
+    return [i for i in np.argsort(-score, kind="stable") if i not in seen][:top]
+
+
+def scores_of(scorer, contexts, items):
+    """Return (contexts, items) the mean of the raw scores of the draws, as predict has them, from the union of rows."""
+    data = dataset([{**a, **b} for a in contexts for b in items], FEATURES)
+    each = [replace(scorer, model=draw, draws=()).scores(data)[:, 0] for draw in (*scorer.draws, scorer.model)]
+    return (sum(each) / len(each)).reshape(len(contexts), -1)
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["", "norm"])
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_the_best_items_are_those_of_all_pairs(name, options, norm, rng):
+    scorer = scorer_of(name, rng, norm=norm, **options)
+    contexts, items = problem(name, rng)
+    score = scores_of(scorer, contexts, items)
+    pairs = rng.integers(0, [[len(contexts)], [len(items)]], (2, 100))
+    recommender = Recommender(scorer, dataset(items, FEATURES), 6)
+    by_pairs = name in BY_PAIRS or (name == "all-subsets" and norm)
+    assert isinstance(recommender.scores, ByPairs if by_pairs else ByProducts)
+    found = recommender.find(dataset(contexts, FEATURES), Seen.of(*pairs, len(contexts)))
+    ends = np.cumsum(found.counts)
+    for context in range(len(contexts)):
+        some = slice(ends[context] - found.counts[context], ends[context])
+        expected = best(score[context], 6, set(pairs[1, pairs[0] == context].tolist()))
+        assert found.items[some].tolist() == expected
+        np.testing.assert_array_equal(found.raw[some], score[context, expected])
+    np.testing.assert_array_equal(found.predictions[:, 0], found.raw)
+    assert np.ptp(score, axis=1).min() > 0
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_fast_scores_are_as_near_as_they_say(name, options, rng):
+    """Except for an amount that is the same for all items of a context. The bound is not too wide to be of use."""
+    for norm in (False, True):
+        scorer = scorer_of(name, rng, norm=norm, **options)
+        contexts, items = problem(name, rng)
+        score, rows = scores_of(scorer, contexts, items), dataset(contexts, FEATURES)
+        for first, fast, error in Recommender(scorer, dataset(items, FEATURES), 1).scores.each(rows):
+            apart = fast - score[:, first : first + fast.shape[1]]
+            assert (np.ptp(apart, axis=1) / 2 <= error).all()
+            assert norm or (error <= 1e-2 * (1 + np.abs(score).max())).all()
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_draws_are_ordered_by_their_mean_score(loss, rng):
+    scorer = scorer_of("fm", rng, draws=3, loss=loss)
+    contexts, items = problem("fm", rng)
+    score = scores_of(scorer, contexts, items)
+    found = Recommender(scorer, dataset(items, FEATURES), 20).find(dataset(contexts, FEATURES))
+    expected = np.argsort(-score, axis=1, kind="stable")
+    np.testing.assert_array_equal(found.items.reshape(score.shape), expected)
+    pairs = united(*(dataset(rows, FEATURES) for rows in (contexts, items)), *every(len(contexts), len(items)))
+    predicted = scorer.predictions(pairs, scorer.default_output()).reshape(score.shape)
+    np.testing.assert_array_equal(
+        found.predictions.reshape(score.shape), np.take_along_axis(predicted, expected, axis=1)
+    )
+
+
+def every(contexts, items):
+    """Return the numbers of all pairs."""
+    return (
+        np.repeat(np.arange(contexts, dtype=np.int32), items),
+        np.tile(np.arange(items, dtype=np.int32), contexts),
+    )
+
+
+def test_columns_that_are_shifted_count_once(rng):
+    """As zscore shifts those that most rows have, so that all rows have them."""
+    scorer = scorer_of("fm", rng)
+    centers = np.zeros(FEATURES, dtype=np.float32)
+    centers[[2, 30]] = 0.5, -1.5
+    scale = Scaling(rng.uniform(0.5, 2, FEATURES).astype(np.float32), centers)
+    scorer = replace(scorer, transform=replace(scorer.transform, scale=scale))
+    contexts, items = problem("fm", rng)
+    score = scores_of(scorer, contexts, items)
+    found = Recommender(scorer, dataset(items, FEATURES), 5).find(dataset(contexts, FEATURES))
+    assert found.items.reshape(-1, 5).tolist() == [best(row, 5) for row in score]
+
+
+def test_numbers_that_are_not_finite_come_last(rng):
+    """One item has a factor that is not a number, one a weight beyond float32."""
+    scorer = scorer_of("fm", rng)
+    scorer.model.parameters["V"][0, 39] = np.nan
+    scorer.model.parameters["w"][0, 38] = 3e38
+    scorer.model.remeasure()
+    items = [{15: 1.0}, {39: 1.0}, {38: 2.0}, {16: 1.0}]
+    found = Recommender(scorer, dataset(items, FEATURES), 3).find(dataset([{0: 1.0}, {1: 1.0}], FEATURES))
+    assert found.counts.tolist() == [3, 3]
+    assert (found.items.reshape(2, 3)[:, 0] == 2).all()
+    assert not (found.items == 1).any()
+
+
+def test_several_classes_have_no_order(rng):
+    scorer = scorer_of("fm", rng, outputs=3)
+    with pytest.raises(UsageError, match="3 classes"):
+        Recommender(scorer, dataset([{39: 1.0}], FEATURES), 3)
+
+
+def test_a_feature_of_both_is_found(rng):
+    recommender = Recommender(scorer_of("fm", rng), dataset([{39: 1.0}, {}], FEATURES), 3)
+    assert recommender.shared(dataset([{1: 1.0}, {}, {2: 1.0, 39: 0.5}, {39: 1.0}], FEATURES)) == (2, 39)
+    assert recommender.shared(dataset([{1: 1.0}, {}], FEATURES)) is None
