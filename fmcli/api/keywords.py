@@ -17,6 +17,7 @@ class Keywords(TypedDict, total=False):
     look: bool
     metrics: Iterable[str] | None
     patience: int | None
+    calibrate: str | None
     class_weight: Mapping[Any, float] | str | None
     min_count: int
     share_rare: bool
@@ -110,6 +111,7 @@ class Parameters(TypedDict, total=False):
     look: bool
     metrics: Iterable[str] | None
     patience: int | None
+    calibrate: str | None
     class_weight: Mapping[Any, float] | str | None
     min_count: int
     share_rare: bool

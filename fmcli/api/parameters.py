@@ -41,6 +41,7 @@ class Choices:
     look: bool = True
     metrics: Iterable[str] | None = None
     patience: int | None = None
+    calibrate: str | None = None
     class_weight: Mapping[Any, float] | str | None = None
     min_count: int = 1
     share_rare: bool = False
@@ -82,6 +83,11 @@ DOCS = {
     ),
     "patience": Doc(
         "int, optional", "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs."
+    ),
+    "calibrate": Doc(
+        '{"isotonic", "platt"}, optional',
+        "Calibrate the probabilities of two labels, by five more models of four fifths of the rows, which score the "
+        "others.",
     ),
     "class_weight": Doc(
         'dict or "balanced", optional', "Weights by label; balanced: all labels have the same total weight."

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Unpack
 
@@ -18,6 +19,8 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
+from fmcli.choosing.calibrating import calibrated
+from fmcli.choosing.cross_validation import Candidate
 from fmcli.data.dataset import Dataset
 from fmcli.data.formats import Grouping
 from fmcli.data.labels import Names
@@ -25,12 +28,14 @@ from fmcli.data.tables.reading import TablePath
 from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.weights import weigh, weigh_labels
 from fmcli.errors import UsageError
+from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import check_modes
 from fmcli.registry.options import MOST_MEMBERS
 from fmcli.registry.specs import Spec, make_spec
+from fmcli.scoring.calibration import Calibration
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
 from fmcli.training.baseline import compared
@@ -145,6 +150,8 @@ def trained_model(
     names = names or rows.names
     evaluated = None if valid is None else validation_data(valid, schema, names, choices, fields=fields)
     plan, form = plan_of(rows, evaluated, spec, warm_start, choices, schema, begin, interrupt), rows.format
+    if choices.calibrate is not None:
+        plan = replace(plan, calibration=calibration_of(rows, evaluated, plan, choices))
     del rows, evaluated  # the plan has what it needs of them
     with nullcontext() if spec.by_rows else one_blas_thread():
         history: list[dict[str, Any]] = []
@@ -200,8 +207,10 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
     refuse(choices.patience is not None and choices.patience < 1, "patience must be at least 1")
     refuse(choices.threads is not None and choices.threads < 1, "threads must be at least 1")
     refuse(choices.max_seconds is not None and not choices.max_seconds > 0, "max_seconds must be positive")
+    refuse(choices.calibrate not in (None, *CALIBRATIONS), 'calibrate must be "isotonic" or "platt"')
     given = {
         "-v": valid is not None,
+        "--calibrate": choices.calibrate is not None,
         "--holdout": choices.holdout,
         "--holdout 0": choices.holdout == 0,
         "--refit": choices.refit,
@@ -258,6 +267,15 @@ def plan_of(
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     refuse(pairwise and training.group is None, f"loss {spec.loss} needs group, a number for each row")
     return prepare(settings, RowsInMemory(training, rows.names), validation)
+
+
+def calibration_of(rows: Data, valid: Data | None, plan: Plan, choices: Choices) -> Calibration:
+    """Return the calibration of the model of a plan. Raises UsageError, and the errors of `prepare` and `job.train`."""
+    assert choices.calibrate is not None
+    candidate = Candidate(plan.settings, weighting_of(choices.class_weight), choices.ensemble)
+    data = None if valid is None else for_spec(valid, plan.settings.spec)
+    every = RowsInMemory(rows.dataset, rows.names)
+    return calibrated(choices.calibrate, candidate, every, rows.format, data)
 
 
 def weighted(

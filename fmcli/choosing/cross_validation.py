@@ -69,6 +69,7 @@ class Validated:
     """A fold, predicted.
 
     metrics : by name.
+    score : (rows of the fold, outputs).
     predicted : (rows of the fold, columns) the predictions.
     figures : the summary of the run that trained the model.
     epochs : its epochs; none of an ensemble.
@@ -76,6 +77,7 @@ class Validated:
 
     fold: Fold
     metrics: dict[str, float]
+    score: Floats
     predicted: Floats
     figures: dict[str, Any]
     epochs: list[Epoch]
@@ -101,7 +103,12 @@ def metrics_of(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def cross_validate(
-    candidate: Candidate, rows: RowsInMemory, folds: Sequence[Fold], metrics: Sequence[str], format: str
+    candidate: Candidate,
+    rows: RowsInMemory,
+    folds: Sequence[Fold],
+    metrics: Sequence[str],
+    format: str,
+    valid: Dataset | None = None,
 ) -> Iterator[Validated]:
     """Yield the folds in their order. Each is predicted by a model of its own training rows, which knows nothing of the
     others: neither its scales nor its features, labels and epochs.
@@ -115,6 +122,7 @@ def cross_validate(
     rows : all rows, with the weights that the metrics count, too.
     metrics : names.
     format : that of the data.
+    valid : validation data of all folds, by which they choose the epoch; None: each holds out some of its rows.
 
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
@@ -123,12 +131,14 @@ def cross_validate(
     threads = max(1, settings.threads // together)
 
     def planned(fold: Fold) -> Plan:
-        training = data
+        training, validation = data, valid
         if candidate.weighting is not None:
-            training = weighted(data, fold, candidate.weighting, rows)
+            of_labels = weights_of(data, fold, candidate.weighting, rows)
+            training = with_label_weights(data, of_labels)
+            validation = valid and with_label_weights(valid, of_labels)
         require_labels(rows, fold, candidate.loss)
         own = replace(settings, threads=threads)
-        return prepare(own, RowsInMemory(training, rows.names, fold.train))
+        return prepare(own, RowsInMemory(training, rows.names, fold.train), validation)
 
     first = planned(folds[0])
     need = memory_of(first, candidate.members)
@@ -147,6 +157,7 @@ def cross_validate(
         return Validated(
             fold,
             figures(metrics, outcome, scorer),
+            score,
             scorer.predicted(score, scorer.default_output()),
             summary,
             epochs,
@@ -157,15 +168,15 @@ def cross_validate(
         yield from side_by_side(run, folds, together)
 
 
-def weighted(data: Dataset, fold: Fold, weighting: Weighting, rows: RowsInMemory) -> Dataset:
-    """Return the data with the weights of labels, as the training rows of a fold determine them. Raises
-    BadInputError."""
+def weights_of(data: Dataset, fold: Fold, weighting: Weighting, rows: RowsInMemory) -> dict[float, float]:
+    """Return label -> weight, as the training rows of a fold determine them. Raises BadInputError."""
     label = data.label[fold.train]
     weight = np.ones(len(label)) if data.weight is None else data.weight[fold.train]
-    found = with_label_weights(data, weighting.of_labels(label, weight, rows.names))
-    if not 0 < found.total_weight(fold.train) < math.inf:
+    of_labels = weighting.of_labels(label, weight, rows.names)
+    total = sum(float(weight[label == value].sum()) * of_labels.get(value, 1.0) for value in np.unique(label).tolist())
+    if not 0 < total < math.inf:
         raise BadInputError(f"the training rows of {named(fold)} have no positive, finite sum of weights")
-    return found
+    return of_labels
 
 
 def require_labels(rows: RowsInMemory, fold: Fold, loss: str) -> None:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fmcli.data.formats import Grouping
     from fmcli.data.labels import Labels
     from fmcli.data.related.files import RelationFiles
+    from fmcli.scoring.calibration import Reliability
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.paired import Difference
@@ -78,6 +79,7 @@ class Request:
     relations: tuple[RelationFiles, ...] = ()
     join: tuple[tuple[str, str], ...] = ()
     cluster: ClusterChoice | None = None
+    calibration: bool = False
 
     @property
     def named(self) -> list[str]:
@@ -189,6 +191,13 @@ class Request:
 @option(
     "validation", "--raw", is_flag=True, help="With --predictions: these are raw scores, as predict --raw writes them."
 )
+@option(
+    "validation",
+    "--calibration",
+    is_flag=True,
+    help="Also print how often labels have what probability, in ten bins of equally many rows, and the expected "
+    "calibration error: the mean difference of the two.",
+)
 @format_option()
 @label_weights_option()
 @group_field_option(METRICS_OF_GROUPS)
@@ -208,6 +217,7 @@ def command(
     predictions: str | None,
     loss: str | None,
     raw: bool,
+    calibration: bool,
     format: str,
     label_weights: bool,
     group_field: str | None,
@@ -258,6 +268,7 @@ def command(
         related,
         join,
         cluster,
+        calibration,
     )
     with logging.opened() as log:
         run(log, request, bad_lines.rule(log))
@@ -284,6 +295,7 @@ class Result:
     figures : the values of the metrics by name.
     difference : from the model that it must not be worse than, if there is one.
     table : the confusion matrix, unless metrics were chosen.
+    reliability : predicted probabilities beside observed shares, if they are asked for.
     """
 
     labels: Labels
@@ -291,6 +303,7 @@ class Result:
     figures: dict[str, float]
     table: NDArray[np.int64] | None
     difference: Difference | None = None
+    reliability: Reliability | None = None
 
 
 def run(log: Log, request: Request, bad: BadLines) -> None:
@@ -323,12 +336,18 @@ def wants_table(request: Request, labels: Labels) -> bool:
 
 def measured(log: Log, request: Request, bad: BadLines) -> Result:
     """Evaluate a model or predictions."""
+    from fmcli.scoring.calibration import Reliability, reliability
     from fmcli.scoring.evaluation import confusion, figures
 
     labels, outcome, scorer, counts, difference = evaluated(log, request, bad)
     table = confusion(outcome) if wants_table(request, labels) and outcome.usable else None
     names = wanted_metrics(request, labels, grouped=outcome.group is not None)
-    return Result(labels, counts, figures(names, outcome, scorer), table, difference)
+    found = None
+    if request.calibration:
+        if not outcome.link.probable or outcome.task not in ("binary", "classes"):
+            raise UsageError(f"--calibration needs probabilities of labels, and loss {labels.loss} has none")
+        found = reliability(outcome) if outcome.usable else Reliability([], math.nan)
+    return Result(labels, counts, figures(names, outcome, scorer), table, difference, found)
 
 
 def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> Result:
@@ -406,6 +425,8 @@ def report(request: Request, result: Result, bad: BadLines) -> str:
     tables: dict[str, Any] = {}
     if result.table is not None:
         tables = {"classes": class_table(labels.shown or [], result.table), "confusion": result.table.tolist()}
+    if result.reliability:
+        tables["calibration"] = {"ece": result.reliability.error, "bins": result.reliability.bins}
     if request.json:
         head: dict[str, Any] = {
             "model": request.model,
@@ -424,7 +445,11 @@ def report(request: Request, result: Result, bad: BadLines) -> str:
     text = section(result.figures)
     if compared:
         text += section(compared.figures, f"Compared with {request.current}")
-    if tables and labels.values is not None:
+    if result.reliability:
+        title = "Probabilities of the larger label" if labels.outputs == 1 else "Probabilities of the likeliest label"
+        text += section(result.reliability.bins, title)
+        text += section({"expected_calibration_error": result.reliability.error})
+    if "classes" in tables and labels.values is not None:
         text += section(tables["classes"], "Classes")
         if len(labels.values) <= MOST_CLASSES_SHOWN:
             names = labels.texts

@@ -37,6 +37,7 @@ FLAGS = {
     "encoding": "--encoding",
     "bins": "--bins",
     "id_column": "--id-column",
+    "calibrate": "--calibrate",
 }
 
 

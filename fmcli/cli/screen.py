@@ -118,6 +118,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "metrics": "Metric; may be repeated [all that fit the loss]",
             "predictions": "Evaluate these predictions instead of a model",
             "limits": "Exit with 1 if METRIC is worse than X",
+            "calibration": "Also compare probabilities with observed shares",
             "current": "Exit with 1 if MODEL is worse than CURRENT",
         },
         "Run": {

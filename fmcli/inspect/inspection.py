@@ -118,6 +118,7 @@ def model(subject: Subject) -> Row:
         "loss": scorer.labels.loss,
         "labels": scorer.labels.shown,
         **({"clips_to": list(scorer.clip)} if scorer.clip else {}),
+        **({"calibration": scorer.calibration.method} if scorer.calibration else {}),
         "features": scorer.dimension,
         **ids(scorer),
         "features_occurring": int(np.count_nonzero(scorer.seen)),

@@ -40,6 +40,7 @@ class Link:
     probable : whether they are probabilities.
     threshold : the score above which the larger of two labels is predicted.
     number : from scores, the predicted number (rows, 1), if labels are both classes and numbers.
+    inverse : from probabilities of the larger of two labels, the scores; None: there are none.
     """
 
     prediction: Callable[[Floats], Floats]
@@ -47,6 +48,7 @@ class Link:
     probable: bool = False
     threshold: float = 0.0
     number: Callable[[Floats], Floats] | None = None
+    inverse: Callable[[Floats], Floats] | None = None
 
 
 def of_probability(prediction: Callable[[Floats], Floats], inverse: Callable[[Floats], Floats]) -> Link:
@@ -58,7 +60,7 @@ def of_probability(prediction: Callable[[Floats], Floats], inverse: Callable[[Fl
     average = Average(
         lambda score: [prediction(score)], np.add, lambda sums, count: inverse(sums[0] / count), unchanged
     )
-    return Link(prediction, average, probable=True, threshold=float(inverse(np.array(0.5))))
+    return Link(prediction, average, probable=True, threshold=float(inverse(np.array(0.5))), inverse=inverse)
 
 
 def unchanged(numbers: Floats) -> Floats:
@@ -70,6 +72,11 @@ def expit(score: Floats) -> Floats:
     """Return 1 / (1 + exp(-score)), without overflow."""
     small = np.exp(-np.abs(score))
     return np.where(score >= 0, 1.0, small) / (1.0 + small)
+
+
+def odds(probability: Floats) -> Floats:
+    """Return log(p / (1 - p))."""
+    return np.asarray(np.log(probability) - np.log1p(-probability))
 
 
 def normal(score: Floats) -> Floats:
@@ -149,8 +156,14 @@ LOGIT = Link(
     expit,
     Average(both_logarithms, np.logaddexp, lambda sums, count: sums[1] - sums[0], np.exp, count=2),
     probable=True,
+    inverse=odds,
 )
-PROBIT = Link(normal, Average(both_normal, np.add, normal_score, unchanged, count=2), probable=True)
+PROBIT = Link(
+    normal,
+    Average(both_normal, np.add, normal_score, unchanged, count=2),
+    probable=True,
+    inverse=lambda probability: normal_score([1 - probability, probability], 1),
+)
 LOG = Link(exponentials, Average(lambda score: [score], np.logaddexp, from_logarithms, np.exp))
 SOFTMAX = Link(
     class_probabilities, Average(logarithms_of_classes, np.logaddexp, from_logarithms, np.exp), probable=True

@@ -42,6 +42,10 @@ FEATURES = "features"
 IDS, NAMES, ENDS = "ids", "names", "name_ends"
 # The name of the hash function of ids.
 HASH = "murmur64a"
+# The name of the array of the calibration of scores, and its methods: the slope and the intercept of a sigmoid, or the
+# scores and the probabilities of points.
+CALIBRATION, PLATT, ISOTONIC = "calibration", "platt", "isotonic"
+CALIBRATIONS = (ISOTONIC, PLATT)
 MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
@@ -190,6 +194,7 @@ ENTRIES = {
     "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
     "training": TABLE,
+    "calibration": null_or(name_in(CALIBRATIONS)),
     "draws": whole(1, MOST_DRAWS),
     "members": whole(1, MOST_MEMBERS),
 }
@@ -205,6 +210,7 @@ LATER: dict[str, Any] = {
     "norm_of_all": False,
     "range": None,
     "table": None,
+    "calibration": None,
     "draws": 1,
     "members": 1,
 }
@@ -265,6 +271,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].is_sampler
     if meta["draws"] % meta["members"] or (meta["draws"] > meta["members"] and not samples):
         refuse(f"it has {meta['draws']} draws of {meta['members']} members, which {meta['solver']} does not make")
+    if meta["calibration"] is not None and (loss.task != "binary" or loss.load_link().inverse is None):
+        refuse(f"it has a calibration, but loss {loss.name} has no probabilities of two labels")
     if meta["norm_of_all"]:
         check_norm_of_all(kind, meta)
     if meta["fields"] and not meta["features"]:
@@ -379,6 +387,9 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
             of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
             expected[COUNTS] = ((columns,), of.str[1:])
     expected |= dict.fromkeys(names_of(meta["options"][SCALE]), ((columns,), "f"))
+    if meta["calibration"] is not None:
+        points = arrays[CALIBRATION].shape[-1] if meta["calibration"] == ISOTONIC and CALIBRATION in arrays else 0
+        expected[CALIBRATION] = ((2, points) if points else (2,), "f8")
     if GROUPS in arrays:  # optional
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
@@ -389,6 +400,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         refuse(f"the array {SCALE} has numbers that are not positive and finite")
     if COUNTS in expected and (arrays[COUNTS] < 0).any():
         refuse(f"the array {COUNTS} has negative numbers")
+    if CALIBRATION in expected:
+        check_calibration(arrays[CALIBRATION])
     if GROUPS in expected and (arrays[GROUPS] < NO_GROUP).any():
         refuse(f"the array {GROUPS} has numbers that are not groups")
     constants = {*model.constants}  # the model checks them when it attaches them
@@ -397,6 +410,18 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     for name in arrays.keys() - expected.keys() - model.shapes().keys() - constants:
         extra = "solver state, which this model should not have" if name.startswith(STATE + ".") else "unknown"
         refuse(f"the array {quoted(name)} is {extra}")
+
+
+def check_calibration(numbers: NDArray[Any]) -> None:
+    """Raise BadInputError unless the numbers are finite, and those of points increase, with probabilities that do not
+    fall."""
+    is_valid = bool(np.isfinite(numbers).all())
+    if is_valid and numbers.ndim > 1:
+        score, probability = numbers
+        rises = (np.diff(score) > 0).all() and (np.diff(probability) >= 0).all()
+        is_valid = bool(rises and probability[0] >= 0 and probability[-1] <= 1)
+    if not is_valid:
+        refuse(f"the array {CALIBRATION} has numbers that are not those of a calibration")
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:

@@ -159,10 +159,21 @@ MODES = (
             "--max-seconds": "the folds that train last would have no time",
             "--log-every": "folds train at the same time",
             "--fail-worse-than-constant": "no model is written",
+            "--calibrate": "no model is written",
             "--print-schema": "use fmcli train",
         },
     ),
     Mode("--holdout", {"--disk --no-shuffle": "rows of a cache are held out in a random order"}),
+    Mode(
+        "--calibrate",
+        {
+            "-i": "that model may have seen the rows that calibrate",
+            **dict.fromkeys(("--disk", "--online", "--cluster"), "the folds that calibrate share their rows in memory"),
+            "--relation": "the folds that calibrate are divided by rows that are whole",
+            "--max-seconds": "the time of the models that calibrate cannot be limited",
+            "--test": "use fmcli predict",
+        },
+    ),
     Mode("--log-every", needs=by_rows),
     Mode("--hash-bits", {"--rare share": "a shared column needs a dictionary of ids"}),
     Mode(
@@ -211,6 +222,7 @@ MODES = (
         parts=("--explain-format",),
     ),
     Mode("--importance", {"--verify": "the model is not shown"}, parts=("--permute",)),
+    Mode("--calibration", {"--cluster": "workers return metrics only"}),
     Mode("--id-column", {"--label-weights": "both change the beginning of a line"}),
     Mode(
         "--predictions",

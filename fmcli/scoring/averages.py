@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import Kept, require_like, require_names, whole_number
 from fmcli.data.dataset import Dataset
-from fmcli.losses.links import Average, Floats
+from fmcli.losses.links import Average, Floats, unchanged
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.rows import score_rows
@@ -76,14 +77,14 @@ def mean_score(
     return mean.score()
 
 
-def spread(loss: str, draws: Draws, data: Dataset) -> Floats:
+def spread(loss: str, draws: Draws, data: Dataset, changed: Callable[[Floats], Floats] = unchanged) -> Floats:
     """Return (rows, outputs) the standard deviations of the predictions of draws: of the probability of the larger
     label or of each class, or of predicted numbers, which are not clipped. They are not numbers if there is a single
-    draw."""
+    draw. changed : what is done to the scores of each draw."""
     average, count = average_of(loss), 0
     mean = squares = np.zeros((data.rows, 1))
     for score in draws.scores(data):
-        prediction = average.prediction(average.terms(score)[-1])
+        prediction = average.prediction(average.terms(changed(score))[-1])
         count += 1
         step = prediction - mean
         mean = mean + step / count

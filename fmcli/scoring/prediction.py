@@ -48,6 +48,7 @@ from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.scoring.averages import mean_score, spread
+from fmcli.scoring.calibration import Calibration, saved_calibration
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
 from fmcli.system.memory import require, require_if_large
@@ -82,6 +83,7 @@ class Scorer:
     occurrences : how often features, and pairs of features, occur.
     draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
         averages over these and the model.
+    calibration : what maps scores to probabilities in place of the loss, if it was fitted.
     """
 
     model: Model
@@ -90,6 +92,7 @@ class Scorer:
     path: str
     occurrences: Occurrences = UNKNOWN
     draws: tuple[Model, ...] = ()
+    calibration: Calibration | None = None
 
     @property
     def labels(self) -> Labels:
@@ -176,9 +179,17 @@ class Scorer:
         return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
-        """Return raw scores (rows, outputs) of rows that have the columns of the model; if it has several draws, the
-        scores of their mean prediction. Raises NotEnoughMemoryError."""
+        """Return scores (rows, outputs) of rows that have the columns of the model, calibrated if that was fitted; if
+        it has several draws, the scores of their mean prediction. Raises NotEnoughMemoryError."""
+        return self.calibrated(self.raw_scores(data, threads))
+
+    def raw_scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
+        """Return the scores before their calibration; see `scores`."""
         return mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads)
+
+    def calibrated(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return scores with calibrated probabilities; the same if there is no calibration."""
+        return score if self.calibration is None else self.calibration.of(self.labels.loss, score)
 
     @cached_property
     def all_draws(self) -> Draws:
@@ -215,7 +226,7 @@ class Scorer:
     def predictions(self, data: Dataset, output: OutputType, threads: int = 1) -> NDArray[np.float64]:
         """Return the predictions of rows that have the columns of the model; see `predicted`. Raises
         NotEnoughMemoryError."""
-        return self.predicted(self.scores(data, threads), output)
+        return self.predicted((self.raw_scores if output == "raw" else self.scores)(data, threads), output)
 
     def predicted(self, score: NDArray[np.float64], output: OutputType) -> NDArray[np.float64]:
         """Return (rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are
@@ -248,7 +259,7 @@ class Scorer:
     def spread(self, data: Dataset) -> NDArray[np.float64]:
         """Return (rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of
         the probability of the larger label or of each class. The rows have the columns of the model."""
-        return spread(self.labels.loss, self.all_draws, self.prepared(data))
+        return spread(self.labels.loss, self.all_draws, self.prepared(data), self.calibrated)
 
     def prediction_names(self, output: OutputType, *, with_spread: bool = False) -> list[str]:
         """Return the names of the columns of predictions, and of their standard deviations, in a table."""
@@ -333,7 +344,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
     except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     transform = saved_transform(meta, arrays, numbering)
-    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws)
+    calibration = saved_calibration(meta, arrays)
+    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws, calibration)
 
 
 def attached_draws(

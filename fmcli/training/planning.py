@@ -19,6 +19,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import Spec, resolve
 from fmcli.registry.streams import PREPARE_STREAM, generator
+from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
@@ -49,6 +50,7 @@ class Plan:
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
+    calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     """
 
@@ -65,6 +67,7 @@ class Plan:
     validation: Validation | None
     memory: MemoryNeed
     tested: TestedRows | None = None
+    calibration: Calibration | None = None
     refit_epochs: int | None = None
 
     @property

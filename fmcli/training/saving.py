@@ -9,7 +9,7 @@ import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import filed
+from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
@@ -70,6 +70,7 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
         "epochs": plan.epochs_before + trained.best,
         "format": format,
         "training": training,
+        **({CALIBRATION: plan.calibration.method} if plan.calibration else {}),
         **({"draws": 1 + len(trained.draws)} if trained.draws else {}),
         **({"members": trained.members} if trained.members > 1 else {}),
         **occurrences.entries(plan.transform.numbering),
@@ -81,6 +82,7 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
+        **({CALIBRATION: plan.calibration.numbers} if plan.calibration else {}),
     }
     return ModelFile(filed(meta), tensors)
 

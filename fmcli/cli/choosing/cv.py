@@ -16,7 +16,7 @@ from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
 from fmcli.cli.report import as_json, section
 from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
 from fmcli.cli.train.kind_help import KindCommand
-from fmcli.cli.train.rows import read_rows
+from fmcli.cli.train.rows import read_rows, with_row_weights
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
 from fmcli.registry.modes import CROSS, MODES
@@ -265,14 +265,6 @@ def run(
     if request.written.output is not None:
         write_predictions(request.written.output, found[0], rows.data.rows)
     return report(found, list(others), metrics, candidates[0].loss, as_text=as_text)
-
-
-def with_row_weights(data: Any, request: Request) -> Any:
-    """Return the rows with the weights in a file, if there is one: those of labels depend on the fold."""
-    from fmcli.data.weights import Weighting, weigh
-
-    file = request.weighting.file if request.weighting else None
-    return data if file is None else weigh(data, Weighting(file))[0]
 
 
 def divided(

@@ -17,7 +17,7 @@ from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
 from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
-from fmcli.data.weights import weigh, weigh_labels
+from fmcli.data.weights import Weighting, weigh, weigh_labels
 from fmcli.registry.models import MODELS
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import RowsInMemory
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
     from fmcli.data.pieces import TextRows
+    from fmcli.scoring.calibration import Calibration
+    from fmcli.training.settings import Settings
 
 
 def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
@@ -40,13 +42,42 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
         settings = replace(settings, groups=read_groups(request.sampling.groups))
     table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
     valid = read_valid(log, request, table.format, bad, table.labels)
-    rows = table.dataset
+    rows, calibration = table.dataset, calibration_of(log, request, settings, table, valid)
     if request.weighting:
         rows, of_labels = weigh(rows, request.weighting, table.labels)
         valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
         log_weights(log, rows.weight, of_labels, table.labels)
     plan = prepare(settings, RowsInMemory(rows, table.labels or NUMBERS), valid)
+    plan = replace(plan, calibration=calibration)
     return plan_test(log, request, plan, bad), table.format
+
+
+def calibration_of(
+    log: Log, request: Request, settings: Settings, table: Table, valid: Dataset | None
+) -> Calibration | None:
+    """Return the calibration of the model, if that is asked for, by models of the same options on parts of the rows."""
+    method = request.validation.calibrate
+    if method is None or request.dry_run:
+        return None
+    from fmcli.choosing.calibrating import FOLDS, calibrated
+    from fmcli.choosing.cross_validation import Candidate
+
+    begin = time.perf_counter()
+    log.progress("calibrating")
+    rows = RowsInMemory(with_row_weights(table.dataset, request), table.labels or NUMBERS)
+    candidate = Candidate(settings, request.weighting, request.members)
+    found = calibrated(method, candidate, rows, table.format, valid)
+    log.line(
+        f"calibrating probabilities ({method}) by {rows.count:,} rows, each scored by one of {FOLDS} models that have "
+        f"not seen it, {seconds(time.perf_counter() - begin)}"
+    )
+    return found
+
+
+def with_row_weights(data: Dataset, request: Request) -> Dataset:
+    """Return the rows with the weights in a file, if there is one, but without those of labels."""
+    file = request.weighting.file if request.weighting else None
+    return data if file is None else weigh(data, Weighting(file))[0]
 
 
 def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:

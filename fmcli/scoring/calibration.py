@@ -1,0 +1,161 @@
+"""Calibration: how far predicted probabilities are from observed shares, and maps of scores that bring them nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.losses.links import Floats, expit
+from fmcli.model_file.check import CALIBRATION, PLATT
+from fmcli.registry.losses import LOSSES
+from fmcli.scoring.metrics import BINARY, SMALLEST_PROBABILITY, Outcome
+
+# The table of predicted and observed shares has so many bins, as far as different predictions fill them.
+BINS = 10
+# Newton's method ends if a step changes the parameters by at most this, or after so many steps.
+CLOSE, MOST_STEPS = 1e-10, 100
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A map from the score of a model to the probability of the larger of two labels.
+
+    method : platt: 1 / (1 + exp(-(a score + b))), with `numbers` a, b. isotonic: a function that never falls, linear
+        between points, with `numbers` (2, points): their scores, increasing, and their probabilities.
+    """
+
+    method: str
+    numbers: Floats
+
+    def probability(self, score: Floats) -> Floats:
+        """Return the probabilities of scores; a score that is not a number has none."""
+        if self.method == PLATT:
+            return expit(self.numbers[0] * score + self.numbers[1])
+        return np.asarray(np.interp(score, *self.numbers))
+
+    def of(self, loss: str, score: Floats) -> Floats:
+        """Return (rows, 1) scores of a loss with the calibrated probabilities."""
+        inverse = LOSSES[loss].load_link().inverse
+        assert inverse is not None
+        limited = np.clip(self.probability(score), SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
+        return inverse(limited)
+
+
+def saved_calibration(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Calibration | None:
+    """Return the calibration in a valid model file, if there is one."""
+    method = meta[CALIBRATION]
+    return None if method is None else Calibration(method, arrays[CALIBRATION])
+
+
+def fitted(method: str, positive: NDArray[np.bool_], score: Floats, weight: Floats | None = None) -> Calibration:
+    """Return the calibration of scores of rows that the model has not seen.
+
+    Parameters
+    ----------
+    positive : (rows) whether each row has the larger label.
+    score : (rows).
+    weight : (rows), not negative; None: all are 1.
+
+    For platt, see Platt (1999) and Lin, Lin and Weng (2007), whose targets keep the probabilities of separable rows
+    from 0 and 1. For isotonic, Zadrozny and Elkan (2002); its probabilities are limited in the same way.
+    """
+    weight = np.ones(len(score)) if weight is None else weight
+    known = weight > 0
+    positive, score, weight = positive[known], score[known], weight[known]
+    if method == PLATT:
+        return Calibration(method, sigmoid(positive, score, weight))
+    from scipy.optimize import isotonic_regression
+
+    values, place = np.unique(score, return_inverse=True)
+    total = np.bincount(place, weight)
+    share = np.bincount(place, weight * positive) / total
+    found = np.asarray(isotonic_regression(share, weights=total).x)
+    least = 1 / (len(score) + 2)
+    found = np.clip(found, least, 1 - least)
+    inner = np.ones(len(values), dtype=np.bool_)  # of equal probabilities, the first and the last point suffice
+    inner[1:-1] = (found[1:-1] != found[:-2]) | (found[1:-1] != found[2:])
+    return Calibration(method, np.ascontiguousarray([values[inner], found[inner]]))
+
+
+def sigmoid(positive: NDArray[np.bool_], score: Floats, weight: Floats) -> Floats:
+    """Return the slope and the intercept of Platt's sigmoid, by Newton's method with a line search on the logloss of
+    his targets."""
+    above, below = float(weight[positive].sum()), float(weight[~positive].sum())
+    target = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
+    spread = float(np.abs(score).max(initial=0)) or 1.0
+    features = np.stack([score / spread, np.ones(len(score))])
+
+    def value(numbers: Floats) -> float:
+        odds = numbers @ features
+        return float((weight * (np.logaddexp(0, odds) - target * odds)).sum())
+
+    numbers = np.array([0.0, np.log((above + 1) / (below + 1))])
+    now = value(numbers)
+    for _ in range(MOST_STEPS):
+        share = expit(numbers @ features)
+        gradient = features @ (weight * (share - target))
+        curved = features * (weight * share * (1 - share))
+        curvature = curved @ features.T + np.diag([CLOSE, CLOSE])
+        step = np.linalg.solve(curvature, gradient)
+        length = 1.0
+        while length > CLOSE and value(numbers - length * step) > now:
+            length /= 2
+        numbers = numbers - length * step
+        before, now = now, value(numbers)
+        if before - now <= CLOSE * abs(before):
+            break
+    return np.array([numbers[0] / spread, numbers[1]])
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Predicted probabilities beside observed shares.
+
+    bins : rows of a table, by increasing probability: its lowest and highest one, the weight of the rows, the mean
+        probability, and the observed share.
+    error : the expected calibration error: the mean absolute difference of the two, weighted by rows.
+    """
+
+    bins: list[dict[str, float]]
+    error: float
+
+
+def reliability(outcome: Outcome, bins: int = BINS) -> Reliability:
+    """Return predicted probabilities beside observed shares, in bins of equal numbers of rows; equal probabilities are
+    in one bin.
+
+    Of two labels, these are the probability and the share of the larger one; of classes, the probability of the most
+    likely one, and the share of rows that have it (Guo et al. 2017).
+    """
+    if outcome.task in BINARY:
+        probability = outcome.probability[:, -1]
+        observed = outcome.label > 0
+    else:
+        probability = outcome.probability.max(axis=1)
+        observed = outcome.class_predicted == outcome.class_label
+    order = np.argsort(probability, kind="stable")
+    probability, observed, weight = probability[order], observed[order], outcome.weight[order]
+    before = np.cumsum(weight) - weight
+    number = np.minimum((before * bins / weight.sum()).astype(np.intp), bins - 1)
+    _, first, same = np.unique(probability, return_index=True, return_inverse=True)
+    number = number[first][same]  # rows of one probability are in the bin of the first of them
+    rows, error = [], 0.0
+    for one in np.unique(number):
+        mine = number == one
+        total = float(weight[mine].sum())
+        mean, share = (float((weight[mine] * values[mine]).sum() / total) for values in (probability, observed))
+        rows.append(
+            {
+                "lowest": float(probability[mine][0]),
+                "highest": float(probability[mine][-1]),
+                "rows": total,
+                "predicted": mean,
+                "observed": share,
+            }
+        )
+        error += total * abs(mean - share)
+    return Reliability(rows, error / float(weight.sum()))
