@@ -81,7 +81,7 @@ def test_a_calibrated_model_predicts_shares_although_its_labels_were_weighted(me
         reliability(Outcome("logistic", 2.0 * label - 1, one.predict(test)[:, None], predicted=True)).error
         for one in (plain, model)
     )
-    assert before > 0.08 > 2 * after
+    assert 2 * after < before > 0.08
     assert model.predict(test, "raw").tolist() == plain.predict(test, "raw").tolist()
     assert (model.predict(test, "label") == (model.predict(test) > 0.5)).all()
     measured = model.evaluate((test, label), ["brier", "logloss"])

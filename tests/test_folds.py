@@ -174,7 +174,8 @@ def test_the_error_of_a_difference_counts_shared_training_rows():
     fold = Fold(1, 1, np.arange(80, dtype=np.int32), np.arange(20, dtype=np.int32))
     values = [0.5, 0.75, 0.25, 1.0]
     first, other = (
-        [Validated(fold, {"rmse": one * scale}, *2 * [np.zeros((20, 1))], {}, [], 0.0) for one in values] for scale in (1, 3)
+        [Validated(fold, {"rmse": one * scale}, np.zeros(1), np.zeros(1), {}, [], 0.0) for one in values]
+        for scale in (1, 3)
     )
     found = difference_of(first, other, "rmse")
     differences = [one - 3 * one for one in values]
