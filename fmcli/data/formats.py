@@ -20,6 +20,7 @@ from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
 from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.beside import Beside, beside
+from fmcli.data.tables.lines import Entries, Lines
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
@@ -263,20 +264,28 @@ def as_features(buffer: TextBuffer) -> memoryview:
 
 
 def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:
-    """Return a function that parses a buffer, of a table as lines of features; lines and faults are those of the
+    """Return a function that parses a buffer, of a table as entries of its rows; lines and faults are those of the
     table."""
 
     def parsed(number: int, buffer: TextBuffer) -> Parsed[T]:
         scanner = buffer.scanner
         if scanner is None:
             return parse(number, buffer)
-        text, lines, _, faulty, faults = scanner.translate(buffer.data, buffer.start, buffer.stop, refer=True)
-        inner = replace(buffer, scanner=None, before=0, table=buffer)
-        found = parse(number, replace(inner, data=cast(bytearray, text), start=0, stop=len(text) - PADDING))
-        scanner.reuse(text)
-        if found.wrong:  # its place is found in text without references
-            text = scanner.translate(buffer.data, buffer.start, buffer.stop)[0]
-            found = parse(number, replace(inner, data=cast(bytearray, text), start=0, stop=len(text) - PADDING))
+        rows, lines, _, faulty, faults = scanner.entries(buffer.data, buffer.start, buffer.stop)
+
+        def as_lines() -> Lines:
+            return scanner.translate(buffer.data, buffer.start, buffer.stop)[0]
+
+        def parse_rows(rows: Lines | Entries) -> Parsed[T]:
+            inner = replace(buffer, scanner=None, before=0, table=buffer, data=cast(bytearray, rows), start=0)
+            return parse(number, replace(inner, stop=len(rows) - PADDING if isinstance(rows, Lines) else 0))
+
+        if isinstance(rows, Entries):
+            rows.lines = as_lines
+        found = parse_rows(rows)
+        scanner.reuse(rows)
+        if found.wrong:  # its place is found in text
+            found = parse_rows(as_lines())
 
         def placed(fault: Fault) -> Fault:
             line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)

@@ -4,8 +4,8 @@
 #define FMCLI_PARSER_H
 
 #include "fmcli/data/numbers.h"
-#include "fmcli/data/references.h"
 #include "fmcli/data/rows.h"
+#include "fmcli/data/tables/numbered.h"
 
 namespace fmcli {
 
@@ -54,8 +54,7 @@ inline const char* line_break(const char* p, const char* end) {
 template <bool ffm>
 class Parser {
   public:
-    Parser(Rows& rows, const char* end, const References* references)
-        : rows_(rows), end_(end), references_(references), known_(references ? references->size() : 0) {}
+    explicit Parser(Rows& rows, const char* end = nullptr) : rows_(rows), end_(end) {}
 
     // Parses all lines from p, which must end with a line break, followed by PADDING readable bytes. Stops at the first
     // fault, unless lines with faults are skipped.
@@ -82,6 +81,61 @@ class Parser {
         return found;
     }
 
+    // Appends numbered rows, and returns true. Appends nothing if lines of these rows would have a fault, or if these
+    // texts do not have what is read.
+    bool append(const NumberedRows& from) {
+        const Reading& reading = rows_.reading;
+        const bool grouped = reading.groups == Groups::QUERY;
+        if (reading.refuse_unseen || reading.groups == Groups::FIELD || (grouped && !from.grouped) ||
+            (from.weighted && !reading.label_weights))
+            return false;
+        std::vector<Labelled> labels(from.labels.size());
+        std::vector<Known> known(from.entries.size());
+        if (!read_labels(from.labels, labels) || !read_entries(from.entries, known)) return false;
+        for (Labelled& label : labels)
+            if (label.name.begin && label.known) label.y = position_of(label.name);
+
+        const Labelled none;
+        const size_t count = from.size(), entries = rows_.index.size() + from.entry.size();
+        rows_.index.reserve(entries);
+        if (reading.keep_fields) rows_.field.reserve(entries);
+        if (rows_.valued) rows_.value.reserve(rows_.index.capacity());
+        size_t at = 0;
+        for (size_t row = 0; row < count; ++row) {
+            const size_t start = rows_.index.size();
+            size_t n = start;
+            int64_t last = -1;
+            bool untidy = from.repeated;
+            for (const size_t end = static_cast<size_t>(from.end[row]); at < end; ++at) {
+                const Known& entry = known[static_cast<size_t>(from.entry[at])];
+                if (entry.column == NO_COLUMN) {
+                    ++rows_.unseen;
+                    continue;
+                }
+                int64_t key = entry.column;
+                if (reading.keep_fields) {
+                    rows_.field[n] = entry.field;
+                    key = key << 32 | entry.field;
+                }
+                untidy |= key <= last;
+                last = key;
+                rows_.index[n] = entry.column;
+                const float value = from.valued ? from.value[at] : 1;
+                if (value != 1 && !rows_.valued) rows_.start_values(n);
+                if (rows_.valued) rows_.value[n] = value;
+                ++n;
+            }
+            if (from.repeated || (untidy && reading.space != Space::GROWING)) {
+                int32_t overflow = 0;  // repeated entries have the value 1
+                n = static_cast<size_t>(rows_.tidy(start, n, overflow));
+            }
+            const Labelled& label = from.label[row] == NumberedRows::NONE ? none : labels[static_cast<size_t>(from.label[row])];
+            rows_.end_row(n, label.y, label.known, from.weighted ? from.weight[row] : 1);
+            if (grouped) rows_.group.push(from.group[row]);
+        }
+        return true;
+    }
+
   private:
     struct Entry {
         Id id;
@@ -93,29 +147,32 @@ class Parser {
     struct Pending : Entry {
         const char* token;
         Names::Record likely;  // of a name
-        bool refers;           // `id.key` is the number of a reference
     };
 
-    // The entry of a reference, with the value 1.
+    // The label of numbered rows.
+    struct Labelled {
+        double y = NAN;
+        bool known = false;
+        Span name;  // if it may be a new one
+    };
+
+    // An entry of numbered rows.
     struct Known {
-        int32_t column = NOT_LOOKED_UP;
-        uint32_t field = 0;
+        int32_t column;
+        int32_t field;
     };
 
     static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
     static constexpr uint64_t LARGEST_FIELD = INT32_MAX - 1;  // so that the count, the largest + 1, fits into int32
     static constexpr uint64_t NO_INDEX = UINT64_MAX;
-    static constexpr int32_t NOT_LOOKED_UP = -2;  // unlike NO_COLUMN
 
     Rows& rows_;
     const char* end_;
-    const References* const references_;  // that the text may have, or nullptr
     const char* line_ = nullptr;
     Span name_;  // the label of the row, if it may be a new name, which is added when the whole row has been read
     int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
     std::vector<Pending> pending_;  // those of the row, then those of longer rows
-    std::vector<Known> known_;      // by the number of their references
 
     bool fail(const char* complaint, const char* subject, const char* expected, Span token, Span part) {
         fault_ = {complaint, subject, expected, token, part, line_};
@@ -127,7 +184,7 @@ class Parser {
         double y = NAN, weight = 1;
         const int id_column = rows_.reading.id_column;
         if (id_column == 1) p = skip_blanks(token_end(p));
-        bool has_label = !ends_row(*p) && !refers(p);
+        bool has_label = !ends_row(*p);
         if (has_label) {
             const bool read =
                 rows_.reading.label_weights ? weighted_label(p, y, has_label, weight) : label(p, y, has_label);
@@ -241,24 +298,14 @@ class Parser {
             if (count == pending_.size()) pending_.resize(2 * count + 1);
             Pending& entry = pending_[count++];
             entry.token = p;
-            entry.refers = refers(p);
-            if (entry.refers) {
-                entry.id.key = References::number(p);
-                p += References::LENGTH;
-                continue;
-            }
-            entry.id.name = nullptr;
-            const char* next = plain_entry(p, entry);
-            if (!next) next = named_entry(p, entry);
-            if (!next) next = any_entry(p, entry);
+            const char* next = entry_of(p, entry);
             if (!next) return false;
             if (reading.ids) reading.ids->prefetch(entry.id);
             p = next;
         }
         if (!rows_.by_id) rows_.number_ids();
         if (reading.ids)
-            for (size_t i = 0; i < count; ++i)
-                if (!pending_[i].refers) pending_[i].likely = reading.ids->likely(pending_[i].id);
+            for (size_t i = 0; i < count; ++i) pending_[i].likely = reading.ids->likely(pending_[i].id);
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
         const size_t start = rows_.index.size();
         size_t n = start;
@@ -266,7 +313,7 @@ class Parser {
         bool untidy = false;
         for (size_t i = 0; i < count; ++i) {
             Pending& entry = pending_[i];
-            const int32_t column = entry.refers ? known_column(entry, row) : column_of(entry.id, entry.likely, row, untidy);
+            const int32_t column = column_of(entry.id, entry.likely, row, untidy);
             if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
             if (column == NO_COLUMN) {
                 if (reading.refuse_unseen && entry.value != 0) return unseen_id(entry.token);
@@ -297,21 +344,52 @@ class Parser {
         return true;
     }
 
-    bool refers(const char* p) const { return references_ && *p == References::MARK; }
-
-    // The same for an entry that is a reference, whose field and value it sets.
-    int32_t known_column(Pending& entry, uint32_t row) {
-        Known& known = known_[entry.id.key];
-        if (known.column == NOT_LOOKED_UP) {
-            Entry read = {};
-            any_entry(entry.token, read);
-            bool repeated = false;  // no two cells of a row are one feature
-            known.column = column_of(read.id, rows_.reading.ids ? rows_.reading.ids->likely(read.id) : 0, row, repeated);
-            known.field = static_cast<uint32_t>(read.field);
+    bool read_labels(const Texts& texts, std::vector<Labelled>& labels) {
+        for (size_t i = 0; i < labels.size(); ++i) {
+            const char* p = texts[i];
+            name_ = {};
+            labels[i].known = true;
+            if (!label(p, labels[i].y, labels[i].known)) return false;
+            labels[i].name = name_;
         }
-        entry.field = known.field;
-        entry.value = 1;
-        return known.column;
+        return true;
+    }
+
+    // Reads entries and finds their columns. Returns false at a fault, before any new column.
+    bool read_entries(const Texts& texts, std::vector<Known>& known) {
+        const Reading& reading = rows_.reading;
+        pending_.resize(texts.size());
+        bool large = false;
+        for (size_t i = 0; i < texts.size(); ++i) {
+            Pending& entry = pending_[i];
+            if (!entry_of(texts[i], entry)) return false;
+            large |= entry.id.name || entry.id.key >= static_cast<uint64_t>(reading.limit);
+            if (reading.ids) reading.ids->prefetch(entry.id);
+        }
+        if (large && reading.space == Space::GROWING && !rows_.by_id) rows_.number_ids();
+        const uint32_t row = static_cast<uint32_t>(rows_.label.size());
+        bool repeated = false;
+        for (size_t i = 0; i < texts.size(); ++i) {
+            const Entry& entry = pending_[i];
+            const int32_t field = ffm ? static_cast<int32_t>(entry.field) : 0;
+            if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
+            known[i] = {rows_.by_id ? column_of(entry.id, reading.ids ? reading.ids->likely(entry.id) : 0, row, repeated)
+                                    : indexed(entry.id), field};
+        }
+        return true;
+    }
+
+    // The column of an id that is an index.
+    int32_t indexed(const Id& id) {
+        const bool stored = !id.name && id.key < static_cast<uint64_t>(rows_.reading.limit);
+        const int64_t index = id.name ? -1 : static_cast<int64_t>(id.key);
+        if (!stored) {
+            rows_.beyond = std::max(rows_.beyond, index);
+            return NO_COLUMN;
+        }
+        rows_.features = std::max(rows_.features, index + 1);
+        rows_.lowest = std::min(rows_.lowest, index);
+        return static_cast<int32_t>(index);
     }
 
     // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
@@ -438,6 +516,14 @@ class Parser {
         return found || fail("the row has none", "", expected, token, token);
     }
 
+    // Reads the entry at p, which may have a name. Returns its end, or nullptr at a fault.
+    const char* entry_of(const char* p, Entry& entry) {
+        entry.id.name = nullptr;
+        const char* next = plain_entry(p, entry);
+        if (!next) next = named_entry(p, entry);
+        return next ? next : any_entry(p, entry);
+    }
+
     // Reads the entry at p if its ids are digits and its value is a plain decimal. Returns its end, or else nullptr.
     // It is inlined in both callers by force: with a call for each entry, `predict` took 30 % more time.
     __attribute__((always_inline)) static const char* plain_entry(const char* p, Entry& entry) {
@@ -521,10 +607,6 @@ class Parser {
 
     // The same for every spelling. If it returns nullptr, it has set the fault.
     const char* any_entry(const char* p, Entry& entry) {
-        if (refers(p)) {
-            any_entry(references_->entry(References::number(p)), entry);
-            return p + References::LENGTH;
-        }
         const Span token = {p, token_end(p)};
         const auto colons = std::count(token.begin, token.end, ':');
         if (colons < (ffm ? 2 : 1)) {
@@ -583,7 +665,6 @@ class Parser {
     }
 
     bool unseen_id(const char* p) {
-        if (refers(p)) p = references_->entry(References::number(p));
         const Span token = {p, token_end(p)};
         rows_.refused = true;
         return fail("did not, and unseen features are an error", "feature", "a feature that occurred in training", token,
@@ -613,12 +694,16 @@ class Parser {
     }
 };
 
-// Appends the rows of the lines from begin to end, which may refer to entries, unless these are nullptr. After a fault, the rows must not be used, unless the line is skipped.
+// Appends the rows of the lines from begin to end. After a fault, the rows must not be used, unless the line is skipped.
 // Throws std::bad_alloc.
-inline Found parse_text(Rows& rows, const char* begin, const char* end, const References* references = nullptr) {
+inline Found parse_text(Rows& rows, const char* begin, const char* end) {
     rows.reserve_for_text(end - begin);
-    return rows.reading.ffm ? Parser<true>(rows, end, references).parse(begin)
-                            : Parser<false>(rows, end, references).parse(begin);
+    return rows.reading.ffm ? Parser<true>(rows, end).parse(begin) : Parser<false>(rows, end).parse(begin);
+}
+
+// Appends the rows of a table; see Parser::append. Throws std::bad_alloc.
+inline bool append_numbered(Rows& rows, const NumberedRows& from) {
+    return rows.reading.ffm ? Parser<true>(rows).append(from) : Parser<false>(rows).append(from);
 }
 
 }  // namespace fmcli

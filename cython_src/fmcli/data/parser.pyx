@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
 
 from cython.view cimport array
+from libcpp cimport bool as boolean
 from libcpp.vector cimport vector
 
 from collections import namedtuple
@@ -14,7 +15,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.registry.options import MOST_HASH_BITS
 
 from fmcli.data.dictionary cimport NO_COLUMN, Array, FeatureIds, Ids, named
-from fmcli.data.tables.lines cimport Lines, References
+from fmcli.data.tables.lines cimport Entries, Lines, NumberedRows
 
 
 cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
@@ -89,15 +90,15 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
         int64_t lines, faulty
         vector[TextFault] faults
 
-    Found parse_text(TextRows&, const char*, const char*, const References*) except +
+    Found parse_text(TextRows&, const char*, const char*) except +
+    boolean append_numbered(TextRows&, const NumberedRows&) except +
 
 
 PADDING = PADDING_
 MOST_FAULTS = MOST_FAULTS_  # that `Rows.parse` describes
 
-# its expected form, the name and the bytes of the invalid part (empty for the whole token), the complaint about it,
-# and the beginning of the line.
-# the beginning of the line.
+# The number of lines before its line, the number of its column and the bytes of its token, its expected form, the name and
+# the bytes of the invalid part (empty for the whole token), the complaint about it, and the beginning of the line.
 Fault = namedtuple("Fault", "number column token expected subject part complaint line", module=__name__)
 
 cdef enum:
@@ -208,15 +209,24 @@ cdef class Rows:
     def parse(self, text, Py_ssize_t start, Py_ssize_t stop):
         """Append the rows of text[start:stop], which must end with a line break, followed by PADDING readable bytes.
 
-        text : a buffer of bytes, or Lines.
+        text : a buffer of bytes, or Lines, or Entries, all of whose rows are appended.
 
         Returns the number of lines, the number of lines with faults, and a list of the first such Faults. Without
         `skip`, parsing stops at the first fault, and then the rows must not be used. Runs without the GIL. Raises
         MemoryError.
         """
         self.require()
+        cdef boolean done
+        cdef int64_t first = self.text.label.size()
+        if isinstance(text, Entries):
+            with nogil:
+                done = append_numbered(self.text[0], (<Entries> text).rows)
+            if done:
+                self.keep_skipped(first, (<Entries> text).skipped)
+                return len(text), 0, []
+            text = text.lines()
+            start, stop = 0, len(text) - PADDING_
         cdef const unsigned char[::1] data = text
-        cdef const References* references = &(<Lines> text).references if isinstance(text, Lines) else NULL
         if not 0 <= start <= stop <= data.shape[0] - PADDING_:
             raise ValueError("the text must lie within the data and leave PADDING bytes behind it")
         if start == stop:
@@ -225,13 +235,18 @@ cdef class Rows:
             raise ValueError("the text must end with a line break")
         cdef const char* begin = <const char*> &data[start]
         cdef Found found
-        cdef int64_t first = self.text.label.size(), line
-        if isinstance(text, Lines) and not self.text.reading.training:
-            for line in (<Lines> text).skipped:
-                self.text.skipped.push_back(first + line)
+        if isinstance(text, Lines):
+            self.keep_skipped(first, (<Lines> text).skipped)
         with nogil:
-            found = parse_text(self.text[0], begin, begin + (stop - start), references)
+            found = parse_text(self.text[0], begin, begin + (stop - start))
         return found.lines, found.faulty, [described(fault, begin + (stop - start)) for fault in found.faults]
+
+    # Note which rows from `first` on stand for rows of tables with faults.
+    cdef keep_skipped(self, int64_t first, const vector[int64_t]& skipped):
+        cdef size_t i
+        if not self.text.reading.training:
+            for i in range(skipped.size()):
+                self.text.skipped.push_back(first + skipped[i])
 
     # Raise ValueError if the rows were handed over to a Dataset.
     cdef require(self):

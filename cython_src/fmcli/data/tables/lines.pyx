@@ -1,4 +1,4 @@
-"""Text of rows that was made in memory, whose entries may be references; references.h has these."""
+"""Rows that were made in memory: as text, or as numbers of their entries; numbered.h has these."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 
@@ -17,3 +17,13 @@ cdef class Lines:
 
     def __getitem__(self, part):
         return memoryview(self)[part].tobytes()
+
+
+cdef class Entries:
+    """Rows as numbers of their entries. Their memory is used again.
+
+    lines : a function that returns the same rows as Lines.
+    """
+
+    def __len__(self):
+        return self.rows.size()

@@ -1,4 +1,4 @@
-"""Reads tables: their rows as lines of features, and the facts of their columns; table.h has the grammar."""
+"""Reads tables: their rows as lines of features, and the facts of their columns; row_reader.h has the grammar."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -12,10 +12,10 @@ import numpy as np
 from fmcli.data.parser import PADDING, Fault
 
 from fmcli.data.dictionary cimport Array, Ids
-from fmcli.data.tables.lines cimport Lines, References
+from fmcli.data.tables.lines cimport Entries, Lines, NumberedRows
 
 
-cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
+cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
     enum class Role "fmcli::Role":
         IGNORED
 
@@ -53,9 +53,8 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         int64_t lines, rows, faulty
         vector[TableFault] faults
 
-    enum KeySort "fmcli::RowKeys::Sort":
-        pass
 
+cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
     cppclass ColumnFacts:
         int64_t cells, missing, whole, fractions, bits, truths, text_line
         string example, first_text
@@ -64,6 +63,15 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         int64_t texts()
         void add(const ColumnFacts&, int64_t) except +
 
+    cppclass Survey:
+        Survey(const TableForm&) except +
+        TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
+
+
+cdef extern from "fmcli/data/tables/row_keys.h" namespace "fmcli" nogil:
+    enum KeySort "fmcli::RowKeys::Sort":
+        pass
+
     struct RowKeys:
         int group, time
         string name
@@ -71,16 +79,26 @@ cdef extern from "fmcli/data/tables/table.h" namespace "fmcli" nogil:
         vector[int64_t] begins, ends, groups
         vector[double] times
 
-    cppclass TableScanner:
-        TableScanner(const TableForm&) except +
-        TableReport translate(const char*, const char*, Array[char]&, References*, vector[int64_t]&) except +
-        TableReport survey(const char*, const char*, vector[ColumnFacts]&) except +
+    cppclass KeyReader:
+        KeyReader(const TableForm&) except +
         TableReport keys(const char*, const char*, RowKeys&) except +
         TableReport numbers(const char*, const char*, const vector[size_t]&, vector[double]&) except +
         TableReport texts(const char*, const char*, const vector[size_t]&, vector[string]&) except +
-        int64_t line_of(const char*, const char*, int64_t) except +
         const char* first_row(const char*, const char*, vector[string]&) except +
         const TableFault& fault()
+
+
+cdef extern from "fmcli/data/tables/features.h" namespace "fmcli" nogil:
+    cppclass TableLines:
+        TableLines(const TableForm&) except +
+        TableReport translate(const char*, const char*, Array[char]&, vector[int64_t]&) except +
+        int64_t line_of(const char*, const char*, int64_t) except +
+
+
+cdef extern from "fmcli/data/tables/table_entries.h" namespace "fmcli" nogil:
+    cppclass TableEntries:
+        TableEntries(const TableForm&) except +
+        TableReport read(const char*, const char*, NumberedRows&, vector[int64_t]&) except +
 
 
 # In the order of the core's roles.
@@ -126,7 +144,7 @@ cdef class Scanner:
     cdef readonly object head  # as the caller gives it
     cdef TableForm form
     cdef object joined  # the form refers to their rows
-    cdef list idle  # Lines that are no longer used
+    cdef list idle, idle_entries  # Lines and Entries that are no longer used
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
@@ -134,7 +152,7 @@ cdef class Scanner:
         bint missing_feature=False
     ):
         cdef TableColumn column
-        self.idle = []
+        self.idle, self.idle_entries = [], []
         self.head = head
         if not delimiter or not separator:
             raise ValueError("delimiter and separator need at least one character")
@@ -167,7 +185,7 @@ cdef class Scanner:
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start]
         cdef vector[string] cells
-        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef KeyReader* scanner = new KeyReader(self.form)
         try:
             end = scanner.first_row(begin, begin + (stop - start), cells)
             if end == NULL:
@@ -176,27 +194,22 @@ cdef class Scanner:
         finally:
             del scanner
 
-    def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, *, bint refer=False):
+    def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
         """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows
         with faults, and the first such Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
         Raises MemoryError.
-
-        refer : whether lines may refer to entries, so that only `Rows.parse` can read them.
         """
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef Lines found = self.idle.pop() if self.idle else Lines()
         cdef size_t padding = PADDING
         cdef TableReport report
-        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef TableLines* scanner = new TableLines(self.form)
         try:
             with nogil:
                 found.text.resize(0)
-                found.references.clear()
                 found.skipped.clear()
-                report = scanner.translate(
-                    begin, begin + (stop - start), found.text, &found.references if refer else NULL, found.skipped
-                )
+                report = scanner.translate(begin, begin + (stop - start), found.text, found.skipped)
                 found.text.reserve(found.text.size() + padding)
                 memset(found.text.data() + found.text.size(), 10, padding)
                 found.text.resize(found.text.size() + padding)
@@ -204,15 +217,32 @@ cdef class Scanner:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
-    def reuse(self, Lines lines):
-        """Take lines that nobody uses any more, whose memory is then that of others."""
-        self.idle.append(lines)
-
-    def line_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row):
-        """Return the number of lines before a row of data[start:stop]."""
+    def entries(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+        """Return the same with Entries in place of Lines, if the form is `apart`; else Lines."""
+        if not self.form.apart:
+            return self.translate(data, start, stop)
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef Entries found = self.idle_entries.pop() if self.idle_entries else Entries()
+        cdef TableReport report
+        cdef TableEntries* scanner = new TableEntries(self.form)
+        try:
+            with nogil:
+                found.skipped.clear()
+                report = scanner.read(begin, begin + (stop - start), found.rows, found.skipped)
+        finally:
+            del scanner
+        return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+
+    def reuse(self, rows):
+        """Take Lines or Entries that nobody uses any more, whose memory is then that of others."""
+        (self.idle if isinstance(rows, Lines) else self.idle_entries).append(rows)
+
+    def line_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row):
+        """Return the number of lines before a row of data[start:stop], as `translate` has them."""
+        check(data, start, stop)
+        cdef const char* begin = <const char*> &data[start] if stop > start else NULL
+        cdef TableLines* scanner = new TableLines(self.form)
         try:
             return scanner.line_of(begin, begin + (stop - start), row)
         finally:
@@ -225,7 +255,7 @@ cdef class Scanner:
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef vector[string] found
         cdef TableReport report
-        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef KeyReader* scanner = new KeyReader(self.form)
         try:
             report = scanner.texts(begin, begin + (stop - start), columns, found)
         finally:
@@ -240,7 +270,7 @@ cdef class Scanner:
         cdef vector[double] found
         cdef vector[size_t] wanted = columns
         cdef TableReport report
-        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef KeyReader* scanner = new KeyReader(self.form)
         try:
             with nogil:
                 report = scanner.numbers(begin, begin + (stop - start), wanted, found)
@@ -256,7 +286,7 @@ cdef class Scanner:
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef Facts facts = Facts(self.form.columns.size())
         cdef TableReport report
-        cdef TableScanner* scanner = new TableScanner(self.form)
+        cdef Survey* scanner = new Survey(self.form)
         try:
             with nogil:
                 report = scanner.survey(begin, begin + (stop - start), facts.columns[0])
@@ -307,7 +337,7 @@ cdef class Keys:
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef TableReport report
-        cdef TableScanner* reader = new TableScanner(scanner.form)
+        cdef KeyReader* reader = new KeyReader(scanner.form)
         self.keys.begins.clear()
         self.keys.ends.clear()
         self.keys.groups.clear()

@@ -1,0 +1,324 @@
+// Rows of a table as lines that the parser of libsvm and ffm text reads.
+#ifndef FMCLI_FEATURES_H
+#define FMCLI_FEATURES_H
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmcli/data/arrays.h"
+#include "fmcli/data/numbers.h"
+#include "fmcli/data/tables/row_reader.h"
+#include "fmcli/data/tables/times.h"
+
+namespace fmcli {
+
+// Writes the features of cells.
+class FeatureWriter : public RowReader {
+  public:
+    explicit FeatureWriter(const TableForm& form) : RowReader(form) {
+        for (int c = 0; c < 256; ++c) plain_[c] = c > ' ' && c < 0x80 && c != ':' && c != '%' && c != '#';
+        for (size_t i = 0; i < form.columns.size(); ++i) {
+            const TableColumn& column = form.columns[i];
+            if (column.role == Role::LABEL) label_ = static_cast<int>(i);
+            if (column.role == Role::WEIGHT) weight_ = static_cast<int>(i);
+            if (column.role < Role::CATEGORY) continue;
+            features_.push_back(i);
+            longest_ = std::max(longest_, column.prefix.size());
+            for (const std::string& bin : column.bins) longest_ = std::max(longest_, bin.size());
+        }
+        for (const TableJoin& join : form.joins) joined_ += join.rows->longest;
+    }
+
+  protected:
+    static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
+    static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
+
+    std::vector<size_t> features_;  // columns
+    int label_ = -1, weight_ = -1;
+    char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
+
+    // The bytes that a row of so many bytes has as text, at most: a character becomes at most three, and each name in a
+    // cell has a prefix.
+    size_t most_bytes(size_t bytes) const {
+        return 3 * bytes + (features_.size() + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM;
+    }
+
+    // Writes the blank before a token, unless it is the first one of its line.
+    void gap() {
+        *out_ = ' ';
+        out_ += out_ != begun_;
+    }
+
+    void put(const char* text, size_t size) {
+        std::memcpy(out_, text, size);
+        out_ += size;
+    }
+
+    // Writes a name, with %XX for the characters that text of features cannot have in one.
+    bool write_name(const Cell& cell, std::string_view text, bool first) {
+        const char *p = text.data(), *const end = p + text.size();
+        while (p < end && plain_[static_cast<unsigned char>(*p)]) *out_++ = *p++;
+        if (p == end) return true;
+        if (!form_.latin1 && !is_utf8(text))
+            return fail(cell.begin, cell.end, "UTF-8", "give the encoding of the table if it is another one");
+        static const char DIGITS[] = "0123456789ABCDEF";
+        for (first = first && p == text.data(); p < end; ++p, first = false) {
+            const char c = *p;
+            if (form_.latin1 && c < 0) {
+                *out_++ = static_cast<char>(0xc0 | static_cast<unsigned char>(c) >> 6);
+                *out_++ = static_cast<char>(0x80 | (c & 0x3f));
+            } else if (is_space(c) || c == ':' || c == '%' || (first && c == '#')) {
+                *out_++ = '%';
+                *out_++ = DIGITS[c >> 4 & 15];
+                *out_++ = DIGITS[c & 15];
+            } else {
+                *out_++ = c;
+            }
+        }
+        return true;
+    }
+
+    // Reads the label of the row, of which `missing` tells whether there is none. Returns whether that is right.
+    bool has_label(bool& missing) {
+        const Cell& cell = cells_[static_cast<size_t>(label_)];
+        missing = is_missing(trimmed(cell));
+        return !missing || !form_.training ||
+            fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(label_)].expected, "each row needs one");
+    }
+
+    bool read_weight(double& weight) {
+        const Cell& cell = cells_[static_cast<size_t>(weight_)];
+        const std::string_view text = trimmed(cell);
+        return (!read_number(text.data(), text.data() + text.size(), weight) && weight >= 0) ||
+            fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(weight_)].expected,
+                 "it is a number that is not negative");
+    }
+
+    bool read_group(uint64_t& number) {
+        const Cell& cell = cells_[static_cast<size_t>(form_.group)];
+        const std::string_view text = trimmed(cell);
+        double time;
+        if (text.empty() || (form_.timed && !read_time(text, time)))
+            return fail(cell.begin, cell.end, form_.expected_group, text.empty() ? "it is empty" : "it is no time");
+        if (form_.timed) number = in_order_of(time);
+        else if (read_whole(text.data(), text.data() + text.size(), number)) number = search_hash(text.data(), text.size()) >> 1;
+        return true;
+    }
+
+    template <class Real>
+    bool read_value(const TableColumn& column, const Cell& cell, std::string_view text, Real& value) {
+        const char* const complaint = read_number(text.data(), text.data() + text.size(), value);
+        return !complaint || fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
+    }
+
+    // The number of the bin of a number.
+    static size_t bin_of(const TableColumn& column, double value) {
+        return static_cast<size_t>(std::lower_bound(column.edges.begin(), column.edges.end(), value) - column.edges.begin());
+    }
+
+    // Calls `work` with each of the names in a cell, until it returns false.
+    template <class Work>
+    bool each_name(std::string_view text, Work work) const {
+        for (size_t at = 0; at <= text.size();) {
+            const size_t stop = std::min(text.find(form_.separator, at), text.size());
+            std::string_view one = text.substr(at, stop - at);
+            while (!one.empty() && is_space(one.front())) one.remove_prefix(1);
+            while (!one.empty() && is_space(one.back())) one.remove_suffix(1);
+            if (!one.empty() && !work(one)) return false;
+            at = stop + form_.separator.size();
+        }
+        return true;
+    }
+
+    // Finds the row of another table to which a row refers; it ends where the line does.
+    bool find_joined(const TableJoin& join, const std::string*& found) {
+        const Cell& cell = cells_[join.column];
+        char* const key = out_;
+        if (!write_name(cell, trimmed(cell), true)) return false;
+        const int32_t row = join.rows->keys.find(named(key, static_cast<size_t>(out_ - key)));
+        out_ = key;
+        if (row == NO_COLUMN) return fail(cell.begin, cell.end, join.expected, "it has no such row");
+        found = &join.rows->texts[static_cast<size_t>(row)];
+        return true;
+    }
+
+    void write_missing(const TableColumn& column) {
+        gap();
+        put(column.prefix.data(), column.prefix.size());
+        put("=:1" + (column.role != Role::NUMBER), 2 + (column.role == Role::NUMBER));
+    }
+
+    bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text) {
+        gap();
+        put(column.prefix.data(), column.prefix.size());
+        if (column.whole) {  // all cells are whole numbers, perhaps with zeros behind a point
+            text = text.substr(0, text.find('.'));
+            if (text == "-0") text = "0";
+        }
+        if (!write_name(cell, text, false)) return false;
+        *out_++ = ':';
+        *out_++ = '1';
+        return true;
+    }
+
+    void write_bin(const TableColumn& column, size_t bin) {
+        gap();
+        put(column.bins[bin].data(), column.bins[bin].size());
+        put(":1", 2);
+    }
+
+  private:
+    bool plain_[256] = {};             // bytes that names have as they are
+    size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
+
+    // Whether text is UTF-8.
+    static bool is_utf8(std::string_view text) {
+        for (size_t i = 0; i < text.size();) {
+            const unsigned char c = static_cast<unsigned char>(text[i]);
+            if (c < 0x80) {
+                ++i;
+                continue;
+            }
+            const size_t length = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 0;
+            if (!length || i + length > text.size()) return false;
+            for (size_t k = 1; k < length; ++k)
+                if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
+            const unsigned char next = static_cast<unsigned char>(text[i + 1]);
+            if ((c == 0xe0 && next < 0xa0) || (c == 0xed && next > 0x9f) || (c == 0xf0 && next < 0x90) || (c == 0xf4 && next > 0x8f))
+                return false;
+            i += length;
+        }
+        return true;
+    }
+
+    // A number of 63 bits; the order is that of the times, but for the last bit of their fractions.
+    static uint64_t in_order_of(double time) {
+        uint64_t bits;
+        time += 0.0;  // -0 and 0 are one time
+        std::memcpy(&bits, &time, sizeof bits);
+        return (bits ^ (bits >> 63 ? ~uint64_t{0} : uint64_t{1} << 63)) >> 1;
+    }
+};
+
+// Writes rows as lines.
+class TableLines : public FeatureWriter {
+  public:
+    using FeatureWriter::FeatureWriter;
+
+    // Appends the features of the rows in [begin, end), which ends with a line break, as lines to `out`. The numbers of
+    // lines that stand for rows with faults are added to `skipped`.
+    TableReport translate(const char* begin, const char* end, Array<char>& out, std::vector<int64_t>& skipped) {
+        int64_t written = 0;
+        return each_row(begin, end, [&](const char* line, const char* next) {
+            out.reserve(out.size() + most_bytes(static_cast<size_t>(next - line)));
+            char* const start = out.data() + out.size();
+            const bool good = write_row(start);
+            if (good) out.resize(out.size() + static_cast<size_t>(out_ - start));
+            written += good;
+            return good;
+        }, [&](const char*, const char*) {
+            if (form_.training) return;
+            out.push('\n');
+            skipped.push_back(written++);
+        });
+    }
+
+    // The number of lines before a row that has a line.
+    int64_t line_of(const char* begin, const char* end, int64_t row) {
+        int64_t found = 0;
+        Array<char> room;
+        const auto count = [&] {
+            if (row-- == 0) found = before_;
+        };
+        each_row(begin, end, [&](const char* line, const char* next) {
+            room.reserve(most_bytes(static_cast<size_t>(next - line)));
+            const bool good = write_row(room.data());
+            if (good) count();
+            return good;
+        }, [&](const char*, const char*) {
+            if (!form_.training) count();
+        });
+        return found;
+    }
+
+  private:
+    // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
+    bool write_row(char* start) {
+        out_ = begun_ = start;
+        if ((label_ >= 0 && !write_label()) || (form_.group >= 0 && !write_group())) return false;
+        for (const size_t i : features_) {
+            const TableColumn& column = form_.columns[i];
+            const Cell& cell = cells_[i];
+            const std::string_view text = trimmed(cell);
+            if (is_missing(text)) {
+                if (form_.missing_feature) write_missing(column);
+                continue;
+            }
+            const bool good = column.role == Role::CATEGORY ? write_feature(column, cell, text)
+                : column.role == Role::NUMBER               ? write_number(column, cell, text)
+                : each_name(text, [&](std::string_view one) { return write_feature(column, cell, one); });
+            if (!good) return false;
+        }
+        for (const TableJoin& join : form_.joins)
+            if (!write_joined(join)) return false;
+        *out_++ = '\n';
+        return true;
+    }
+
+    bool write_label() {
+        bool missing;
+        if (!has_label(missing)) return false;
+        if (missing) return true;
+        const Cell& cell = cells_[static_cast<size_t>(label_)];
+        if (!write_name(cell, trimmed(cell), true)) return false;
+        if (weight_ < 0) return true;
+        double weight;
+        if (!read_weight(weight)) return false;
+        const std::string_view text = trimmed(cells_[static_cast<size_t>(weight_)]);
+        *out_++ = ':';
+        put(text.data(), text.size());
+        return true;
+    }
+
+    bool write_group() {
+        uint64_t number;
+        if (!read_group(number)) return false;
+        gap();
+        put("qid:", 4);
+        out_ = std::to_chars(out_, out_ + DIGITS, number).ptr;
+        return true;
+    }
+
+    bool write_number(const TableColumn& column, const Cell& cell, std::string_view text) {
+        float value;
+        if (!read_value(column, cell, text, value)) return false;
+        if (!column.bins.empty()) {
+            double exact = 0;
+            read_number(text.data(), text.data() + text.size(), exact);
+            write_bin(column, bin_of(column, exact));
+            return true;
+        }
+        if (value == 0) return true;
+        gap();
+        put(column.prefix.data(), column.prefix.size());
+        *out_++ = ':';
+        put(text.data(), text.size());
+        return true;
+    }
+
+    bool write_joined(const TableJoin& join) {
+        const std::string* text;
+        if (!find_joined(join, text)) return false;
+        const size_t blank = out_ == begun_ && !text->empty();
+        put(text->data() + blank, text->size() - blank);
+        return true;
+    }
+};
+
+}  // namespace fmcli
+
+#endif

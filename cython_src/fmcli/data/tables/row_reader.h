@@ -1,0 +1,265 @@
+// Rows of cells, which a delimiter separates. Nothing is guessed: cells are as RFC 4180 has them, and anything else is a
+// fault with its place.
+#ifndef FMCLI_ROW_READER_H
+#define FMCLI_ROW_READER_H
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmcli/data/numbers.h"
+#include "fmcli/data/tables/form.h"
+
+namespace fmcli {
+
+class RowReader {
+  public:
+    explicit RowReader(const TableForm& form) : form_(form), cells_(form.columns.size()) {
+        delimiters_ = EACH * static_cast<unsigned char>(form.delimiter[0]);
+        quotes_ = form.quoting ? EACH * '"' : delimiters_;
+    }
+
+    // The end of the first row at p, and its cells.
+    const char* first_row(const char* p, const char* end, std::vector<std::string>& found) {
+        std::vector<Cell> cells;
+        Cell cell;
+        row_ = p;
+        end_ = end;
+        look(p);
+        do {
+            p = read_cell(p, end, cell);
+            cells.push_back(cell);
+        } while (p && goes_on_);
+        if (!p) return nullptr;
+        for (const Cell& one : cells) found.emplace_back(trimmed(one));
+        return p;
+    }
+
+    // The last one of `first_row`.
+    const TableFault& fault() const { return fault_; }
+
+  protected:
+    struct Cell {
+        const char* begin = nullptr;
+        const char* end = nullptr;
+        bool doubled = false;  // it has quotes that stand for one
+    };
+
+    const TableForm& form_;
+    std::vector<Cell> cells_;    // of the row
+    const char* row_ = nullptr;  // its beginning
+    const char* end_ = nullptr;  // of the text
+    int64_t before_ = 0;         // lines before the row
+
+    // Calls `work` with the beginning and the end of each row whose cells have been read, which returns whether it has no
+    // fault, and `skipped` for each row that is skipped because of one.
+    template <class Work, class Skipped>
+    TableReport each_row(const char* p, const char* end, Work work, Skipped skipped) {
+        TableReport report;
+        end_ = end;
+        look(p);
+        while (p < end) {
+            row_ = p;
+            inner_ = 0;
+            before_ = report.lines;
+            if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
+                p += *p == '\r' ? 2 : 1;
+                ++report.lines;
+                continue;
+            }
+            const char* next = read_row(p, end);
+            const bool good = next && work(p, next);
+            if (!good) {
+                ++report.faulty;
+                if (report.faults.size() < MOST_TABLE_FAULTS) report.faults.push_back(fault_);
+                if (!form_.skip) return report;
+                if (!next) {
+                    next = static_cast<const char*>(std::memchr(p, '\n', static_cast<size_t>(end - p))) + 1;
+                    inner_ = 0;
+                }
+                skipped(p, next);
+            }
+            report.rows += good || !form_.training;
+            report.lines += 1 + inner_;
+            p = next;
+        }
+        return report;
+    }
+
+    static bool is_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
+
+    // The text of a cell without quotes and without blanks around it; valid until the next call.
+    std::string_view trimmed(const Cell& cell) {
+        const char *p = cell.begin, *end = cell.end;
+        if (cell.doubled) {
+            unquoted_.clear();
+            for (; p < end; ++p) {
+                unquoted_ += *p;
+                p += *p == '"';
+            }
+            p = unquoted_.data();
+            end = p + unquoted_.size();
+        }
+        while (p < end && is_space(*p)) ++p;
+        while (p < end && is_space(end[-1])) --end;
+        return {p, static_cast<size_t>(end - p)};
+    }
+
+    bool is_missing(std::string_view text) const {
+        if (text.empty()) return true;
+        for (const std::string& one : form_.missing)
+            if (text == one) return true;
+        return false;
+    }
+
+    // Describes a fault in the row, and returns false.
+    bool fail(const char* begin, const char* end, std::string expected, std::string complaint) {
+        const char* line = row_;
+        int64_t number = before_;
+        for (const char* p = row_; p < begin; ++p)
+            if (*p == '\n') {
+                line = p + 1;
+                ++number;
+            }
+        fault_ = {std::move(expected), std::move(complaint), line, begin, end, number};
+        return false;
+    }
+
+  private:
+    static constexpr int64_t LONGEST_SHOWN = 20;  // bytes of a cell whose quotes do not end
+    // BITS collects the lowest bits of eight bytes in the highest one.
+    static constexpr uint64_t EACH = 0x0101010101010101, HIGH = 0x80 * EACH, LOW = ~HIGH, BITS = 0x0102040810204080;
+    static constexpr size_t WIDTH = 64;
+
+    uint64_t delimiters_, quotes_;  // each eight times
+    const char* block_ = nullptr;   // a part of the text
+    uint64_t found_ = 0;            // which of its bytes may end a cell
+    bool goes_on_ = false;          // a delimiter ended the cell
+    int64_t inner_ = 0;             // line breaks within the cells of the row
+    std::string unquoted_;
+    TableFault fault_;
+
+    // Reads the cells of a row. Returns its end, or nullptr at a fault.
+    const char* read_row(const char* p, const char* end) {
+        const char* const start = p;
+        size_t count = plain_cells(p);
+        Cell extra;
+        do {
+            p = read_cell(p, end, count < cells_.size() ? cells_[count] : extra);
+            if (!p) return nullptr;
+            ++count;
+        } while (goes_on_);
+        if (count == cells_.size()) return p;
+        const char* stop = p - 1;
+        stop -= stop > start && stop[-1] == '\r';
+        fail(start, stop, std::to_string(cells_.size()) + " cells", "the row has " + std::to_string(count));
+        return nullptr;
+    }
+
+    // Reads the cells of a row up to the last one, or to one that `read_cell` must read. Returns their number.
+    size_t plain_cells(const char*& position) {
+        if (form_.delimiter.size() > 1 || cells_.empty()) return 0;
+        const char first = form_.delimiter[0], quote = form_.quoting ? '"' : first;
+        const char *p = position, *block = block_;
+        uint64_t found = found_;
+        Cell *const cells = cells_.data(), *const last = cells + cells_.size() - 1;
+        Cell* cell = cells;
+        for (; cell < last; ++cell) {
+            const size_t at = static_cast<size_t>(p - block);
+            const uint64_t left = at < WIDTH ? found >> at : 0;
+            const char* const stop = left ? p + __builtin_ctzll(left) : special(p);
+            if (*stop != first || *p == quote) break;
+            if (!left) {
+                block = block_;
+                found = found_;
+            }
+            *cell = {p, stop, false};
+            p = stop + 1;
+        }
+        position = p;
+        return static_cast<size_t>(cell - cells);
+    }
+
+    bool at_delimiter(const char* p) const {
+        return *p == form_.delimiter[0] &&
+            (form_.delimiter.size() == 1 || std::strncmp(p, form_.delimiter.data(), form_.delimiter.size()) == 0);
+    }
+
+    // Looks for bytes that may end a cell among the WIDTH bytes from p on.
+    void look(const char* p) {
+        char room[WIDTH] = {};
+        block_ = p;
+        found_ = 0;
+        if (static_cast<size_t>(end_ - p) < WIDTH) p = std::copy(p, end_, room) - (end_ - p);
+        for (size_t i = 0; i < WIDTH; i += 8) {
+            const uint64_t chunk = load8(p + i);
+            const uint64_t bits = zeros(chunk ^ EACH * '\n') | zeros(chunk ^ delimiters_) | zeros(chunk ^ quotes_);
+            found_ |= (bits >> 7) * BITS >> 56 << i;
+        }
+    }
+
+    // The bytes of a chunk that are zero, by their highest bits.
+    static uint64_t zeros(uint64_t chunk) { return ~(((chunk & LOW) + LOW) | chunk) & HIGH; }
+
+    // The first byte from p on that may end a cell.
+    const char* special(const char* p) {
+        while (true) {
+            size_t at = static_cast<size_t>(p - block_);
+            if (at >= WIDTH) {
+                look(p);
+                at = 0;
+            }
+            if (const uint64_t left = found_ >> at) return p + __builtin_ctzll(left);
+            p = block_ + WIDTH;
+        }
+    }
+
+    // Reads a cell. Returns what follows its delimiter or line break, or nullptr at a fault.
+    const char* read_cell(const char* p, const char* end, Cell& cell) {
+        const char first = form_.delimiter[0];
+        if (form_.quoting && *p == '"') return read_quoted(p, end, cell);
+        cell = {p, p, false};
+        for (;; ++p) {
+            p = special(p);
+            if (*p == '\n' || (*p == first && at_delimiter(p))) break;
+            if (*p == '"' && form_.quoting) {
+                fail(cell.begin, p + 1, "a cell in double quotes, or without any", "quotes are written twice in quotes");
+                return nullptr;
+            }
+        }
+        cell.end = p;
+        goes_on_ = *p != '\n';
+        if (goes_on_) return p + form_.delimiter.size();
+        if (cell.end > cell.begin && cell.end[-1] == '\r') --cell.end;
+        return p + 1;
+    }
+
+    const char* read_quoted(const char* p, const char* end, Cell& cell) {
+        const char* const open = p++;
+        cell = {p, p, false};
+        while (true) {
+            p = static_cast<const char*>(std::memchr(p, '"', static_cast<size_t>(end - p)));
+            if (!p) {
+                fail(open, std::min(open + LONGEST_SHOWN, end - 1), "quotes at the end of the cell", "they do not end");
+                return nullptr;
+            }
+            if (p[1] != '"') break;
+            cell.doubled = true;
+            p += 2;
+        }
+        cell.end = p++;
+        inner_ += std::count(cell.begin, cell.end, '\n');
+        if (*p == '\r' && p[1] == '\n') ++p;
+        goes_on_ = *p != '\n';
+        if (!goes_on_) return p + 1;
+        if (at_delimiter(p)) return p + form_.delimiter.size();
+        fail(open, p + 1, "a delimiter behind the quotes", "quotes within a cell are written twice");
+        return nullptr;
+    }
+};
+
+}  // namespace fmcli
+
+#endif

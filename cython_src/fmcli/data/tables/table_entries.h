@@ -1,0 +1,232 @@
+// Rows of a table as numbers of their entries, which only the first cell with a text writes.
+#ifndef FMCLI_TABLE_ENTRIES_H
+#define FMCLI_TABLE_ENTRIES_H
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmcli/data/tables/features.h"
+#include "fmcli/data/tables/numbered.h"
+#include "fmcli/data/tables/recent.h"
+
+namespace fmcli {
+
+class TableEntries : public FeatureWriter {
+  public:
+    using FeatureWriter::FeatureWriter;
+
+    // Sets the rows to those in [begin, end), which are what the parser of text makes of the lines of `TableLines`. The
+    // numbers of rows that stand for those with faults are added to `skipped`. Cells of different columns must never be
+    // the same feature.
+    TableReport read(const char* begin, const char* end, NumberedRows& rows, std::vector<int64_t>& skipped) {
+        rows_ = &rows;
+        rows.clear();
+        rows.weighted = weight_ >= 0;
+        rows.grouped = form_.group >= 0;
+        rows.valued = !form_.joins.empty();
+        rows.repeated = false;
+        for (const size_t i : features_) {
+            const TableColumn& column = form_.columns[i];
+            rows.valued |= column.role == Role::NUMBER && column.bins.empty();
+            rows.repeated |= column.role == Role::SEVERAL;
+        }
+        forget(begin, end);
+        return each_row(begin, end, [&](const char* line, const char* next) {
+            room_.reserve(most_bytes(static_cast<size_t>(next - line)));
+            out_ = begun_ = room_.data();
+            const size_t labels = rows.labels.size(), entries = rows.entries.size(), entry = rows.entry.size();
+            if (read_row_entries()) return true;
+            rows.entry.resize(entry);
+            if (rows.valued) rows.value.resize(entry);
+            if (labels < rows.labels.size() || entries < rows.entries.size()) {
+                rows.labels.cut(labels);
+                rows.entries.cut(entries);
+                forget(begin, end);
+            }
+            return false;
+        }, [&](const char*, const char*) {
+            if (form_.training) return;
+            skipped.push_back(static_cast<int64_t>(rows.size()));
+            rows.end_row(NumberedRows::NONE, 1, 0);
+        });
+    }
+
+  private:
+    // Of a cell that gives no entry.
+    static constexpr int32_t NOTHING = -1;
+
+    // The entries of a row of another table.
+    struct JoinedEntries {
+        size_t begin, end;
+    };
+
+    NumberedRows* rows_ = nullptr;
+    Array<char> room_;                        // for the text of an entry
+    RecentCells recent_;                      // the numbers of their entries
+    std::vector<std::vector<int32_t>> once_;  // of each column, the entries of its bins; the last one is of its number
+    std::vector<int32_t> missing_;            // of each column
+    std::vector<JoinedEntries> joined_;
+    std::vector<int32_t> joined_entry_;
+    std::vector<float> joined_value_;
+
+    void forget(const char* begin, const char* end) {
+        recent_.start(end - begin);
+        once_.assign(form_.columns.size(), {});
+        for (const size_t i : features_) once_[i].assign(form_.columns[i].bins.size() + 1, RecentCells::UNKNOWN);
+        missing_.assign(form_.columns.size(), RecentCells::UNKNOWN);
+        joined_.clear();
+        joined_entry_.clear();
+        joined_value_.clear();
+    }
+
+    bool read_row_entries() {
+        int32_t label = NumberedRows::NONE;
+        double weight = 1;
+        uint64_t group = 0;
+        if ((label_ >= 0 && !read_label(label, weight)) || (form_.group >= 0 && !read_group(group))) return false;
+        for (const size_t i : features_) {
+            const TableColumn& column = form_.columns[i];
+            const bool good = column.role == Role::CATEGORY ? add_category(i, column)
+                : column.role == Role::NUMBER               ? add_number(i, column)
+                                                            : add_names(i, column);
+            if (!good) return false;
+        }
+        for (size_t i = 0; i < form_.joins.size(); ++i)
+            if (!add_joined(i)) return false;
+        rows_->end_row(label, weight, static_cast<int64_t>(group));
+        return true;
+    }
+
+    void add(int32_t entry, float value = 1) {
+        rows_->entry.push(entry);
+        if (rows_->valued) rows_->value.push(value);
+    }
+
+    // Adds the entry that `write` writes, unless its number is known.
+    template <class Write>
+    bool add(int32_t& entry, float value, Write write) {
+        if (entry == RecentCells::UNKNOWN) {
+            out_ = begun_;
+            if (!write()) return false;
+            entry = rows_->entries.add(begun_, static_cast<size_t>(out_ - begun_));
+        }
+        add(entry, value);
+        return true;
+    }
+
+    bool read_label(int32_t& number, double& weight) {
+        const Cell& cell = cells_[static_cast<size_t>(label_)];
+        int32_t& recent = recent_.find(static_cast<size_t>(label_), cell.begin, cell.end, end_);
+        if (recent == RecentCells::UNKNOWN) {
+            bool missing;
+            if (!has_label(missing)) return false;
+            out_ = begun_;
+            if (!missing && !write_name(cell, trimmed(cell), true)) return false;
+            recent = missing ? NumberedRows::NONE : rows_->labels.add(begun_, static_cast<size_t>(out_ - begun_));
+        }
+        number = recent;
+        return number == NumberedRows::NONE || weight_ < 0 || read_weight(weight);
+    }
+
+    bool add_category(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        int32_t& recent = recent_.find(i, cell.begin, cell.end, end_);
+        if (recent == NOTHING) return true;
+        if (recent != RecentCells::UNKNOWN) {
+            add(recent);
+            return true;
+        }
+        const std::string_view text = trimmed(cell);
+        if (!is_missing(text)) return add(recent, 1, [&] { return write_feature(column, cell, text); });
+        if (!form_.missing_feature) recent = NOTHING;
+        return add_missing(i, column);
+    }
+
+    bool add_missing(size_t i, const TableColumn& column) {
+        return !form_.missing_feature || add(missing_[i], 1, [&] {
+            write_missing(column);
+            return true;
+        });
+    }
+
+    bool add_number(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(text)) return add_missing(i, column);
+        float value;
+        if (!read_fast(text, value) && !read_value(column, cell, text, value)) return false;
+        if (!column.bins.empty()) {
+            double exact = 0;
+            read_number(text.data(), text.data() + text.size(), exact);
+            const size_t bin = bin_of(column, exact);
+            return add(once_[i][bin], 1, [&] {
+                write_bin(column, bin);
+                return true;
+            });
+        }
+        return value == 0 || add(once_[i].back(), value, [&] {
+            put(column.prefix.data(), column.prefix.size());
+            put(":1", 2);
+            return true;
+        });
+    }
+
+    // Reads a number in a common spelling.
+    bool read_fast(std::string_view text, float& value) const {
+        constexpr ptrdiff_t AHEAD = 64;  // bytes that may be read behind a number that has few digits
+        const char* const end = text.data() + text.size();
+        if (text.size() > 18 || text.data() < row_ || end_ - end < AHEAD) return false;
+        Decimal decimal;
+        return scan_decimal(text.data(), decimal) == end && to_float(decimal, value);
+    }
+
+    bool add_names(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(text)) return add_missing(i, column);
+        return each_name(text, [&](std::string_view one) {
+            int32_t unknown = RecentCells::UNKNOWN;
+            int32_t& recent = cell.doubled ? unknown : recent_.find(i, one.data(), one.data() + one.size(), end_);
+            return add(recent, 1, [&] { return write_feature(column, cell, one); });
+        });
+    }
+
+    bool add_joined(size_t i) {
+        const TableJoin& join = form_.joins[i];
+        const Cell& cell = cells_[join.column];
+        int32_t& recent = recent_.find(form_.columns.size() + i, cell.begin, cell.end, end_);
+        if (recent == RecentCells::UNKNOWN) {
+            const std::string* text;
+            out_ = begun_;
+            if (!find_joined(join, text)) return false;
+            const size_t begin = joined_entry_.size();
+            read_joined(*text);
+            recent = static_cast<int32_t>(joined_.size());
+            joined_.push_back({begin, joined_entry_.size()});
+        }
+        const JoinedEntries& entries = joined_[static_cast<size_t>(recent)];
+        for (size_t k = entries.begin; k < entries.end; ++k) add(joined_entry_[k], joined_value_[k]);
+        return true;
+    }
+
+    // Reads the entries in the text of a row of another table: each is preceded by a blank, and has a value.
+    void read_joined(const std::string& text) {
+        for (size_t at = 0; at < text.size();) {
+            const size_t begin = at + 1;
+            at = std::min(text.find(' ', begin), text.size());
+            const size_t colon = text.rfind(':', at - 1) + 1;
+            float value = 0;
+            read_number(text.data() + colon, text.data() + at, value);
+            std::memcpy(begun_, text.data() + begin, colon - begin);
+            begun_[colon - begin] = '1';
+            joined_entry_.push_back(rows_->entries.add(begun_, colon - begin + 1));
+            joined_value_.push_back(value);
+        }
+    }
+};
+
+}  // namespace fmcli
+
+#endif
