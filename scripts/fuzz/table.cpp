@@ -4,7 +4,7 @@
 // Beyond the sanitizers' checks, it ends the process if
 // - a fault does not lie within its line,
 // - the lines of features are not those of the rows, or the parser of text finds a fault in them,
-// - lines that refer to entries have other rows,
+// - the entries of the rows are not those that the parser finds in these lines,
 // - the lines of a table in two pieces are not those of the whole, or
 // - the facts of the cells of a column do not add up.
 #include <cstdio>
@@ -13,7 +13,10 @@
 #include <string>
 
 #include "fmcli/data/parser.h"
-#include "fmcli/data/tables/table.h"
+#include "fmcli/data/tables/features.h"
+#include "fmcli/data/tables/row_keys.h"
+#include "fmcli/data/tables/survey.h"
+#include "fmcli/data/tables/table_entries.h"
 
 namespace {
 
@@ -32,6 +35,15 @@ constexpr uint8_t GROUP = 6;  // in place of a role
         }                                                                    \
     } while (0)
 
+// The rows of another table with the keys a and 1.
+const JoinedRows& joined_rows() {
+    static JoinedRows rows;
+    static const std::string lines = "a y=b:1 z:2.5\n1 y=b:1\n";
+    static const bool unique = rows.add(lines.data(), lines.data() + lines.size()) < 0;
+    REQUIRE(unique);
+    return rows;
+}
+
 TableForm form_of(const uint8_t* bytes, bool surveys) {
     TableForm form;
     form.delimiter = DELIMITERS[bytes[0] % 6];
@@ -41,6 +53,7 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
     form.training = bytes[1] & 2;
     form.skip = bytes[1] & 4;
     if (bytes[1] & 8) form.missing = {"?", "NA"};
+    form.missing_feature = bytes[1] & 16;
     form.apart = true;
     form.columns.resize(1 + bytes[1] / 64);
     form.timed = bytes[0] & 32;
@@ -54,17 +67,17 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
         if (role == GROUP && !surveys) form.group = static_cast<int>(i);
         column.prefix = std::string(1, static_cast<char>('a' + i)) + (column.role == Role::NUMBER ? "" : "=");
         column.expected = "a cell";
+        if (column.role == Role::NUMBER && bytes[1] & 32) {
+            column.edges = {0, 2.5};
+            column.bins = {column.prefix + "=..0", column.prefix + "=0..2.5", column.prefix + "=2.5.."};
+        }
     }
+    if (bytes[5] & 128 && !surveys) form.joins = {{0, "a row of the other table", &joined_rows()}};
     return form;
 }
 
-TableReport translated(const TableForm& form, const char* begin, const char* end, std::string& lines,
-                       References* references = nullptr) {
-    TableScanner scanner(form);
-    Array<char> out;
-    std::vector<int64_t> skipped;
-    const TableReport report = scanner.translate(begin, end, out, references, skipped);
-    lines.append(out.data(), out.size());
+void check_report(const TableForm& form, const TableReport& report, const std::vector<int64_t>& skipped, const char* begin,
+                  const char* end) {
     REQUIRE(static_cast<int64_t>(skipped.size()) == (form.training || !form.skip ? 0 : report.faulty));
     REQUIRE(skipped.empty() || skipped.back() < report.rows);
     for (const TableFault& fault : report.faults) {
@@ -72,55 +85,82 @@ TableReport translated(const TableForm& form, const char* begin, const char* end
         REQUIRE(fault.line == begin || fault.line[-1] == '\n');
         REQUIRE(fault.number == std::count(begin, fault.line, '\n'));
     }
+}
+
+TableReport translated(const TableForm& form, const char* begin, const char* end, std::string& lines) {
+    Array<char> out;
+    std::vector<int64_t> skipped;
+    const TableReport report = TableLines(form).translate(begin, end, out, skipped);
+    lines.append(out.data(), out.size());
+    check_report(form, report, skipped, begin, end);
     return report;
+}
+
+bool same_report(const TableReport& one, const TableReport& other) {
+    if (one.lines != other.lines || one.rows != other.rows || one.faulty != other.faulty) return false;
+    return std::equal(one.faults.begin(), one.faults.end(), other.faults.begin(), other.faults.end(),
+                      [](const TableFault& a, const TableFault& b) {
+                          return a.begin == b.begin && a.end == b.end && a.number == b.number && a.complaint == b.complaint;
+                      });
 }
 
 struct Parsed {
     Ids ids;
     std::unique_ptr<Rows> rows;
-    int64_t faulty = 0;
-};
 
-void parse(Parsed& parsed, const Reading& reading, const std::string& lines, const References* references) {
-    const std::string text = lines + std::string(PADDED, '\n');
-    Reading own = reading;
-    own.ids = &parsed.ids;
-    parsed.rows = std::make_unique<Rows>(own);
-    const Found found = parse_text(*parsed.rows, text.data(), text.data() + lines.size(), references);
-    parsed.faulty = found.faulty;
-    for (const Fault& fault : found.faults)  // the sum of equal features may be too large
-        REQUIRE(std::strstr(fault.complaint, "float32") || std::strstr(fault.complaint, "weight"));
-}
+    explicit Parsed(Reading reading) {
+        reading.ids = &ids;
+        rows = std::make_unique<Rows>(reading);
+    }
+};
 
 template <typename T>
 bool same(const Array<T>& one, const Array<T>& other) {
     return one.size() == other.size() && (!one.size() || !std::memcmp(one.data(), other.data(), one.size() * sizeof(T)));
 }
 
-void check_features(const TableForm& form, const std::string& lines, const std::string& short_lines,
-                    const References& references) {
+// Sorts the entries of each row, none of which is there twice.
+void sort_rows(Rows& rows) {
+    for (size_t row = 0; row + 1 < rows.indptr.size(); ++row) {
+        const size_t begin = static_cast<size_t>(rows.indptr[row]), end = static_cast<size_t>(rows.indptr[row + 1]);
+        std::vector<std::pair<int32_t, float>> entries;
+        for (size_t i = begin; i < end; ++i) entries.emplace_back(rows.index[i], rows.valued ? rows.value[i] : 1);
+        std::sort(entries.begin(), entries.end());
+        for (size_t i = begin; i < end; ++i) {
+            rows.index[i] = entries[i - begin].first;
+            if (rows.valued) rows.value[i] = entries[i - begin].second;
+        }
+    }
+}
+
+void check_features(const TableForm& form, const std::string& lines, const NumberedRows& numbered) {
     Reading reading{};
     bool has_label = false, weighs = false;
     for (const TableColumn& column : form.columns) {
         has_label |= column.role == Role::LABEL;
         weighs |= column.role == Role::WEIGHT;
     }
-    if (form.group >= 0 || (weighs && !has_label)) return;
+    if (weighs && !has_label) return;
     reading.training = form.training && has_label;
+    if (!reading.training && (has_label || form.group >= 0)) return;  // the first feature of a row may look like a label
     reading.label_names = has_label;
     reading.label_weights = weighs;
-    reading.skip = form.skip;
+    reading.groups = form.group >= 0 ? Groups::QUERY : Groups::NONE;
     reading.space = Space::GROWING;
     reading.limit = INT32_MAX;
-    if (!reading.training && has_label) return;  // a row without a label begins with a feature that may look like one
-    Parsed one, other;
-    parse(one, reading, lines, nullptr);
-    parse(other, reading, short_lines, &references);
-    REQUIRE(one.faulty == other.faulty && one.ids.size() == other.ids.size());
-    if (one.faulty && !form.skip) return;
-    const Rows &a = *one.rows, &b = *other.rows;
+    Parsed one(reading), other(reading);
+    const std::string text = lines + std::string(PADDED, '\n');
+    const Found found = parse_text(*one.rows, text.data(), text.data() + lines.size());
+    REQUIRE(append_numbered(*other.rows, numbered) == !found.faulty);
+    for (const Fault& fault : found.faults) REQUIRE(std::strstr(fault.complaint, "weight") || std::strstr(fault.complaint, "large"));
+    if (found.faulty) return;
+    Rows &a = *one.rows, &b = *other.rows;
+    if (numbered.repeated)  // lines have any order of entries
+        for (Rows* rows : {&a, &b}) sort_rows(*rows);
     REQUIRE(same(a.indptr, b.indptr) && same(a.index, b.index) && same(a.value, b.value) && same(a.label, b.label));
-    REQUIRE(a.repeated == b.repeated && a.by_id == b.by_id && a.skipped == b.skipped);
+    REQUIRE(same(a.weight, b.weight) && same(a.group, b.group));
+    REQUIRE(a.repeated == b.repeated && a.by_id == b.by_id && a.valued == b.valued && a.labelled == b.labelled);
+    REQUIRE(one.ids.size() == other.ids.size());
     for (size_t i = 0; i < one.ids.names.size(); ++i) {
         const Id left = one.ids.names.name(i), right = other.ids.names.name(i);
         REQUIRE(left.length == right.length && !std::memcmp(left.name, right.name, left.length));
@@ -141,14 +181,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!report.faulty || form.skip) {
         REQUIRE(report.lines == std::count(begin, end, '\n') || report.faulty);
         REQUIRE(std::count(lines.begin(), lines.end(), '\n') == report.rows);
-        References references;
-        std::string short_lines;
-        translated(form, begin, end, short_lines, &references);
-        check_features(form, lines, short_lines, references);
+        NumberedRows numbered;
+        std::vector<int64_t> skipped;
+        const TableReport again = TableEntries(form).read(begin, end, numbered, skipped);
+        check_report(form, again, skipped, begin, end);
+        REQUIRE(same_report(report, again) && static_cast<int64_t>(numbered.size()) == report.rows);
+        check_features(form, lines, numbered);
     }
     if (!report.faulty && report.rows > 1) {
         // The second row begins a piece.
-        TableScanner scanner(form);
+        TableLines scanner(form);
         int64_t skipped = scanner.line_of(begin, end, 1);
         const char* cut = begin;
         while (skipped--) cut = std::find(cut, end, '\n') + 1;
@@ -158,12 +200,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         REQUIRE(pieces == lines);
     }
     std::vector<ColumnFacts> facts(surveyed.columns.size());
-    const TableReport survey = TableScanner(surveyed).survey(begin, end, facts);
+    const TableReport survey = Survey(surveyed).survey(begin, end, facts);
     for (const ColumnFacts& one : facts) {
         REQUIRE(one.cells == survey.rows - (surveyed.skip && !surveyed.training ? survey.faulty : 0));
         REQUIRE(one.missing >= 0 && one.texts() >= 0 && one.bits <= one.whole && one.truths <= one.texts());
     }
     std::vector<std::string> cells;
-    TableScanner(form).first_row(begin, end, cells);
+    KeyReader(form).first_row(begin, end, cells);
     return 0;
 }

@@ -105,7 +105,7 @@ class Parser {
             const size_t start = rows_.index.size();
             size_t n = start;
             int64_t last = -1;
-            bool untidy = from.repeated;
+            bool untidy = false;
             for (const size_t end = static_cast<size_t>(from.end[row]); at < end; ++at) {
                 const Known& entry = known[static_cast<size_t>(from.entry[at])];
                 if (entry.column == NO_COLUMN) {
@@ -125,7 +125,7 @@ class Parser {
                 if (rows_.valued) rows_.value[n] = value;
                 ++n;
             }
-            if (from.repeated || (untidy && reading.space != Space::GROWING)) {
+            if (n > start && (from.repeated || (untidy && reading.space != Space::GROWING))) {
                 int32_t overflow = 0;  // repeated entries have the value 1
                 n = static_cast<size_t>(rows_.tidy(start, n, overflow));
             }

@@ -149,7 +149,8 @@ class FeatureWriter : public RowReader {
     void write_missing(const TableColumn& column) {
         gap();
         put(column.prefix.data(), column.prefix.size());
-        put("=:1" + (column.role != Role::NUMBER), 2 + (column.role == Role::NUMBER));
+        const std::string_view rest = column.role == Role::NUMBER ? "=:1" : ":1";
+        put(rest.data(), rest.size());
     }
 
     bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text) {
