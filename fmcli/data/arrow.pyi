@@ -35,6 +35,10 @@ class ArrowStream:
         """The name and the format of each column, as Arrow spells it, and whether it can be read."""
 
     @property
+    def texts(self) -> frozenset[str]:
+        """The names of the columns whose cells are texts."""
+
+    @property
     def rows(self) -> int:
         """The number of rows that have been written as text."""
 

@@ -5,7 +5,7 @@ It is imported only for these."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
@@ -55,6 +55,8 @@ class StreamText:
     source : what has the stream.
     name : of the input in messages.
     used : as in sources.Extent.
+    texts : the columns of text.
+    unread : the columns that are left out.
 
     Raises BadInputError for columns whose types are not read.
     """
@@ -62,7 +64,7 @@ class StreamText:
     # Where a column can be left out, and the option for it.
     place, advice = "", dict[str, Any]()
 
-    def __init__(self, source: Any, name: str, used: Collection[str] | None = None) -> None:
+    def __init__(self, source: Any, name: str, used: Container[str] | None = None) -> None:
         self._name = name
         try:
             self._stream = ArrowStream(source)
@@ -79,6 +81,7 @@ class StreamText:
                 **self.advice,
             )
         self._stream.choose(chosen)
+        self.texts, self.unread = self._stream.texts, frozenset(unread)
 
     def readinto(self, room: memoryview) -> int:
         """Write text into a buffer, as a file does."""
@@ -99,7 +102,7 @@ class QueryText(StreamText):
 
     place, advice = ", in a query", dict[str, Any](sql=None)
 
-    def __init__(self, query: str, name: str, used: Collection[str] | None = None) -> None:
+    def __init__(self, query: str, name: str, used: Container[str] | None = None) -> None:
         self._name, self._duckdb = name, _duckdb(name)
         try:
             connection = _connect(self._duckdb)
@@ -120,7 +123,7 @@ class QueryText(StreamText):
         return BadInputError(f"{self._name}: {text}")
 
 
-def parquet(path: str, used: Collection[str] | None = None) -> QueryText:
+def parquet(path: str, used: Container[str] | None = None) -> QueryText:
     """Return the text of a Parquet file. Raises the errors of QueryText."""
     if any(character in path for character in "*?["):
         raise UsageError(f"{shell_word(path)}: the name of a Parquet file must not have the characters * ? [")

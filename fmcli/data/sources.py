@@ -6,9 +6,9 @@ import os
 import select
 import sys
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fmcli.data.mistaken import LONGEST_HEAD, binary
@@ -17,6 +17,7 @@ from fmcli.errors import BadInputError, MissingInputError, TransferError
 from fmcli.system.addresses import is_remote, without_secrets
 
 if TYPE_CHECKING:
+    from fmcli.data.queries import StreamText
     from fmcli.data.tables.scanner import Scanner
 
 # Large enough that the Python calls of a buffer (about 20 us) are negligible compared with parsing it (1 ms), and small
@@ -69,7 +70,7 @@ class Extent:
     start: int = 0
     stop: int | None = None
     size: int | None = None
-    used: frozenset[str] | None = None
+    used: Container[str] | None = None
     frame: Any = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -121,6 +122,8 @@ class TextBuffer:
     before: int = 0  # lines of its head, before the first of these
     opens: bool = False  # the first buffer of the first table
     table: TextBuffer | None = None  # what this text was made of
+    texts: frozenset[str] = frozenset()  # columns that are known to have text, even if all cells are numbers
+    unread: frozenset[str] = frozenset()  # columns that were left out
 
 
 def buffers(
@@ -138,17 +141,18 @@ def buffers(
         extent = Extent(path) if isinstance(path, str) else path
         with ExitStack() as stack:
             if extent.frame is not None:
-                yield from _cut(_frame(extent), extent, spare, size, unbuffered)
+                yield from _cut_stream(_frame(extent), extent, spare, size, unbuffered)
                 continue
             if is_query(extent.path):
-                yield from _cut(_query(extent), extent, spare, size, unbuffered)
+                yield from _cut_stream(_query(extent), extent, spare, size, unbuffered)
                 continue
             source = _Raw(extent, stack)
             text: _Source = source
             if extent.start == 0 and (kind := source.compression()):
                 text = _Inflated(source, kind)
             elif extent.start == 0 and source.is_parquet and os.path.isfile(extent.path):
-                text = _parquet(extent)
+                yield from _cut_stream(_parquet(extent), extent, spare, size, unbuffered)
+                continue
             elif extent.start == 0 and (reason := binary(source.head)):
                 raise BadInputError(f"{source.name}: {reason}")
             if extent.start or extent.stop is not None:
@@ -187,19 +191,19 @@ def _is_other(path: str) -> bool:
         return source.compression() is not None or source.is_parquet
 
 
-def _frame(extent: Extent) -> _Source:
+def _frame(extent: Extent) -> StreamText:
     from fmcli.data.queries import StreamText
 
     return StreamText(extent.frame, name_of(extent.path), extent.used)
 
 
-def _query(extent: Extent) -> _Source:
+def _query(extent: Extent) -> StreamText:
     from fmcli.data.queries import QueryText
 
     return QueryText(extent.path.removeprefix(QUERY), name_of(extent.path), extent.used)
 
 
-def _parquet(extent: Extent) -> _Source:
+def _parquet(extent: Extent) -> StreamText:
     from fmcli.data.queries import parquet
 
     return parquet(extent.path, extent.used)
@@ -258,6 +262,13 @@ def _cut(
         rest = bytes(memoryview(data)[stop:filled])
         yield TextBuffer(name, data, start, stop, stop - start - missing, first, ended and extent.stop is None)
         first = False
+
+
+def _cut_stream(
+    source: StreamText, extent: Extent, spare: list[bytearray], size: int, unbuffered: bool
+) -> Generator[TextBuffer, None, None]:
+    for buffer in _cut(source, extent, spare, size, unbuffered):
+        yield replace(buffer, texts=source.texts, unread=source.unread)
 
 
 def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[int, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,11 +12,10 @@ from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
 from fmcli.data.tables.lines import Lines as Text
-from fmcli.data.tables.reading import By, Head, head_of_table, joined_rows, opened
+from fmcli.data.tables.reading import READ_ONCE, By, Head, joined_rows, opened, schema_of
 from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
-from fmcli.errors import BadInputError
-from fmcli.names import no_such
+from fmcli.errors import BadInputError, UsageError
 
 if TYPE_CHECKING:
     from fmcli.data.parser import Fault
@@ -38,11 +37,12 @@ class Lines(NamedTuple):
 class Encoding:
     """How the columns of a table become features.
 
-    named : what its columns are; others are left out.
+    named : what its columns are.
     fields : whether to write ffm text, whose fields are the columns used, numbered from 0 in the order of the table,
         and then of joined ones.
     joined : column -> another table, whose columns are added to the rows with the same cell there.
     threads : that read the table.
+    known : what the columns are; None: what `named` says, and the cells, for which the table is read twice.
 
     An empty cell gives no feature, and so does the number 0.
     """
@@ -51,6 +51,7 @@ class Encoding:
     fields: bool = False
     joined: Mapping[str, str] = field(default_factory=dict)
     threads: int = 1
+    known: Schema | None = None
 
     def __post_init__(self) -> None:
         if GROUP in self.named.numeric:
@@ -78,32 +79,36 @@ class Encoding:
         whole = self._lines(path, fields=True)
         return numbers, (chunk._replace(text=FEATURE.sub(replaced, chunk.text)) for chunk in whole)
 
-    def _lines(self, path: str, *, fields: bool) -> Iterator[Lines]:
-        kinds, form = self.named.kinds(), self.named.form
-        others = {column: head_of_table(self._input(other), Schema({})).names for column, other in self.joined.items()}
+    def schema(self, path: str) -> Schema | None:
+        """Return what the columns of a table are; None for standard input, whose header tells their names. Raises
+        BadInputError, MissingInputError and UsageError."""
+        if self.known is not None:
+            return self.known
+        if path == "-" and not (self.named.form.names or self.joined):
+            return None
+        return schema_of([path], self.named, self.threads, self.joined)[0]
 
-        def schema(names: Sequence[str], source: str) -> Schema:
-            every = [*names, *(name for column, found in others.items() for name in found if name != column)]
-            for name in (*kinds, *others):
-                if name not in (every if name in kinds else names):
-                    raise BadInputError(f"{source}: {no_such('column', name, every)}")
-            if twice := sorted({name for name in every if every.count(name) > 1}):
-                raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
-            return Schema({name: kinds[name] for name in every if name in kinds})
+    def _lines(self, path: str, *, fields: bool) -> Iterator[Lines]:
+        schema = self.schema(path)
+        training, read = self.named.label is not None or self.known is not None, 0
 
         def layout(head: Head, source: str) -> Layout:
-            return schema(head.names, source).layout(head.names, fields=fields)
+            found = schema
+            if found is None:
+                self.named.check(head.names, source)
+                if not self.named.all_named(head.names):
+                    raise UsageError(READ_ONCE)
+                found = self.named.schema(head.names, {}, source, {})
+            else:
+                found.check(head.names, source, training=training)
+            return found.layout(head.names, fields=fields)
 
-        joins = {}
-        if others:
-            whole = schema(head_of_table(self._input(path), form).names, path)
-            joins = {
-                column: joined_rows(self._input(table), column, whole, fields=fields)
-                for column, table in self.joined.items()
-            }
-        training, read = self.named.label is not None, 0
+        form = schema or self.named.form
+        used = [*self.named.kinds(), *self.joined, *(() if schema is None else schema.features)]
         by = By(self.named.group) if self.named.group is not None else None
-        buffers = opened(self._input(path), form, layout, [], training=training, joins=joins, by=by)
+        joins = {column: joined_rows(table, column, form, fields=fields) for column, table in self.joined.items()}
+        source = Extent(path, used=frozenset(used))
+        buffers = opened(source, form, layout, [], training=training, joins=joins, by=by)
         with closing(in_order(buffers, translated, self.threads)) as results:
             line = 0
             for buffer, (text, lines, rows, faulty, faults) in results:
@@ -115,10 +120,6 @@ class Encoding:
                 if buffer.scanner is not None:
                     buffer.scanner.reuse(text)
                 yield Lines(bytes(found), rows, read)
-
-    def _input(self, path: str) -> Extent:
-        """Return a table as an input of which only the columns that are used need be readable."""
-        return Extent(path, used=frozenset([*self.named.kinds(), *self.joined]))
 
 
 def translated(_: int, buffer: TextBuffer) -> tuple[Text, int, int, int, list[Fault]]:

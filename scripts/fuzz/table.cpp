@@ -67,6 +67,7 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
         if (role == GROUP && !surveys) form.group = static_cast<int>(i);
         column.prefix = std::string(1, static_cast<char>('a' + i)) + (column.role == Role::NUMBER ? "" : "=");
         column.expected = "a cell";
+        column.spelling = static_cast<Spelling>(bytes[2 + i] / 7 % 3);
         if (column.role == Role::NUMBER && bytes[1] & 32) {
             column.edges = {0, 2.5};
             column.bins = {column.prefix + "=..0", column.prefix + "=0..2.5", column.prefix + "=2.5.."};

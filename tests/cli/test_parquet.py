@@ -1,5 +1,6 @@
 """Parquet files and queries in place of tables of text."""
 
+import json
 import os
 import re
 
@@ -40,6 +41,25 @@ def test_columns_that_are_not_used_may_have_any_type(run, tmp_path):
     assert "the column 'day' has the type date, which is not read; cast it" in done.stderr
     duckdb.connect().execute(f"COPY ({query}) TO '{tmp_path / 't.parquet'}'")
     assert "the column 'day'" in run.fails(65, "split", "--by-order", "--header", "t.parquet", "a", "b").stderr
+
+
+def test_columns_of_text_are_text_and_ignored_ones_may_have_any_type(run, tmp_path):
+    query = """SELECT i % 2 AS y, '1.' || i % 3 AS code, (i % 4)::VARCHAR AS digits, i % 3 = 0 AS flag,
+        (i % 5)::DOUBLE AS d, DATE '2020-01-01' AS day FROM range(60) t(i)"""
+    duckdb.connect().execute(f"COPY ({query}) TO '{tmp_path / 't.parquet'}'")
+    done = run.ok("train", "--label", "y", "--ignore", "day", "--print-schema", "t.parquet")
+    columns = {column["name"]: column for column in json.loads(done.stdout)["columns"]}
+    assert {name: (column["kind"], column["whole"], column["truths"]) for name, column in columns.items()} == {
+        "y": ("label", False, False),
+        "code": ("category", False, False),
+        "digits": ("category", False, False),
+        "flag": ("category", False, True),
+        "d": ("category", True, False),
+    }
+    run.ok("train", "-e", "1", "--label", "y", "--ignore", "day", "-o", "m.fm", "t.parquet")
+    assert len(run.ok("predict", "-q", "m.fm", "t.parquet").stdout.split()) == 60
+    done = run.fails(65, "train", "--label", "y", "-o", "m.fm", "t.parquet")
+    assert "the column 'day' has the type date, which is not read" in done.stderr
 
 
 @pytest.mark.usefixtures("tables")

@@ -4,14 +4,16 @@ import csv
 import io
 import json
 import random
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
 import pytest
 
 import fmcli
-from fmcli.data.parser import PADDING
-from fmcli.data.tables.scanner import ROLES, Scanner
+from fmcli.data.parser import PADDING, Rows
+from fmcli.data.tables.lines import Entries, Lines
+from fmcli.data.tables.scanner import ROLES, Joined, Scanner
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError
 
@@ -241,6 +243,27 @@ def test_numbers_that_are_names_have_one_spelling(run, tmp_path):
         run.ok("train", *QUICK, "--label", "y", "--categorical", "id", "-o", f"{name}.fm", f"{name}.csv")
     assert (tmp_path / "a.fm").read_bytes() == (tmp_path / "b.fm").read_bytes()
     assert b"id=1.0" in run.ok("inspect", "c.fm").stdout
+    named = ("convert", "--label", "y", "--categorical", "id")
+    assert run.ok(*named, "b.csv").stdout == run.ok(*named, "a.csv").stdout == b"1 id=1:1\n2 id=2:1\n" * 6
+
+
+def test_bools_have_one_spelling_in_a_column_of_bools(run, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\nTrue,True,1\nFALSE,x,2\n,,3\ntrue,FALSE,4\n")
+    text = run.ok("convert", "--label", "y", "t.csv").stdout
+    assert text == b"1 a=true:1 b=True:1\n2 a=false:1 b=x:1\n3\n4 a=true:1 b=FALSE:1\n"
+
+
+def test_convert_knows_the_options_of_columns(run, tmp_path):
+    (tmp_path / "t.csv").write_text("u,s,w,g,y\n" + "7,-,2,1,4\n8,x,1,2,5\n" * 5)
+    special = ("--weight-column", "w", "--group-field", "g", "--missing-values=-")
+    done = run.ok("convert", "--label", "y", *special, "t.csv")
+    assert done.stdout == b"4:2 qid:1 u=7:1\n5:1 qid:2 u=8:1 s=x:1\n" * 5
+    done = run.ok("convert", "--label", "y", "--ignore", "w,g", "--print-schema", "t.csv")
+    (tmp_path / "s.json").write_bytes(done.stdout)
+    done = run.ok("convert", "--schema", "s.json", "--to", "ffm", "t.csv")
+    assert done.stdout == b"4 0:u=7:1 1:s=-:1\n5 0:u=8:1 1:s=x:1\n" * 5
+    done = run.fails(2, "convert", "--label", "y", "--categorical", "u", "--several", "s", "--ignore", "y", "t.csv")
+    assert "the column 'y' is used in two ways" in done.stderr
 
 
 def test_a_schema_is_written_and_taken(run, tmp_path, ratings):
@@ -296,6 +319,11 @@ WRONG = {
     "JSON": (b'{"a": 1}\n', ("--label", "a"), "found JSON, expected a table"),
     "no features": (b"a,b\n1,2\n", ("--label", "a", "--ignore", "b"), "no column has features"),
     "a weight": (b"a,b,w\n1,x,-1\n", ("--label", "a", "--weight-column", "w"), "expected a weight in the column 'w'"),
+    "fractions as names": (
+        b"a,b\n1,2\n2,2.5\n",
+        ("--label", "a", "--categorical", "b"),
+        "t.csv: the column 'b' has numbers with fractions, which are no categories; use --numeric b",
+    ),
     "a group": (
         b"a,b,q\n1,x,\n",
         ("--label", "a", "--categorical", "b", "--loss", "bpr", "--group-field", "q"),
@@ -367,6 +395,74 @@ def test_the_scanner_reads_what_pythons_reader_reads():
         assert (written, faulty, faults) == (len(rows), 0, [])
         assert read == text.count(b"\n")
         assert lines[:-PADDING] == expected_lines(text, roles)
+
+
+def rows_of(scanner, read, text, **options):
+    """Return the rows that are parsed of what a method of a scanner makes of a table: arrays, ids and counts."""
+    rows = Rows(ffm=False, keep_fields=False, limit=1 << 30, **options)
+    found, lines, count, faulty, faults = getattr(scanner, read)(text, 0, len(text))
+    if isinstance(found, Entries):
+        found.lines = lambda: pytest.fail("entries are read without lines")
+    result = rows.parse(found, 0, len(found) - PADDING if isinstance(found, Lines) else 0)
+    ids, columns = [], np.arange(rows.features or 1 << options.get("hash_bits", 0))
+    if rows.is_numbered:
+        dictionary, columns = rows.ids.sorted(np.ones(len(rows.ids), bool))
+        ids = dictionary.written(range(len(dictionary)))
+    counts = rows.rows, rows.nnz, rows.labelled, rows.unseen, rows.repeated, rows.skipped.tolist(), rows.label_names
+    data = rows.dataset(len(columns))
+    entries = [sorted(zip(columns[index], value, strict=True)) for index, value in entries_of(data)]
+    return result[1:], (lines, count, faulty, faults), counts, entries, data.label, data.weight, data.group, ids
+
+
+def entries_of(data):
+    value = np.ones(data.nnz, np.float32) if data.value is None else data.value
+    for begin, end in pairwise(data.indptr.tolist()):
+        yield data.index[begin:end], value[begin:end].tolist()
+
+
+@pytest.mark.parametrize("space", [{"growing": True}, {"hash_bits": 3}, {}], ids=["growing", "hashed", "indices"])
+@pytest.mark.parametrize("training", [True, False])
+def test_entries_are_those_of_the_lines(space, training):
+    rng = random.Random(2)
+    columns = [
+        *(("label", "y", "a label", "", 0), ("weight", "w", "a weight", "", 0), ("category", "c", "", "c=", 1)),
+        *(("several", "s", "", "s=", 0), ("number", "7", "a number", "7", 0), ("number", "b", "a number", "b", 0)),
+        *(("category", "t", "", "t=", 2), ("ignored", "q", "", "", 0), ("ignored", "k", "", "", 0)),
+    ]
+    others = [("label", "k", "a k", "", 0), ("category", "j", "", "j=", 0), ("number", "z", "", "z", 0)]
+    other = Scanner(others, delimiter=",")
+    joined = Joined()
+    rows = b"1,a b,2.5\n2,,0\n3,c,-1\n"
+    lines = other.translate(rows, 0, len(rows))[0]
+    joined.add(lines, len(lines) - PADDING)
+    long = "a text of more than sixteen bytes"
+    names = ["red", "blue green", "7", f"{long} 1", f"{long} 2", '"x ""y"""', "é"]
+    choices = [
+        ["1", "0", "2.50"] + [""] * (not training),
+        *(["1", "0.5", "0"], ["1", "1.0", "-0", "3", "", "?"], [*names, "red|blue", "red|red", "", "a||b"]),
+        *(["1", "0", "2.5", "-1e3", "", "16777217", "?"], ["1", "2", "3.5", "x"], ["True", "FALSE", "", "so"]),
+        *(["5", "6", "u"], ["1", "2", "3", "4"]),
+    ]
+    text = "".join(",".join(map(rng.choice, choices)) + "\n" for _ in range(400)).encode()
+    options = {
+        "delimiter": ",",
+        "training": training,
+        "skip": True,
+        "missing": ("?",),
+        "missing_feature": True,
+        "apart": True,
+        "group": (7, False, "a group") if training else None,
+        "joins": [(8, "a row", joined)],
+        "bins": [(5, (1.0, 2.0), ["b=..1", "b=1..2", "b=2.."])],
+    }
+    if not training:
+        columns[:2] = [("label", "y", "", "", 0), ("ignored", "w", "", "", 0)]
+    scanner = Scanner(columns, **options)
+    parsing = {"training": training, "skip": True, "label_weights": training, "grouped": training, **space}
+    found = [rows_of(scanner, read, text, **parsing) for read in ("translate", "entries")]
+    assert found[0][1][2] > 100  # rows with faults
+    for one, again in zip(*found, strict=True):
+        np.testing.assert_equal(again, one)
 
 
 def test_the_lines_of_rows_count_breaks_within_cells():

@@ -84,6 +84,12 @@ struct ArrowType {
     std::vector<ArrowType> inner;
 };
 
+// Whether cells are texts, also those in a dictionary.
+inline bool is_text(const ArrowType& type) {
+    return type.cell == Cell::TEXT || type.cell == Cell::LARGE_TEXT || type.cell == Cell::VIEW ||
+        (type.cell == Cell::DICTIONARY && is_text(type.inner[0]));
+}
+
 inline Cell plain_cell(const char* format) {
     if (!format) return Cell::OTHER;
     const std::string_view text = format;

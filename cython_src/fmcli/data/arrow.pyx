@@ -34,6 +34,7 @@ cdef extern from "fmcli/data/arrow.h" namespace "fmcli" nogil:
         Cell cell
 
     ArrowType arrow_type(const ArrowSchema& schema)
+    boolean is_text(const ArrowType&)
 
     cppclass ArrowText:
         string text
@@ -101,6 +102,12 @@ cdef class ArrowStream:
     @property
     def columns(self):
         return [self.column(at) for at in range(self.schema.n_children)]
+
+    @property
+    def texts(self):
+        cdef Py_ssize_t at
+        places = [at for at in range(self.schema.n_children) if is_text(arrow_type(self.schema.children[at][0]))]
+        return frozenset([self.column(at)[0] for at in places])
 
     @property
     def rows(self):

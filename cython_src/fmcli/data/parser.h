@@ -117,7 +117,7 @@ class Parser {
                     rows_.field[n] = entry.field;
                     key = key << 32 | entry.field;
                 }
-                untidy |= key <= last;
+                untidy = untidy || key <= last;
                 last = key;
                 rows_.index[n] = entry.column;
                 const float value = from.valued ? from.value[at] : 1;

@@ -97,8 +97,9 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
 PADDING = PADDING_
 MOST_FAULTS = MOST_FAULTS_  # that `Rows.parse` describes
 
-# The number of lines before its line, the number of its column and the bytes of its token, its expected form, the name and
-# the bytes of the invalid part (empty for the whole token), the complaint about it, and the beginning of the line.
+# An error in a text: the number of lines before its line, the number of its column and the bytes of its token, its
+# expected form, the name and the bytes of the invalid part (empty for the whole token), the complaint about it, and the
+# beginning of the line.
 Fault = namedtuple("Fault", "number column token expected subject part complaint line", module=__name__)
 
 cdef enum:

@@ -12,16 +12,13 @@ from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.rows.prepared import (
     check_paths,
     check_twice,
-    column_table,
-    form_of,
     log_order,
     log_written,
-    names,
     output_option,
     table_of,
-    table_options,
     written_to,
 )
+from fmcli.cli.rows.table_options import TableChoice, print_schema, table_options
 from fmcli.errors import UsageError
 
 
@@ -42,55 +39,15 @@ from fmcli.errors import UsageError
     ],
 )
 @click.argument("table", metavar="TABLE", required=False)
-@option(
-    "run",
-    "--sql",
-    metavar="QUERY",
-    help="The result of a SELECT statement in place of TABLE, by DuckDB: FROM 'ratings.parquet' JOIN 'users.csv' USING "
-    "(user). [default: none]",
-)
-@option("run", "--label", metavar="COLUMN", help="The column of the label. [default: none: rows to predict]")
-@option(
-    "run",
-    "--categorical",
-    type=names,
-    default=(),
-    metavar="COLUMNS",
-    help="Columns of names: a feature column=cell with the value 1 (one-hot). [default: none]",
-)
-@option(
-    "run",
-    "--several",
-    type=names,
-    default=(),
-    metavar="COLUMNS",
-    help="Multi-valued columns: one feature for each value in the cell. [default: none]",
-)
-@option(
-    "run",
-    "--separator",
-    default="|",
-    metavar="TEXT",
-    help="What separates the names in a cell of --several. [default: |]",
-)
-@option(
-    "run",
-    "--numeric",
-    type=names,
-    default=(),
-    metavar="COLUMNS",
-    help="Columns of numbers: a feature with the value of the cell; train --scale scales them. [default: none]",
-)
-@option("run", "--group", metavar="COLUMN", help="The column of the group, a whole number: qid:N. [default: none]")
-@option(
-    "run",
-    "--join",
-    type=column_table,
-    multiple=True,
-    metavar="COLUMN=TABLE",
-    help="Left join with TABLE, which has a header, on this column. May be repeated. [default: none]",
-)
 @table_options
+@option(
+    "data",
+    "--group-field",
+    "--group",
+    "group",
+    metavar="COLUMN",
+    help="The column of the group: qid:N. [default: none]",
+)
 @option("output", "--to", type=click.Choice(["libsvm", "ffm"]), default="libsvm", help="Format. [default: libsvm]")
 @option(
     "output",
@@ -103,17 +60,8 @@ from fmcli.errors import UsageError
 @logging_options
 def command(
     table: str | None,
-    sql: str | None,
-    label: str | None,
-    categorical: tuple[str, ...],
-    several: tuple[str, ...],
-    separator: str,
-    numeric: tuple[str, ...],
+    tables: TableChoice,
     group: str | None,
-    join: tuple[tuple[str, str], ...],
-    columns: tuple[str, ...],
-    delimiter: str | None,
-    encoding: str,
     to: str,
     numbers: bool,
     output: str | None,
@@ -121,25 +69,29 @@ def command(
 ) -> None:
     """Write a table, CSV or Parquet, as rows of features that the other commands read. Standard input is "-".
 
-    Cells may be in double quotes if the delimiter is a comma or a semicolon. Blanks, colons and % in names become %XX.
-    An empty cell gives no feature, and so does the number 0. In ffm text, the fields are the columns used, from 0 on,
-    in the order of the table. The log has the number of rows and the SHA-256 digest of the output."""
-    source = table_of(table, sql)
-    if not (categorical or several or numeric):
-        raise UsageError("no column is used; name some with --categorical, --several or --numeric")
-    if not separator:
-        raise UsageError("--separator needs at least one character")
+    Columns are what they are in fmcli train; if columns of features are named, others are left out. Cells may be in
+    double quotes if the delimiter is a comma or a semicolon. Blanks, colons and % in names become %XX. An empty cell
+    gives no feature, and so does the number 0. In ffm text, the fields are the columns used, from 0 on, in the order of
+    the table. The log has the number of rows and the SHA-256 digest of the output."""
+    source = table_of(table, tables.sql)
     if numbers:
         check_twice(source, "--numbers")
-    check_paths([source, *(path for _, path in join)], [output] if output else [])
+    check_paths([source, *(path for _, path in tables.join)], [output] if output else [])
     from fmcli.data.sources import text_bytes
-    from fmcli.data.tables.schema import Named
+    from fmcli.data.tables.schema import IGNORED
     from fmcli.prepare.encode import Encoding
     from fmcli.system.machine import cpu_count
 
-    form = replace(form_of(columns, delimiter, encoding), separator=separator)
-    named = Named(label, None, group, categorical, numeric, several, form=form)
-    features_of = Encoding(named, to == "ffm", dict(join), cpu_count())
+    named = tables.named(group, None)
+    some = named.categorical or named.several or named.numeric
+    named = replace(named, rest=IGNORED if some else None, labelled=False)
+    features_of = Encoding(named, to == "ffm", dict(tables.join), cpu_count(), tables.given())
+    if tables.print_schema:
+        schema = features_of.schema(source)
+        if schema is None:
+            raise UsageError("--print-schema needs the names of columns of standard input", columns=None)
+        print_schema(schema)
+        return
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with logging.opened(progress=not on_terminal) as log:

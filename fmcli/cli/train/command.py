@@ -27,6 +27,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.registered import registered
 from fmcli.cli.relations import parse_relations, relation_option
+from fmcli.cli.rows.table_options import TableChoice, table_options
 from fmcli.cli.spellings.translate import LISTED
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.cluster import check_output, cluster_dir_option
@@ -36,7 +37,6 @@ from fmcli.cli.train.ids import IdChoice, id_options
 from fmcli.cli.train.kind_help import KindCommand
 from fmcli.cli.train.request import Request, choose
 from fmcli.cli.train.sampling import SamplingChoice, sampling_options
-from fmcli.cli.train.table_options import TableChoice, table_options
 from fmcli.cli.train.validation import ValidationChoice, validation_options
 from fmcli.cli.train.weights import WeightChoice, weight_options
 from fmcli.cli.train.written import OutputChoice, output_options

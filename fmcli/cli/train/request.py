@@ -16,11 +16,11 @@ from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
+    from fmcli.cli.rows.table_options import TableChoice
     from fmcli.cli.train.checkpoints import CheckpointChoice
     from fmcli.cli.train.disk import DiskChoice
     from fmcli.cli.train.sampling import SamplingChoice
     from fmcli.cli.train.start import Choices
-    from fmcli.cli.train.table_options import TableChoice
     from fmcli.cli.train.validation import ValidationChoice
     from fmcli.cli.train.written import OutputChoice
     from fmcli.data.formats import Grouping

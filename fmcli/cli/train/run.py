@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.output import Log, open_lines
+from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.advice import advice, verdict
 from fmcli.cli.train.log import (
     figures,
@@ -22,8 +23,8 @@ from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.sampling import write_test
 from fmcli.cli.train.start import log_start
-from fmcli.cli.train.tables import print_schema, with_tables
-from fmcli.errors import DivergedError, WorseThanConstantError
+from fmcli.cli.train.tables import with_tables
+from fmcli.errors import DivergedError, UsageError, WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
 from fmcli.training import job
 from fmcli.training.baseline import compared
@@ -45,7 +46,9 @@ def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> 
     """Read the data, train the model, and save it."""
     request = with_tables(log, request)
     if request.tables.print_schema:
-        print_schema(request)
+        if request.settings.table is None:
+            raise UsageError("--print-schema needs a table")
+        print_schema(request.settings.table)
         return
     if request.online:
         from fmcli.cli.train.online import run_online

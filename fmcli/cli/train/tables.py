@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from fmcli.cli.groups import check_fields
 from fmcli.cli.output import seconds
 from fmcli.cli.rows.prepared import log_order
-from fmcli.cli.train.table_options import log_schema
+from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.formats import Grouping
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
@@ -22,7 +19,6 @@ from fmcli.errors import UsageError
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
-    from fmcli.data.tables.schema import Schema
 
 
 def with_tables(log: Log, request: Request) -> Request:
@@ -75,11 +71,3 @@ def with_tables(log: Log, request: Request) -> Request:
         validation=replace(request.validation, valid=tuple(valid)),
         sampling=replace(request.sampling, test=tuple(test)),
     )
-
-
-def print_schema(request: Request) -> None:
-    """Write the schema of the tables to standard output. Raises UsageError if the inputs are no tables."""
-    schema: Schema | None = request.settings.table
-    if schema is None:
-        raise UsageError("--print-schema needs a table")
-    click.echo(json.dumps(schema.entry(), indent=1, ensure_ascii=False))

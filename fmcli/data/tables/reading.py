@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from fmcli.data.parser import PADDING
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import (
+    AS_IT_IS,
     CATEGORY,
     FEATURES,
     IGNORED,
@@ -42,6 +43,8 @@ T = TypeVar("T")
 UNKNOWN = "unknown"
 SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
 
+READ_ONCE = "the kinds of columns of standard input must be named, because it is read only once"
+
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 # The ends of names of tables, and of compressed ones.
@@ -56,6 +59,16 @@ class By(NamedTuple):
 
     column: str
     times: bool = False
+
+
+@dataclass(frozen=True)
+class AllBut:
+    """All names but these."""
+
+    names: frozenset[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.names
 
 
 class TablePath(TableInput):
@@ -113,7 +126,10 @@ class TablePath(TableInput):
             found = self.schema.layout(head.names, fields=self.fields)
             return found if training else [(IGNORED, *one[1:]) if one[0] == WEIGHT else one for one in found]
 
-        source = str(self) if self.frame is None else Extent(str(self), frame=self.frame)
+        used = {*(name for name, kind in self.schema.kinds.items() if kind != IGNORED), *self.joined}
+        if self.by is not None:
+            used.add(self.by.column)
+        source = Extent(str(self), frame=self.frame, used=frozenset(used))
         joins = {
             column: joined_rows(table, column, self.schema, fields=self.fields) for column, table in self.joined.items()
         }
@@ -153,6 +169,7 @@ class Head:
     start : where its rows begin in the first buffer.
     lines : the number of lines before the rows.
     text : of the header; empty if there is none.
+    texts, unread : as in TextBuffer.
     """
 
     names: list[str]
@@ -160,6 +177,8 @@ class Head:
     start: int
     lines: int
     text: bytes = b""
+    texts: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
 
 
 def head_of(buffer: TextBuffer, form: Schema) -> Head:
@@ -198,7 +217,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
             columns={"NAMES": "to name them"},
         )
     text = bytes(buffer.data[start:end])
-    return Head(names, delimiter, end, lines + text.count(b"\n"), text)
+    return Head(names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts, buffer.unread)
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
@@ -233,7 +252,7 @@ def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]
 
 
 def head_of_table(path: Input, form: Schema) -> Head:
-    """Return the head of a table. Raises BadInputError and MissingInputError."""
+    """Return the head of a table, all of whose types are read. Raises BadInputError and MissingInputError."""
     with closing(buffers([path], [], BUFFER_BYTES)) as raw:
         return head_of(next(whole_rows(raw)), form)
 
@@ -299,11 +318,13 @@ def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Jo
         if column not in head.names:
             raise BadInputError(f"{source}: {no_such('column', column, head.names)}")
         found = schema.layout(head.names, fields=fields)
-        found[head.names.index(column)] = (LABEL, "", f"a {column}", "", False)
+        found[head.names.index(column)] = (LABEL, "", f"a {column}", "", AS_IT_IS)
         return [one if one[0] in (*FEATURES, LABEL) else (IGNORED, *one[1:]) for one in found]
 
     rows, line = Joined(), 0
-    with closing(opened(path, replace(schema, names=(), delimiter=None), layout, [], training=True)) as found:
+    used = frozenset([*schema.features, column])
+    source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
+    with closing(opened(source, replace(schema, names=(), delimiter=None), layout, [], training=True)) as found:
         for buffer in found:
             assert buffer.scanner is not None
             text, lines, _, faulty, faults = buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)
@@ -320,15 +341,17 @@ def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Jo
 
 def surveyed(
     paths: Sequence[Input], named: Named, threads: int, check: Callable[[list[str], str], None]
-) -> tuple[list[str], Facts, int]:
-    """Return the names of the columns of tables, which must be the same; the facts of all their cells, as far as
-    columns are not named; and the number of rows.
+) -> tuple[Head, Facts, int]:
+    """Return the head of the first of some tables, whose columns must be the same; the facts of all their cells, as far
+    as columns are not named; and the number of rows.
 
     check : is called with the names of the columns and the name of the table.
 
     Raises BadInputError and MissingInputError.
     """
-    kinds, form = named.kinds(), named.form
+    kinds, form, rest = named.kinds(), named.form, named.rest or UNKNOWN
+    unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED))
+    used: Container[str] = frozenset(kinds) if rest == IGNORED else unused
     heads: list[Head] = []
 
     def layout(head: Head, name: str) -> Layout:
@@ -338,8 +361,8 @@ def surveyed(
                 f"{name}: its columns are {', '.join(head.names)}, not {', '.join(heads[0].names)}, as those of the "
                 "table before"
             )
-        check(head.names, name)
-        return [(SURVEYED.get(kinds.get(column, UNKNOWN), IGNORED), "", "", "", False) for column in head.names]
+        check([*head.names, *head.unread], name)
+        return [(SURVEYED.get(kinds.get(column, rest), IGNORED), "", "", "", AS_IT_IS) for column in head.names]
 
     def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
         assert buffer.scanner is not None
@@ -349,7 +372,8 @@ def surveyed(
     rows = 0
     for path in paths:
         lines = 0
-        with closing(in_order(opened(path, form, layout, []), survey, threads)) as results:
+        source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
+        with closing(in_order(opened(source, form, layout, []), survey, threads)) as results:
             for buffer, (facts, read, found, faulty, faults) in results:
                 lines += buffer.before
                 if faulty:
@@ -358,7 +382,7 @@ def surveyed(
                 total.add(facts, lines)
                 lines, rows = lines + read, rows + found
     assert total is not None
-    return heads[0].names, total, rows
+    return heads[0], total, rows
 
 
 ColumnFacts = dict[str, dict[str, Any]]
@@ -385,19 +409,20 @@ def schema_of(
         if not named.form.names:
             raise UsageError("columns of standard input must be named", columns=None)
         if not named.all_named([*named.form.names, *others]):
-            raise UsageError("the kinds of columns of standard input must be named, because it is read only once")
+            raise UsageError(READ_ONCE)
         if named.bins:
             raise UsageError("bins need all rows before, but standard input is read only once", bins=LEAVE_OUT)
         named.check(named.form.names, source, others)
         return named.schema([*named.form.names, *others], {}, source, joins), {}
-    names, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
-    found = figures(names, facts, named, 1.0)
+    head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
+    found = figures(head, facts, named, 1.0)
     for column, table in joined.items():
         its = replace(named, form=replace(named.form, names=(), delimiter=None))
         of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
-        found |= figures([name if name != column else "" for name in of_table], facts, named, rows / max(its_rows, 1))
-    found.pop("", None)
-    schema = named.schema([*names, *others], found, source, joins)
+        of_rows = figures(of_table, facts, named, rows / max(its_rows, 1))
+        of_rows.pop(column, None)
+        found |= of_rows
+    schema = named.schema([*head.names, *others], found, source, joins)
     if named.bins:
         bins = quantiles(paths, schema, named.bins, threads)
         for table in joined.values():
@@ -441,13 +466,13 @@ def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -
     return {name: found for name, found in edges.items() if found}
 
 
-def figures(names: list[str], facts: Facts, named: Named, times: float) -> ColumnFacts:
+def figures(head: Head, facts: Facts, named: Named, times: float) -> ColumnFacts:
     """Return the facts of the columns that are known by name. times : how often each row counts."""
-    kinds = named.kinds()
+    kinds, rest = named.kinds(), named.rest or UNKNOWN
     return {
-        name: {**facts.of(column), "times": times}
-        for column, name in enumerate(names)
-        if kinds.get(name, UNKNOWN) in SURVEYED
+        name: {**facts.of(column), "times": times, "is_text": name in head.texts}
+        for column, name in enumerate(head.names)
+        if kinds.get(name, rest) in SURVEYED
     }
 
 

@@ -13,7 +13,7 @@ class Scanner:
     head: Any
     def __init__(
         self,
-        columns: Sequence[tuple[str, str, str, str, bool]],
+        columns: Sequence[tuple[str, str, str, str, int]],
         *,
         delimiter: str,
         separator: str = "|",
@@ -30,9 +30,7 @@ class Scanner:
         missing_feature: bool = False,
     ) -> None: ...
     def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
-    def translate(
-        self, data: bytes | bytearray, start: int, stop: int
-    ) -> tuple[Lines, int, int, int, list[Fault]]: ...
+    def translate(self, data: bytes | bytearray, start: int, stop: int) -> tuple[Lines, int, int, int, list[Fault]]: ...
     def entries(
         self, data: bytes | bytearray, start: int, stop: int
     ) -> tuple[Lines | Entries, int, int, int, list[Fault]]: ...

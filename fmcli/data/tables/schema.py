@@ -22,9 +22,12 @@ MOSTLY = 0.9
 # What a cell of a column is, in words.
 EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
 
+# How the names of a category are spelled, in the order of the core: 1.0 as 1, True as true.
+AS_IT_IS, WHOLE, TRUTH = range(3)
+
 # The role of each column, its name in text of features, what a fault in it expects, the beginning of its features, and
-# whether its cells are all numbers: as `Scanner` takes them.
-Layout = list[tuple[str, str, str, str, bool]]
+# the spelling of its names: as `Scanner` takes them.
+Layout = list[tuple[str, str, str, str, int]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Schema:
     kinds : column -> LABEL, WEIGHT, GROUP, IGNORED or one of FEATURES, in the order of the table. The fields of
         features are numbered in this order.
     group : the column that tells the groups of rows, of the kind GROUP or one of FEATURES; None: there is none.
-    whole : categories whose cells are all numbers, so that 1.0 and 1 are the same.
+    whole : categories whose cells are all whole numbers, so that 1.0 and 1 are the same.
+    truths : categories whose cells are all true or false, in any case.
     separator : of the names in a cell of SEVERAL.
     missing : cells that are like empty ones.
     missing_feature : whether these are features, too, whose names end with =.
@@ -48,6 +52,7 @@ class Schema:
     kinds: Mapping[str, str]
     group: str | None = None
     whole: frozenset[str] = frozenset()
+    truths: frozenset[str] = frozenset()
     separator: str = "|"
     missing: tuple[str, ...] = ()
     missing_feature: bool = False
@@ -60,7 +65,10 @@ class Schema:
     def entry(self) -> dict[str, Any]:
         """Return the schema as JSON values, as in a model file."""
         return {
-            "columns": [{"name": name, "kind": kind, "whole": name in self.whole} for name, kind in self.kinds.items()],
+            "columns": [
+                {"name": name, "kind": kind, "whole": name in self.whole, "truths": name in self.truths}
+                for name, kind in self.kinds.items()
+            ],
             "group": self.group,
             "separator": self.separator,
             "missing": list(self.missing),
@@ -86,6 +94,7 @@ class Schema:
                 kinds,
                 entry.get("group", of_kind),
                 frozenset(str(column["name"]) for column in columns if column["whole"]),
+                frozenset(str(column["name"]) for column in columns if column.get("truths")),
                 str(entry["separator"]),
                 tuple(map(str, entry["missing"])),
                 bool(entry.get("missing_feature", False)),
@@ -133,7 +142,8 @@ class Schema:
             prefix = f"{field_of}{escaped(name)}{'' if kind == NUMBER else '='}"
             expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
             role = IGNORED if kind == GROUP else kind
-            found.append((role, escaped(name), expected, prefix, name in self.whole))
+            spelling = WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS
+            found.append((role, escaped(name), expected, prefix, spelling))
         return found
 
     def bins_of(self, names: Sequence[str], layout: Layout) -> list[tuple[int, tuple[float, ...], list[str]]]:
@@ -156,6 +166,8 @@ class Named:
     aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
     bins : the number of bins of each column of numbers; 0: their features have the numbers as values.
+    rest : the kind of columns that are not named; None: their cells tell it.
+    labelled : whether there must be a label.
     """
 
     label: str | None = None
@@ -168,6 +180,8 @@ class Named:
     aside: str | None = None
     form: Schema = field(default_factory=lambda: Schema({}))
     bins: int = 0
+    rest: str | None = None
+    labelled: bool = True
 
     def kinds(self) -> dict[str, str]:
         """Return the kinds of the columns. Raises UsageError for a column with two of them."""
@@ -191,7 +205,7 @@ class Named:
 
     def all_named(self, names: Sequence[str]) -> bool:
         """Return whether the kind of every column is known."""
-        return not set(names) - self.kinds().keys()
+        return self.rest is not None or not set(names) - self.kinds().keys()
 
     def check(self, names: Sequence[str], source: str, others: Sequence[str] = ()) -> None:
         """Raise BadInputError if a table with columns of these names lacks a named one, or if none is the label.
@@ -204,7 +218,7 @@ class Named:
                 raise BadInputError(f"{source}: {no_such('column', name, every)}")
         if twice := sorted({name for name in every if every.count(name) > 1}):
             raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
-        if self.label is None:
+        if self.label is None and self.labelled:
             raise BadInputError(f"{source}: no column is the label; the columns are {', '.join(names)}", label=None)
 
     def schema(
@@ -217,19 +231,33 @@ class Named:
         """Return what the columns of a table are.
 
         names : of the columns, also of joined tables.
-        facts : column -> the figures of `Facts.of`, and `times`, how often each row of its table counts; columns
-            without facts must be named.
+        facts : column -> the figures of `Facts.of`, and `times`, how often each row of its table counts, and `is_text`,
+            whether it is text even if all cells are numbers; columns without facts must be named.
         source : the name of the table, for messages.
         joins : as in Schema.
 
         Raises BadInputError for a column that must be named, or is missing.
         """
         named = self.kinds()
-        found = {name: named.get(name) or kind_of(name, facts[name], source) for name in names}
+        found = {name: named.get(name) or self.rest or kind_of(name, facts[name], source) for name in names}
         if not any(kind in FEATURES for kind in found.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
-        whole = [name for name, kind in found.items() if kind == CATEGORY and name in facts and is_whole(facts[name])]
-        return replace(self.form, kinds=found, group=self.group, whole=frozenset(whole), joins=joins)
+        known = [name for name, kind in found.items() if kind == CATEGORY and name in facts]
+        for name in known:
+            if facts[name]["points"] and not (facts[name]["texts"] or facts[name]["is_text"]):
+                raise BadInputError(
+                    f"{source}: the column {name!r} has numbers with fractions, which are no categories",
+                    numeric={name: "for quantities"},
+                    bins={16: "to cut all columns of numbers into features"},
+                )
+        return replace(
+            self.form,
+            kinds=found,
+            group=self.group,
+            whole=frozenset(name for name in known if is_whole(facts[name])),
+            truths=frozenset(name for name in known if is_truth(facts[name])),
+            joins=joins,
+        )
 
 
 def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
@@ -237,6 +265,8 @@ def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
     present = facts["cells"] - facts["missing"]
     if not present:
         return IGNORED
+    if facts["is_text"]:
+        return CATEGORY
     if facts["texts"]:
         if present - facts["texts"] >= MOSTLY * present:
             raise BadInputError(
@@ -260,8 +290,13 @@ def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
 
 
 def is_whole(facts: Mapping[str, Any]) -> bool:
-    """Return whether all cells of a column are numbers."""
-    return not facts["texts"] and not facts["fractions"]
+    """Return whether all cells of a column are whole numbers."""
+    return not (facts["texts"] or facts["fractions"] or facts["is_text"])
+
+
+def is_truth(facts: Mapping[str, Any]) -> bool:
+    """Return whether all cells of a column are true or false."""
+    return 0 < facts["truths"] == facts["cells"] - facts["missing"] and not facts["is_text"]
 
 
 def is_header(names: Sequence[str]) -> bool:

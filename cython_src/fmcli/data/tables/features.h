@@ -156,11 +156,15 @@ class FeatureWriter : public RowReader {
     bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text) {
         gap();
         put(column.prefix.data(), column.prefix.size());
-        if (column.whole) {  // all cells are whole numbers, perhaps with zeros behind a point
-            text = text.substr(0, text.find('.'));
+        size_t digits;
+        if (column.spelling == Spelling::WHOLE && is_whole(text, digits)) {
+            text = text.substr(0, digits);
             if (text == "-0") text = "0";
         }
+        char* const name = out_;
         if (!write_name(cell, text, false)) return false;
+        if (column.spelling == Spelling::TRUTH && is_truth(text))
+            for (char* p = name; p < out_; ++p) *p |= 32;
         *out_++ = ':';
         *out_++ = '1';
         return true;

@@ -23,12 +23,19 @@ enum class Role {
     UNKNOWN,  // in a survey: all its facts are counted, of a CATEGORY only what its cells are, of others nothing
 };
 
+// How the name of a category is spelled.
+enum class Spelling {
+    AS_IT_IS,
+    WHOLE,  // all cells are whole numbers: that of 1.0 is 1
+    TRUTH,  // all cells are true or false, in any case: they are in lower case
+};
+
 struct TableColumn {
     Role role = Role::IGNORED;
     std::string name;      // as text of features has it
     std::string expected;  // of a fault: "a number in the column 'age'"
     std::string prefix;    // what precedes the value or the cell in a feature: "2:age", "user="
-    bool whole = false;    // all cells are numbers, so that the name of 1.0 is 1
+    Spelling spelling = Spelling::AS_IT_IS;
     std::vector<double> edges;      // of a NUMBER: where bins end, increasing; a number at an edge is in the bin before
     std::vector<std::string> bins;  // the features of the bins, one more than edges, or none
 };

@@ -114,6 +114,24 @@ class RowReader {
         return false;
     }
 
+    // Whether a text is a whole number in its shortest form but for zeros behind a point: -?(0|[1-9][0-9]*)(\.0+)?
+    // Then `digits` is its length without these.
+    static bool is_whole(std::string_view text, size_t& digits) {
+        size_t at = text[0] == '-';
+        const size_t first = at;
+        while (at < text.size() && is_digit(text[at])) ++at;
+        if (at == first || (text[first] == '0' && at > first + 1)) return false;
+        digits = at;
+        if (at == text.size()) return true;
+        if (text[at] != '.' || at + 1 == text.size()) return false;
+        return text.find_first_not_of('0', at + 1) == std::string_view::npos;
+    }
+
+    static bool is_truth(std::string_view text) {
+        const char* const end = text.data() + text.size();
+        return same_word(text.data(), end, "true") || same_word(text.data(), end, "false");
+    }
+
     // Describes a fault in the row, and returns false.
     bool fail(const char* begin, const char* end, std::string expected, std::string complaint) {
         const char* line = row_;

@@ -19,10 +19,13 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
     enum class Role "fmcli::Role":
         IGNORED
 
+    enum class Spelling "fmcli::Spelling":
+        AS_IT_IS
+
     struct TableColumn:
         Role role
         string name, expected, prefix
-        boolean whole
+        Spelling spelling
         vector[double] edges
         vector[string] bins
 
@@ -56,7 +59,7 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
 
 cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
     cppclass ColumnFacts:
-        int64_t cells, missing, whole, fractions, bits, truths, text_line
+        int64_t cells, missing, whole, fractions, points, bits, truths, text_line
         string example, first_text
         Ids distinct
         boolean uncounted
@@ -124,7 +127,8 @@ cdef class Scanner:
 
     Parameters
     ----------
-    columns : (role, name, expected, prefix, whole) of each column, as in TableColumn; role is one of ROLES.
+    columns : (role, name, expected, prefix, spelling) of each column, as in TableColumn; role is one of ROLES, and
+        spelling the number of one of the core's.
     delimiter, separator : of cells, and of the parts of cells with several.
     quoting : whether cells may be in double quotes.
     latin1 : whether the text is Latin-1, not UTF-8.
@@ -164,10 +168,10 @@ cdef class Scanner:
             self.form.expected_group = expected.encode()
         for one in missing:
             self.form.missing.push_back(one.encode())
-        for role, name, expected, prefix, whole in columns:
+        for role, name, expected, prefix, spelling in columns:
             column.role = <Role> <int> ROLES.index(role)
             column.name, column.expected, column.prefix = name.encode(), expected.encode(), prefix.encode()
-            column.whole = whole
+            column.spelling = <Spelling> <int> spelling
             self.form.columns.push_back(column)
         for number, edges, features in bins:
             if len(features) != len(edges) + 1:
@@ -381,6 +385,7 @@ cdef class Facts:
             "missing": facts.missing,
             "whole": facts.whole,
             "fractions": facts.fractions,
+            "points": facts.points,
             "bits": facts.bits,
             "truths": facts.truths,
             "texts": facts.texts(),

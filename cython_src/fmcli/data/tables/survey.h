@@ -16,6 +16,7 @@ struct ColumnFacts {
     static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
 
     int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
+    int64_t points = 0;               // fractions with a point
     int64_t text_line = 0;            // the number of lines before the first text
     std::string example, first_text;  // the first cell, and the first one that is no number
     Ids distinct;                     // whole numbers and texts
@@ -35,6 +36,7 @@ struct ColumnFacts {
         fractions += other.fractions;
         bits += other.bits;
         truths += other.truths;
+        points += other.points;
         distinct.add_all(other.distinct);
         uncounted |= other.uncounted || distinct.names.size() > MOST_TEXTS;
     }
@@ -60,21 +62,8 @@ class Survey : public RowReader {
     RecentCells recent_;         // what they are
     std::vector<size_t> asked_;  // columns
 
-    // Whether a text is a whole number in its shortest form but for zeros behind a point: -?(0|[1-9][0-9]*)(\.0+)?
-    // Then `digits` is its length without these.
-    static bool is_whole(std::string_view text, size_t& digits) {
-        size_t at = text[0] == '-';
-        const size_t first = at;
-        while (at < text.size() && is_digit(text[at])) ++at;
-        if (at == first || (text[first] == '0' && at > first + 1)) return false;
-        digits = at;
-        if (at == text.size()) return true;
-        if (text[at] != '.' || at + 1 == text.size()) return false;
-        return text.find_first_not_of('0', at + 1) == std::string_view::npos;
-    }
-
     // What a cell is.
-    enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, TEXT, TRUTH };
+    enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, POINT, TEXT, TRUTH };
 
     void take(size_t column, ColumnFacts& facts) {
         const Cell& cell = cells_[column];
@@ -91,7 +80,8 @@ class Survey : public RowReader {
         facts.missing += sort == MISSING;
         facts.whole += sort == WHOLE || sort == BIT;
         facts.bits += sort == BIT;
-        facts.fractions += sort == FRACTION;
+        facts.fractions += sort == FRACTION || sort == POINT;
+        facts.points += sort == POINT;
         facts.truths += sort == TRUTH;
     }
 
@@ -114,18 +104,14 @@ class Survey : public RowReader {
         double any;
         const size_t sign = text[0] == '-' || text[0] == '+';
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
-        if (!padded && !read_number(text.data(), text.data() + text.size(), any)) return FRACTION;
+        if (!padded && !read_number(text.data(), text.data() + text.size(), any))
+            return text.find('.') == std::string_view::npos ? FRACTION : POINT;
         if (!facts.texts()) {
             facts.first_text = text;
             facts.text_line = before_;
         }
         if (counts && !facts.uncounted) count(text, facts);
         return is_truth(text) ? TRUTH : TEXT;
-    }
-
-    static bool is_truth(std::string_view text) {
-        const char* const end = text.data() + text.size();
-        return same_word(text.data(), end, "true") || same_word(text.data(), end, "false");
     }
 
     void count(std::string_view text, ColumnFacts& facts) {

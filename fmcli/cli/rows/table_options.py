@@ -184,12 +184,17 @@ table_options = gathered(
         "data",
         "--sql",
         metavar="QUERY",
-        help="Train on the result of a SELECT statement in place of TRAIN, by DuckDB: FROM 'ratings.parquet' JOIN "
+        help="The result of a SELECT statement in place of a file, by DuckDB: FROM 'ratings.parquet' JOIN "
         "'users.csv' USING (user). [default: none]",
     ),
     join_option,
     option("data", "--print-schema", is_flag=True, help="Write what the columns of a table are, in JSON, and exit."),
 )
+
+
+def print_schema(schema: Schema) -> None:
+    """Write a schema to standard output."""
+    click.echo(json.dumps(schema.entry(), indent=1, ensure_ascii=False))
 
 
 def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]]) -> None:
