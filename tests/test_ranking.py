@@ -13,7 +13,7 @@ from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, allowed, check, measure, metric_of, need_groups
 
-NAMES = ("gauc", "ndcg", "ndcg@1", "ndcg@3", "map")
+NAMES = ("gauc", "ndcg", "ndcg@1", "ndcg@3", "map", "mrr", "mrr@2", "recall@2", "precision@3", "hit@2", "recall@10")
 
 
 # The definitions, for the (label, score) of the rows of one group in plain Python; None if they are undefined.
@@ -24,16 +24,36 @@ def slow_gauc(rows):
     return sum(1 if s > t else 0.5 if s == t else 0 for s, t in pairs) / len(pairs) if pairs else None
 
 
-def slow_ndcg(rows, places):
-    """The mean over all orders of the rows by decreasing score."""
+def over_orders(rows, value):
+    """The mean over all orders of the rows by decreasing score, of a function of the labels in this order."""
+    orders = itertools.permutations(rows)
+    by_score = [order for order in orders if all(a[1] >= b[1] for a, b in itertools.pairwise(order))]
+    return math.fsum(value([y for y, _ in order]) for order in by_score) / len(by_score)
 
+
+def slow_ndcg(rows, places):
     def gain(order):
         return math.fsum((2 ** max(y, 0) - 1) / math.log2(place + 1) for place, y in enumerate(order[:places], start=1))
 
     best = gain(sorted((y for y, _ in rows), reverse=True))
-    orders = itertools.permutations(rows)
-    by_score = [order for order in orders if all(a[1] >= b[1] for a, b in itertools.pairwise(order))]
-    return math.fsum(gain([y for y, _ in order]) for order in by_score) / len(by_score) / best if best else None
+    return over_orders(rows, gain) / best if best else None
+
+
+def in_places(places, value):
+    """A metric of the numbers of relevant rows in the first places, and in all of them."""
+
+    def slow(rows):
+        relevant = sum(y > 0 for y, _ in rows)
+        return over_orders(rows, lambda y: value(sum(x > 0 for x in y[:places]), relevant)) if relevant else None
+
+    return slow
+
+
+def slow_mrr(rows, places):
+    def reciprocal(order):
+        return next((1 / place for place, y in enumerate(order[:places], start=1) if y > 0), 0)
+
+    return over_orders(rows, reciprocal) if any(y > 0 for y, _ in rows) else None
 
 
 def slow_map(rows):
@@ -47,6 +67,12 @@ SLOW = {
     "ndcg": lambda rows: slow_ndcg(rows, len(rows)),
     "ndcg@1": lambda rows: slow_ndcg(rows, 1),
     "ndcg@3": lambda rows: slow_ndcg(rows, 3),
+    "mrr": lambda rows: slow_mrr(rows, len(rows)),
+    "mrr@2": lambda rows: slow_mrr(rows, 2),
+    "recall@2": in_places(2, lambda found, relevant: found / relevant),
+    "recall@10": in_places(10, lambda found, relevant: found / relevant),
+    "precision@3": in_places(3, lambda found, relevant: found / 3),
+    "hit@2": in_places(2, lambda found, relevant: found > 0),
 }
 
 

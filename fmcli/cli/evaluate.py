@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,6 +61,9 @@ class Request:
     """The arguments of the command. Exactly one of model and predictions is given.
 
     current : a model that the model must not be worse than, by more than the margin.
+    over : the items to rank; None: the rows of each group are ranked.
+    seen : rows whose pairs of a user and an item are left out of the ranking.
+    relevant : the least label of relevant rows; None: positive labels, or the larger of two.
     """
 
     model: str | None
@@ -80,6 +84,9 @@ class Request:
     join: tuple[tuple[str, str], ...] = ()
     cluster: ClusterChoice | None = None
     calibration: bool = False
+    over: str | None = None
+    seen: tuple[str, ...] = ()
+    relevant: float | None = None
 
     @property
     def named(self) -> list[str]:
@@ -88,24 +95,36 @@ class Request:
 
     def grouping(self, loss: str | None) -> Grouping | None:
         """Return the grouping of the rows, which a model or predictions of this loss may need."""
+        from fmcli.data.formats import Grouping
         from fmcli.scoring.evaluation import grouping_for
         from fmcli.training.held import field_of
 
+        if self.over is not None:  # else rows of equal features beside those of items are a group
+            return Grouping(field_of(self.group_field), optional=True)
         return grouping_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
+
+    def rows(
+        self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False
+    ) -> tuple[list[str], Grouping | None]:
+        """Return some inputs as the model reads them, and what tells the groups that metrics of a loss need."""
+        from fmcli.data.formats import Grouping
+        from fmcli.data.tables.reading import By, TablePath
+
+        inputs, grouping = list(paths), self.grouping(loss)
+        if self.format == "auto" and inputs:
+            by = None if self.group_field is None or partial else By(self.group_field)
+            inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
+        if not inputs or not isinstance(inputs[0], TablePath):
+            check_fields([self.group_field], inputs[0] if inputs else "")
+        elif grouping is not None:
+            grouping = Grouping(optional=grouping.optional)
+        return inputs, grouping
 
     def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
         """Return the rows as a model scores them, with the groups that metrics of a loss need."""
-        from fmcli.data.formats import Grouping
-        from fmcli.data.tables.reading import By, TablePath
         from fmcli.scoring.evaluation import evaluate_model
 
-        inputs, grouping = list(self.inputs), self.grouping(loss)
-        if self.format == "auto":
-            inputs = scorer.tables(inputs, dict(self.join), None if self.group_field is None else By(self.group_field))
-        if not isinstance(inputs[0], TablePath):
-            check_fields([self.group_field], inputs[0])
-        elif grouping is not None:
-            grouping = Grouping(optional=grouping.optional)
+        inputs, grouping = self.rows(scorer, self.inputs, loss)
         return evaluate_model(
             scorer,
             inputs,
@@ -116,6 +135,7 @@ class Request:
             label_weights=self.label_weights,
             grouping=grouping,
             relations=self.relations,
+            relevant=self.relevant,
         )
 
 
@@ -133,6 +153,8 @@ class Request:
         "fmcli evaluate -x auc --no-worse-than current.fm --by 0.001 new.fm test.libsvm",
         "# Evaluates the output of fmcli predict.",
         "fmcli evaluate --predictions predictions.txt test.libsvm",
+        "# How many of the films that users rated with 4 or 5 are among their ten best of all films.",
+        "fmcli evaluate -x recall@10 --over films.csv --seen train.csv --relevant 4 ratings.fm test.csv",
     ],
 )
 @click.argument("paths", metavar="MODEL INPUT...", nargs=-1)
@@ -198,6 +220,30 @@ class Request:
     help="Also print how often labels have what probability, in ten bins of equally many rows, and the expected "
     "calibration error: the mean difference of the two.",
 )
+@option(
+    "validation",
+    "--over",
+    metavar="FILE",
+    help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups: a row has the "
+    "features of an item, and its other features are those of its user, unless --group-field or qid:N tells the user. "
+    "Items without a row are not relevant.",
+)
+@option(
+    "validation",
+    "--seen",
+    multiple=True,
+    metavar="FILE",
+    help="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
+    "except those in INPUT. May be repeated.",
+)
+@option(
+    "validation",
+    "--relevant",
+    type=click.FLOAT,
+    metavar="X",
+    help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: those "
+    "with positive labels, or the larger one of two]",
+)
 @format_option()
 @label_weights_option()
 @group_field_option(METRICS_OF_GROUPS)
@@ -218,6 +264,9 @@ def command(
     loss: str | None,
     raw: bool,
     calibration: bool,
+    over: str | None,
+    seen: tuple[str, ...],
+    relevant: float | None,
     format: str,
     label_weights: bool,
     group_field: str | None,
@@ -247,7 +296,8 @@ def command(
     if cluster is not None:
         cluster.check(inputs, threads)
     there = inputs if cluster is None else cluster.files
-    check_files([path for path in (model, current, predictions, *there, *files_of(related)) if path is not None])
+    others = (model, current, predictions, over, *seen)
+    check_files([path for path in (*others, *there, *files_of(related)) if path is not None])
     check_gate(current, margin, predictions, cluster, inputs)
     parsed = tuple(map(parse_limit, limits))
     request = Request(
@@ -269,6 +319,9 @@ def command(
         join,
         cluster,
         calibration,
+        over,
+        seen,
+        relevant,
     )
     with logging.opened() as log:
         run(log, request, bad_lines.rule(log))
@@ -294,6 +347,7 @@ class Result:
 
     figures : the values of the metrics by name.
     difference : from the model that it must not be worse than, if there is one.
+    rankings : how many users and items were ranked, by name; empty without --over.
     table : the confusion matrix, unless metrics were chosen.
     reliability : predicted probabilities beside observed shares, if they are asked for.
     """
@@ -304,12 +358,15 @@ class Result:
     table: NDArray[np.int64] | None
     difference: Difference | None = None
     reliability: Reliability | None = None
+    rankings: Mapping[str, int] = field(default_factory=dict)
 
 
 def run(log: Log, request: Request, bad: BadLines) -> None:
     """Evaluate, report, and compare with the limits."""
     if request.cluster is not None:
         result = measured_on_cluster(log, request, bad, request.cluster)
+    elif request.over is not None:
+        result = ranked(log, request, request.over, bad)
     else:
         result = measured(log, request, bad)
     write_report(report(request, result, bad))
@@ -347,7 +404,47 @@ def measured(log: Log, request: Request, bad: BadLines) -> Result:
         if not outcome.link.probable or outcome.task not in ("binary", "classes"):
             raise UsageError(f"--calibration needs probabilities of labels, and loss {labels.loss} has none")
         found = reliability(outcome) if outcome.usable else Reliability([], math.nan)
+    if outcome.ranked is not None and (without := outcome.ranked.without_relevant):
+        groups = len(outcome.ranked.starts)
+        log.line(f"{without:,} of {groups:,} groups have no relevant row, and are left out of metrics of relevant rows")
     return Result(labels, counts, figures(names, outcome, scorer), table, difference, found)
+
+
+def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
+    """Evaluate the rankings of all items for each user."""
+    from fmcli.scoring.evaluation import check_metrics, least_relevant
+    from fmcli.scoring.metrics import allowed, need_groups
+    from fmcli.scoring.prediction import Counts, load_model
+    from fmcli.scoring.recommend.rankings import Inputs, rankings
+    from fmcli.system.machine import cpu_count
+
+    assert request.model is not None
+    begin, scorer, counts = time.perf_counter(), load_model(request.model), Counts()
+    loss = scorer.labels.loss
+    names = request.named or need_groups(allowed(loss))
+    check_metrics(names, loss, of_model=True)
+    if others := [name for name in names if name not in need_groups(allowed(loss)) and "@" not in name]:
+        raise UsageError(f"--over ranks items, so that {others[0]} cannot be computed; choose metrics of groups")
+    log_model(log, request.model, scorer)
+    rows, grouping = request.rows(scorer, request.inputs, loss)
+    inputs = Inputs(
+        rows, request.rows(scorer, (over,), loss, partial=True)[0], request.rows(scorer, request.seen, loss)[0]
+    )
+    found = rankings(
+        scorer,
+        names,
+        inputs,
+        least=least_relevant(scorer.labels, request.relevant),
+        format=request.format,
+        grouping=grouping,
+        threads=request.threads or cpu_count(),
+        counts=counts,
+    )
+    log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
+    left_out = f"; {found.without:,} users without a relevant item are left out" if found.without else ""
+    log.line(f"{found.users:,} users, {found.items:,} items, without {found.seen:,} pairs that were seen{left_out}")
+    figures = {"users": found.users, "users_without": found.without, "items": found.items, "pairs_seen": found.seen}
+    return Result(scorer.labels, counts, found.figures, None, rankings=figures)
 
 
 def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> Result:
@@ -410,6 +507,7 @@ def evaluated(
         threads=threads,
         counts=counts,
         grouping=request.grouping(request.loss),
+        relevant=request.relevant,
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"
@@ -434,6 +532,7 @@ def report(request: Request, result: Result, bad: BadLines) -> str:
             "loss": labels.loss,
             "rows": counts.rows,
         }
+        head |= result.rankings
         if request.model is not None:
             head |= {"nonzeros": counts.nonzeros, "unseen": counts.unseen}
         if bad.skip:

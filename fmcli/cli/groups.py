@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What needs groups, in words.
-METRICS_OF_GROUPS = "the metrics gauc, ndcg, ndcg@K (of the first K places) and map"
+METRICS_OF_GROUPS = (
+    "the metrics gauc, ndcg, map, mrr, and recall@K, precision@K, hit@K and ndcg@K (of the first K places)"
+)
 
 NEEDED_BY = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
 

@@ -44,7 +44,7 @@ ENDING = ".fm"
 # which is slow.
 METRIC_NAMES = (
     *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
-    *("gauc", "ndcg", "map", "sparsity"),
+    *("gauc", "ndcg", "map", "mrr", "recall@10", "precision@10", "hit@10", "sparsity"),
 )
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -225,6 +225,20 @@ MODES = (
     Mode("--calibration", {"--cluster": "workers return metrics only"}),
     Mode("--id-column", {"--label-weights": "both change the beginning of a line"}),
     Mode(
+        "--over",
+        {
+            "--predictions": "items are ranked by a model",
+            "--no-worse-than": "its difference is one of rows, not of users",
+            "--label-weights": "users all count the same",
+            "--calibration": "scores of rankings are no probabilities of labels",
+            "--relation": "an item is found by its features",
+            "--cluster": "a user may have rows in several parts",
+            SKIPPING: "every row counts",
+        },
+        parts=("--seen",),
+    ),
+    Mode("--relevant", {"--cluster": "workers do not know it"}),
+    Mode(
         "--predictions",
         {
             "--label-weights": "only a model has rows to weigh",

@@ -21,6 +21,7 @@ from fmcli.data.formats import Grouping, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
 from fmcli.data.related.files import RelationFiles
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
+from fmcli.errors import LEAVE_OUT as WITHOUT
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.registry.build import build_loss
@@ -125,15 +126,16 @@ def evaluate_model(
     label_weights: bool = False,
     grouping: Grouping | None = None,
     relations: Sequence[RelationFiles] = (),
+    relevant: float | None = None,
 ) -> Outcome:
     """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
     count in the metrics. `grouping` gives the rows groups, and rows are joined with those of `relations`. The result is
-    the same for any number of threads.
+    the same for any number of threads. relevant : as in `least_relevant`.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
-    outputs = scorer.model.columns
+    outputs, least = scorer.model.columns, least_relevant(scorer.labels, relevant)
     pieces = []
     scored = each_chunk(
         scorer,
@@ -153,7 +155,17 @@ def evaluate_model(
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
-    return outcome_of(scorer, pieces, counts, label_weights)
+    return outcome_of(scorer, pieces, counts, label_weights, least)
+
+
+def least_relevant(labels: Labels, relevant: float | None) -> float | None:
+    """Return the least label, as the loss has it, of rows that are relevant to rankings: those with labels from
+    `relevant` on; None: positive labels. Raises UsageError for labels that have no such order."""
+    if relevant is None or labels.values is None:
+        return relevant
+    if not labels.cutpoints:
+        raise UsageError("labels have two values or are classes, of which the larger one is relevant", relevant=WITHOUT)
+    return float(np.searchsorted(np.array(labels.values), relevant))
 
 
 def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
@@ -168,12 +180,21 @@ def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
     return work
 
 
-def outcome_of(scorer: Scorer, pieces: Sequence[LabelledScores], counts: Counts, weighted: bool) -> Outcome:
-    """Return the outcome of consecutive pieces, at least one; rows without a finite score are added to `counts`."""
+def outcome_of(
+    scorer: Scorer,
+    pieces: Sequence[LabelledScores],
+    counts: Counts,
+    weighted: bool,
+    least: float | None = None,
+) -> Outcome:
+    """Return the outcome of consecutive pieces, at least one; rows without a finite score are added to `counts`.
+
+    least : as in Outcome.
+    """
     label, score, weight, group = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite += len(score) - int(np.isfinite(score).all(axis=1).sum())
     weights, groups = weight if weighted else None, group if len(group) else None
-    return Outcome(scorer.labels.loss, label, score, weights, clip=scorer.clip, group=groups)
+    return Outcome(scorer.labels.loss, label, score, weights, clip=scorer.clip, group=groups, least=least)
 
 
 def require_known(labels: Labels, data: Dataset) -> None:
@@ -211,6 +232,7 @@ def evaluate_predictions(
     threads: int,
     counts: Counts,
     grouping: Grouping | None = None,
+    relevant: float | None = None,
 ) -> tuple[Labels, Outcome]:
     """Evaluate predictions for labelled rows, one line per row.
 
@@ -222,6 +244,7 @@ def evaluate_predictions(
     loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
     raw : whether the numbers are raw scores, for any loss.
     grouping : gives the rows groups.
+    relevant : as in `least_relevant`.
 
     Raises
     ------
@@ -279,8 +302,8 @@ def evaluate_predictions(
                 raw={True: "if these are scores"},
                 loss={"squared": "if they are predicted labels"},
             )
-    in_groups = group if len(group) else None
-    return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw, group=in_groups)
+    in_groups, least = group if len(group) else None, least_relevant(labels, relevant)
+    return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw, group=in_groups, least=least)
 
 
 def combined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple, Protocol
 
@@ -22,7 +22,17 @@ from fmcli.losses.links import Floats
 from fmcli.losses.loss import Loss, Ordinal, SoftLogistic
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES
-from fmcli.scoring.ranking import RankedRows, group_auc, mean_average_precision, ndcg
+from fmcli.scoring.ranking import (
+    OfGroups,
+    RankedRows,
+    group_auc,
+    hit,
+    mean_average_precision,
+    ndcg,
+    precision,
+    recall,
+    reciprocal_rank,
+)
 from fmcli.scoring.rows import row_losses
 from fmcli.scoring.scores import merged_counts, partition
 from fmcli.system.parallel import in_parallel
@@ -76,6 +86,8 @@ class Classified(Protocol):
 
 # How many arrays of the size of the scores, and of the labels, the metrics have at a time; the AUC needs most.
 SCORES, COLUMNS = 3, 12
+# The number of first places of metrics of these, if all metrics are listed.
+PLACES = 10
 # With fewer rows, starting a thread takes longer than it saves.
 ROWS_FOR_THREADS = 100_000
 
@@ -92,6 +104,7 @@ class Outcome:
     weight : (rows), not negative; None: all 1. Rows with weight 0 are ignored, as in training.
     clip : the range to which predicted numbers are clipped.
     group : (rows) integers; rows with the same number form a group. None: there are no groups.
+    least : the least label of rows that are relevant to rankings; None: positive ones are.
     """
 
     def __init__(
@@ -104,6 +117,7 @@ class Outcome:
         predicted: bool = False,
         clip: Range | None = None,
         group: NDArray[np.integer] | None = None,
+        least: float | None = None,
     ):
         if weight is not None and not weight.all():
             kept = weight != 0
@@ -116,7 +130,7 @@ class Outcome:
         self.probable = predicted and self.link.probable
         self.predicted = predicted
         self.clip = clip
-        self.group = group
+        self.group, self.least = group, least
         self._losses: Floats | None = None
 
     def take(self, kept: NDArray[np.bool_]) -> Outcome:
@@ -129,6 +143,7 @@ class Outcome:
             predicted=self.predicted,
             clip=self.clip,
             group=None if self.group is None else self.group[kept],
+            least=self.least,
         )
 
     @staticmethod
@@ -235,7 +250,7 @@ class Outcome:
     @cached_property
     def ranked(self) -> RankedRows | None:
         """The rows of each group by score; None if there are no groups."""
-        return None if self.group is None else RankedRows(self.label, self.score[:, 0], self.group)
+        return None if self.group is None else RankedRows(self.label, self.score[:, 0], self.group, self.least)
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
@@ -407,9 +422,9 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def in_groups(compute: Callable[[RankedRows], float]) -> Callable[[Outcome], float]:
-    """Return a metric of ranked rows as one of an outcome; undefined if that has no groups."""
-    return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked)
+def in_groups(compute: Callable[[RankedRows], OfGroups]) -> Callable[[Outcome], float]:
+    """Return the mean of a metric of groups as one of an outcome; undefined if that has no groups."""
+    return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked).mean()
 
 
 def probabilities(loss: str, score: Floats) -> Floats:
@@ -422,7 +437,8 @@ class Metric:
     """A measure of the quality of predictions, and the tasks that it applies to.
 
     of_probabilities : whether it needs probabilities.
-    of_groups : whether it needs groups of rows.
+    of_groups : returns it for each of the groups of rows, whose mean it is; None: it needs no groups.
+    at : returns it for the first places of each group; None: it has no such form.
     of_rows : returns the values of the rows whose mean it is; None: it is no mean over rows.
     rooted : whether it is the root of that mean.
     """
@@ -433,13 +449,29 @@ class Metric:
     tasks: tuple[str, ...]
     compute: Callable[[Outcome], float]
     of_probabilities: bool = False
-    of_groups: bool = False
+    of_groups: Callable[[RankedRows], OfGroups] | None = None
+    at: Callable[..., OfGroups] | None = None
     of_rows: Callable[[Outcome], NDArray[np.float64] | NDArray[np.bool_]] | None = None
     rooted: bool = False
 
     def fits(self, loss: str) -> bool:
         """Return whether it can be computed for models with this loss."""
         return LOSSES[loss].task in self.tasks and (LOSSES[loss].load_link().probable or not self.of_probabilities)
+
+
+def ranking(
+    name: str,
+    help: str,
+    of_groups: Callable[[RankedRows], OfGroups],
+    at: Callable[..., OfGroups] | None = None,
+) -> Metric:
+    """Return a metric of the order of rows in groups, of which larger values are better."""
+    return Metric(name, help, True, ORDERED, in_groups(of_groups), of_groups=of_groups, at=at)
+
+
+def of_places(name: str, help: str, at: Callable[..., OfGroups]) -> Metric:
+    """Return a metric of the first places, whose number is 10 if all metrics are listed."""
+    return ranking(f"{name}@{PLACES}", f"{help} `{name}@K`: any K.", partial(at, places=PLACES), at)
 
 
 METRICS = {
@@ -480,49 +512,48 @@ METRICS = {
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy, of_rows=correct_rows),
         Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, macro_f1),
         Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, macro_f1_pr),
-        Metric(
-            "gauc",
-            "Mean over the groups of the share of correct pairs of rows with different labels.",
-            True,
-            ORDERED,
-            in_groups(group_auc),
-            of_groups=True,
-        ),
-        Metric(
+        ranking("gauc", "Mean over the groups of the share of correct pairs of rows with different labels.", group_auc),
+        ranking(
             "ndcg",
             "Mean over the groups of the normalized discounted cumulative gain; `ndcg@K`: of the first K places.",
-            True,
-            ORDERED,
-            in_groups(ndcg),
-            of_groups=True,
+            ndcg,
+            ndcg,
         ),
-        Metric(
-            "map",
-            "Mean over the groups of the average precision of the rows with a positive label.",
-            True,
-            ORDERED,
-            in_groups(mean_average_precision),
-            of_groups=True,
+        ranking("map", "Mean over the groups of the average precision of the relevant rows.", mean_average_precision),
+        ranking(
+            "mrr",
+            "Mean over the groups of 1 / place of the first relevant row; `mrr@K`: 0 beyond the first K places.",
+            reciprocal_rank,
+            reciprocal_rank,
         ),
+        of_places(
+            "recall", "Mean over the groups of the share of the relevant rows that are in the first K places.", recall
+        ),
+        of_places(
+            "precision", "Mean over the groups of the share of the first K places with a relevant row.", precision
+        ),
+        of_places("hit", "Share of the groups with a relevant row in the first K places.", hit),
     )
 }
-# The metric that can be computed for the first K places: "ndcg@K".
-OF_PLACES = "ndcg"
+# Metrics of the first K places -> their names among the metrics.
+OF_PLACES = {name.partition("@")[0]: name for name, metric in METRICS.items() if metric.at}
 
 
 def metric_of(name: str) -> Metric:
     """Return the metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
     base, at, places = name.partition("@")
-    if not at or base != OF_PLACES:
+    if base not in OF_PLACES or (not at and base in METRICS):
         return METRICS[find_name("metric", name, METRICS)]
     if not places.isdecimal() or not int(places):
-        raise UsageError(f"there is no metric {name!r}; write {OF_PLACES}@K with a number of places K, such as 10")
-    return replace(METRICS[OF_PLACES], name=name, compute=in_groups(partial(ndcg, places=int(places))))
+        raise UsageError(f"there is no metric {name!r}; write {base}@K with a number of places K, such as 10")
+    metric = METRICS[OF_PLACES[base]]
+    assert metric.at is not None
+    return ranking(name, metric.help, partial(metric.at, places=int(places)))
 
 
 def need_groups(names: Iterable[str]) -> list[str]:
     """Return the metrics among these that need groups of rows."""
-    return [name for name in names if metric_of(name).of_groups]
+    return [name for name in names if metric_of(name).of_groups is not None]
 
 
 def default_metrics(loss: str) -> tuple[str, ...]:
@@ -533,7 +564,7 @@ def default_metrics(loss: str) -> tuple[str, ...]:
 def allowed(loss: str, grouped: bool = True) -> tuple[str, ...]:
     """Return the names of the metrics that fit a loss, without those of groups unless rows are grouped."""
     fitting = (metric for metric in METRICS.values() if metric.fits(loss))
-    return tuple(metric.name for metric in fitting if grouped or not metric.of_groups)
+    return tuple(metric.name for metric in fitting if grouped or metric.of_groups is None)
 
 
 def check(names: Iterable[str], loss: str | None) -> None:

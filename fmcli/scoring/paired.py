@@ -125,7 +125,7 @@ def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float
 
 def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
     """Return the standard error of the difference of a metric by the jackknife over slices."""
-    number = slices_of(both[0], metric_of(name).of_groups)
+    number = slices_of(both[0], metric_of(name).of_groups is not None)
     count = int(number.max()) + 1
 
     def without(left_out: int) -> float:

@@ -1,18 +1,43 @@
 """Metrics of the order of rows within groups, such as the documents of a query or the items of a user.
 
 Each is a mean over the groups in which it is defined; each of these counts the same. Rows with equal scores have no
-order: half of their pairs count as correct, and a row has the mean of the discounts of their places.
+order: half of their pairs count as correct, and other metrics have their expected value over the orders of such rows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
+
+
+class OfGroups(NamedTuple):
+    """A metric of each group.
+
+    part, whole : (groups), whose ratio it is; a group whose whole is 0 has none.
+    """
+
+    part: Floats
+    whole: Floats
+
+    @classmethod
+    def concatenated(cls, several: Sequence[OfGroups]) -> OfGroups:
+        """Return the metric of further groups."""
+        return cls(*map(np.concatenate, zip(*several, strict=True)))
+
+    def mean(self) -> float:
+        """Return the mean over the groups that have it; nan if there is none."""
+        defined = self.whole > 0
+        if not defined.any():
+            return math.nan
+        mean = float((self.part[defined] / self.whole[defined]).mean())
+        return 1.0 if mean > 1 else mean  # rounding errors of the sums may make it exceed 1; it may be nan
 
 
 class RankedRows:
@@ -22,19 +47,22 @@ class RankedRows:
     ----------
     label, score : (rows); there is at least one row.
     group : (rows) integers; rows with the same number form a group.
+    least : the least label of relevant rows; None: positive ones are relevant.
 
     Attributes
     ----------
     label, score : (rows), in that order.
+    relevant : (rows) whether the row is.
     group : (rows) the position of the group of each row: 0, 1, ...
     starts : (groups) the place of the first row of each group.
     rank : (rows) the place of each row within its group, from 0.
     tie : (rows) the position of the run of rows of a group with the same score that each row belongs to: 0, 1, ...
     """
 
-    def __init__(self, label: Floats, score: Floats, group: NDArray[np.integer]) -> None:
+    def __init__(self, label: Floats, score: Floats, group: NDArray[np.integer], least: float | None = None) -> None:
         order = np.lexsort((-score, group))
         self.label, self.score, group = label[order], score[order], group[order]
+        self.relevant = self.label > 0 if least is None else self.label >= least
         begins = np.concatenate(([True], group[1:] != group[:-1]))
         self.group = np.cumsum(begins) - 1
         self.starts = np.flatnonzero(begins)
@@ -45,21 +73,17 @@ class RankedRows:
         """Return (groups) the sum of the values (rows) of each group."""
         return np.asarray(np.add.reduceat(values, self.starts), np.float64)
 
+    @property
+    def without_relevant(self) -> int:
+        """The number of groups without a relevant row."""
+        return int((self.sums(self.relevant.astype(np.float64)) == 0).sum())
+
     def mean_of_ties(self, values: Floats) -> Floats:
         """Return (rows) the mean of the values (rows) of the rows of a group that have the same score."""
         return np.asarray((np.bincount(self.tie, values) / np.bincount(self.tie))[self.tie])
 
 
-def mean_of_groups(part: Floats, whole: Floats) -> float:
-    """Return the mean of part / whole (groups) over the groups in which the whole is positive; nan if there is none."""
-    defined = whole > 0
-    if not defined.any():
-        return math.nan
-    mean = float((part[defined] / whole[defined]).mean())
-    return 1.0 if mean > 1 else mean  # rounding errors of the sums may make it exceed 1; it may be nan
-
-
-def group_auc(rows: RankedRows) -> float:
+def group_auc(rows: RankedRows) -> OfGroups:
     """Return the share of the pairs of a group with different labels whose scores have the order of the labels."""
     values, place = np.unique(rows.label, return_inverse=True)
     same = np.unique(rows.group * len(values) + place, return_counts=True)
@@ -67,7 +91,7 @@ def group_auc(rows: RankedRows) -> float:
     pairs = (size.astype(np.float64) ** 2 - alike) / 2
     # If rows with equal scores have the order of their labels, all of their pairs are correct; reversed, none is.
     correct = [pairs_in_order(rows.group, place[order], len(values)) for order in tie_orders(rows, place)]
-    return mean_of_groups((correct[0] + correct[1]) / 2, pairs)
+    return OfGroups((correct[0] + correct[1]) / 2, pairs)
 
 
 def tie_orders(rows: RankedRows, place: Places) -> tuple[Places, Places]:
@@ -98,7 +122,7 @@ def pairs_in_order(group: Places, place: Places, values: int) -> Floats:
     return correct
 
 
-def ndcg(rows: RankedRows, places: int | None = None) -> float:
+def ndcg(rows: RankedRows, places: int | None = None) -> OfGroups:
     """Return the sum of gain * discount, divided by the largest sum that another order of the rows has; the gain of a
     row is 2^label - 1, or 0 for negative labels, and the discount 1 / log2(place + 1) for the first `places` places
     from 1."""
@@ -107,15 +131,82 @@ def ndcg(rows: RankedRows, places: int | None = None) -> float:
     if places is not None:
         discount[rows.rank >= places] = 0.0
     best = gain[np.lexsort((-gain, rows.group))]
-    return mean_of_groups(rows.sums(gain * rows.mean_of_ties(discount)), rows.sums(best * discount))
+    return OfGroups(rows.sums(gain * rows.mean_of_ties(discount)), rows.sums(best * discount))
 
 
-def mean_average_precision(rows: RankedRows) -> float:
-    """Return the mean, over the rows of a group with a positive label, of the share of these among the rows of the
-    group that have the same score or a higher one."""
-    relevant = rows.label > 0
+def mean_average_precision(rows: RankedRows) -> OfGroups:
+    """Return the mean, over the relevant rows of a group, of the share of these among the rows of the group that have
+    the same score or a higher one."""
+    relevant = rows.relevant
     found = np.cumsum(relevant)
     before: NDArray[np.intp] = (found - relevant)[rows.starts][rows.group]
     last = (np.append(np.flatnonzero(np.diff(rows.tie)), len(found) - 1))[rows.tie]  # the last row with this score
     precision = (found[last] - before) / (rows.rank[last] + 1)
-    return mean_of_groups(rows.sums(np.where(relevant, precision, 0.0)), rows.sums(relevant.astype(np.float64)))
+    return OfGroups(rows.sums(np.where(relevant, precision, 0.0)), rows.sums(relevant.astype(np.float64)))
+
+
+def found_in(rows: RankedRows, places: int) -> Floats:
+    """Return (groups) the number of relevant rows in the first places, as their orders have it on average."""
+    return rows.sums(rows.relevant * rows.mean_of_ties((rows.rank < places).astype(np.float64)))
+
+
+def recall(rows: RankedRows, places: int) -> OfGroups:
+    """Return the share of the relevant rows of a group that are in its first places."""
+    return OfGroups(found_in(rows, places), rows.sums(rows.relevant.astype(np.float64)))
+
+
+def precision(rows: RankedRows, places: int) -> OfGroups:
+    """Return the share of the first places of a group with relevant rows that have one."""
+    return OfGroups(
+        found_in(rows, places), np.where(rows.sums(rows.relevant.astype(np.float64)) > 0, float(places), 0.0)
+    )
+
+
+def hit(rows: RankedRows, places: int) -> OfGroups:
+    """Return whether one of the first places of a group with relevant rows has one: in one of their orders, the
+    probability of it."""
+    first = FirstRelevant(rows)
+    return OfGroups(first.sums(first.probability * (first.place <= places)), first.exists)
+
+
+def reciprocal_rank(rows: RankedRows, places: int | None = None) -> OfGroups:
+    """Return 1 / place of the first relevant row of a group, from 1, or 0 if it is beyond the first places."""
+    first = FirstRelevant(rows)
+    within = np.ones(len(first.place)) if places is None else first.place <= places
+    return OfGroups(first.sums(first.probability * within / first.place), first.exists)
+
+
+class FirstRelevant:
+    """Where the first relevant row of each group may be, if rows of equal scores have a random order: at the places of
+    the first run of equal scores that has one.
+
+    group : of each such place; place : from 1; probability : that the first relevant row is there.
+    exists : (groups), 1 if there is one, else 0.
+    """
+
+    def __init__(self, rows: RankedRows) -> None:
+        from scipy.special import gammaln
+
+        def log_choices(n: Floats, k: Floats) -> Floats:
+            """Return the logarithms of the numbers of sets of k of n; -inf if k is larger."""
+            with np.errstate(invalid="ignore"):
+                found = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+            return np.where(k <= n, found, -np.inf)
+
+        begins = np.flatnonzero(np.concatenate(([True], np.diff(rows.tie) > 0)))
+        size, relevant = np.diff(np.append(begins, len(rows.tie))), np.add.reduceat(rows.relevant.astype(int), begins)
+        group = rows.group[begins]
+        runs = np.flatnonzero(relevant)
+        runs = runs[np.concatenate(([True], np.diff(group[runs]) > 0))] if len(runs) else runs
+        self.exists = np.zeros(len(rows.starts))
+        self.exists[group[runs]] = 1
+        sizes = size[runs]
+        at = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within the run, from 0
+        n, r = (np.repeat(numbers[runs], sizes).astype(np.float64) for numbers in (size, relevant))
+        self.group = np.repeat(group[runs], sizes)
+        self.place = np.repeat(rows.rank[begins[runs]], sizes) + at + 1
+        self.probability = np.exp(log_choices(n - at - 1, r - 1) - log_choices(n, r))
+
+    def sums(self, values: Floats) -> Floats:
+        """Return (groups) the sums of the values of places."""
+        return np.asarray(np.bincount(self.group, values, minlength=len(self.exists)), np.float64)

@@ -286,7 +286,7 @@ def opened(
                 found = [
                     (head.names.index(column), f"a {column} of its table", rows)
                     for column, rows in joins.items()
-                    if column in head.names
+                    if column in head.names and not form.has_joined(column, head.names)
                 ]
                 more = {
                     "training": training,

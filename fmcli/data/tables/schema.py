@@ -129,6 +129,12 @@ class Schema:
             if name not in names:
                 raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
 
+    def has_joined(self, column: str, names: Sequence[str]) -> bool:
+        """Return whether a table with columns of these names has those with features itself that are joined by a
+        column, as the table has that is joined."""
+        joined = {*self.joins.get(column, ())} & {*self.features}
+        return bool(joined) and joined <= {*names}
+
     def layout(self, names: Sequence[str], *, fields: bool) -> Layout:
         """Return the columns of a table with these names, as `Scanner` takes them. Columns without a kind are ignored.
 

@@ -1,0 +1,250 @@
+"""Metrics of rankings of all items, for the users of labelled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.chunks import Columns, score_chunks
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary, FeatureIds
+from fmcli.data.formats import Grouping, Stream
+from fmcli.data.pieces import TextRows, add_ids, concatenated
+from fmcli.data.sources import name_of
+from fmcli.errors import BadInputError, UsageError
+from fmcli.losses.links import Floats
+from fmcli.registry.losses import LOSSES
+from fmcli.scoring.evaluation import require_known
+from fmcli.scoring.metrics import BINARY, metric_of
+from fmcli.scoring.prediction import Counts, Scorer
+from fmcli.scoring.ranking import OfGroups, RankedRows
+from fmcli.scoring.recommend.halves import PAIRS_AT_ONCE, scored, united
+from fmcli.system.parallel import in_turn
+
+# The constants of splitmix64, by which entries are hashed.
+STEP, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+FIELD = 1 << 32  # in a hash, beside the number of a column
+
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+
+
+class Inputs(NamedTuple):
+    """The inputs of an evaluation over all items.
+
+    rows : labelled rows, each of which has a user and an item.
+    items : the rows of all items.
+    seen : rows whose pairs are left out.
+    """
+
+    rows: Sequence[str]
+    items: Sequence[str]
+    seen: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """What was ranked.
+
+    figures : the metrics by name.
+    users : the number of users.
+    without : the number of those without a relevant item, which are left out.
+    items : the number of items.
+    seen : the number of pairs that were left out.
+    """
+
+    figures: dict[str, float]
+    users: int
+    without: int
+    items: int
+    seen: int
+
+
+class Read:
+    """Rows with the columns of all inputs, those of features that the model does not know included.
+
+    rows : (inputs) their rows.
+    """
+
+    def __init__(
+        self, scorer: Scorer, inputs: Inputs, *, format: str, grouping: Grouping | None, threads: int, counts: Counts
+    ) -> None:
+        self.scorer, self.format, self.threads = scorer, format, threads
+        self.ids = FeatureIds()
+        labelled = self._read(inputs.rows, grouping=grouping, labelled=True)
+        counts.rows, counts.nonzeros = labelled.rows, labelled.nnz
+        pairs = self._read(inputs.seen, grouping=grouping, labelled=True) if inputs.seen else None
+        items = self._read(inputs.items, grouping=None, labelled=False)
+        if pairs is not None and (pairs.group is None) != (labelled.group is None):
+            raise BadInputError(f"only one of {name_of(inputs.rows[0])} and {name_of(inputs.seen[0])} has groups")
+        columns = None if scorer.transform.hash_bits else self.ids.sorted(np.ones(len(self.ids), dtype=np.bool_))
+        self.labelled, self.items = self._ordered(labelled, columns), self._ordered(items, columns)
+        self.pairs = None if pairs is None else self._ordered(pairs, columns)
+
+    def _ordered(self, rows: Dataset, columns: tuple[Dictionary, NDArray[np.int32]] | None) -> Dataset:
+        return rows if columns is None else rows.ordered(*columns, self.threads)
+
+    def _read(self, paths: Sequence[str], *, grouping: Grouping | None, labelled: bool) -> Dataset:
+        scorer, bits = self.scorer, self.scorer.transform.hash_bits
+        pieces = []
+        for chunk in score_chunks(
+            paths,
+            lambda piece: (piece.data, piece.ids),
+            Columns(scorer.dimension, hash_bits=bits) if bits else Columns(growing=True),
+            format=self.format,
+            keep_fields=scorer.needs_fields,
+            threads=self.threads,
+            labelled=labelled,
+            model=scorer.path,
+            stream=Stream(grouping=grouping),
+            check=partial(require_known, scorer.labels) if labelled else None,
+            labels=scorer.labels.names,
+        ):
+            data, ids = chunk.result
+            data = data if bits else add_ids(self.ids, TextRows(data, ids, {}))
+            pieces.append(data if labelled else data.changed(label=np.zeros(data.rows)))
+        return concatenated(pieces)
+
+
+def hashes(data: Dataset, kept: NDArray[np.bool_]) -> Hashes:
+    """Return (rows) a hash of the set of those entries of each row whose columns are kept."""
+    value = np.ones(data.nnz, dtype=np.float32) if data.value is None else np.ascontiguousarray(data.value)
+    field = 0 if data.field is None else data.field.astype(np.int64)
+    mixed = mix((data.index.astype(np.int64) + field * FIELD).view(np.uint64))
+    mixed = mix(mixed ^ value.view(np.uint32).astype(np.uint64))
+    mixed[~kept[data.index]] = 0
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+    return np.asarray(sums[data.indptr[1:]] - sums[data.indptr[:-1]])
+
+
+def mix(numbers: Hashes) -> Hashes:
+    """Return hashes of numbers."""
+    numbers = numbers + STEP
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * FIRST
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * SECOND
+    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
+
+
+def places_in(known: Hashes, wanted: Hashes) -> Numbers:
+    """Return the place of each wanted hash among the known ones; -1 if it is not there."""
+    order = np.argsort(known, kind="stable")
+    at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+    return np.where(known[order][at] == wanted, order[at], -1)
+
+
+class Pairs(NamedTuple):
+    """Users and items.
+
+    contexts : a row for each user, with the columns of the model.
+    items : all items, with the columns of the model.
+    user, item, label : (pairs) of the labelled rows, each pair once.
+    seen : int64 (2, pairs) users and items that are left out.
+    """
+
+    contexts: Dataset
+    items: Dataset
+    user: Numbers
+    item: Numbers
+    label: Floats
+    seen: Numbers
+
+
+def pairs_of(read: Read, inputs: Inputs) -> Pairs:
+    """Return the users and items of rows: the item is that with the same features, among those that items have, and the
+    user is the rest, or the group. Raises BadInputError for a row without an item, and for equal items."""
+    of_items = np.zeros(read.labelled.features, dtype=np.bool_)
+    of_items[read.items.index] = True
+    known = hashes(read.items, of_items)
+    if len(np.unique(known)) < len(known):
+        raise BadInputError(
+            f"{name_of(inputs.items[0])}: two rows have the same features; each item needs a row of its own"
+        )
+    item = places_in(known, hashes(read.labelled, of_items))
+    if (item < 0).any():
+        raise BadInputError(
+            f"{name_of(inputs.rows[0])}: row {int((item < 0).argmax()) + 1} has no item: of the features of "
+            f"{name_of(inputs.items[0])}, it needs exactly those of one row"
+        )
+
+    def users(data: Dataset) -> NDArray[np.generic]:
+        return hashes(data, ~of_items) if data.group is None else data.group
+
+    names, first, user = np.unique(users(read.labelled), return_index=True, return_inverse=True)
+    seen = np.empty((2, 0), dtype=np.int64)
+    if read.pairs is not None:
+        its_user, its_item = users(read.pairs), places_in(known, hashes(read.pairs, of_items))
+        at = np.minimum(np.searchsorted(names, its_user), len(names) - 1)
+        there = (names[at] == its_user) & (its_item >= 0)
+        seen = np.stack([at[there], its_item[there]])
+    label = read.scorer.labels.encode(read.labelled.label)
+    # The largest label of a pair counts.
+    order = np.lexsort((-label, item, user))
+    user, item, label = user[order], item[order], label[order]
+    once = np.concatenate(([True], (np.diff(user) != 0) | (np.diff(item) != 0)))
+    in_columns = read.scorer.transform.in_columns
+    contexts = in_columns(read.labelled.take(first.astype(np.int32)).only(~of_items))
+    return Pairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
+
+
+def rankings(
+    scorer: Scorer,
+    names: Sequence[str],
+    inputs: Inputs,
+    *,
+    least: float | None,
+    format: str,
+    grouping: Grouping | None,
+    threads: int,
+    counts: Counts,
+) -> Rankings:
+    """Return metrics of groups, each of which is a user with all items: those of labelled rows have their labels, and
+    others are not relevant. Pairs that were seen are left out, unless they are labelled.
+
+    least : the least label of relevant items; None: positive ones.
+
+    Raises BadInputError, MissingInputError, NotEnoughMemoryError and UsageError.
+    """
+    if scorer.model.outputs > 1:
+        raise UsageError(f"{scorer.path} has scores of several classes, and no single one to rank items by")
+    if scorer.transform.norm_of_all:
+        raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
+    scorer.all_draws  # noqa: B018 (before there are threads)
+    read = Read(scorer, inputs, format=format, grouping=grouping, threads=threads, counts=counts)
+    pairs = pairs_of(read, inputs)
+    users, items = pairs.contexts.rows, pairs.items.rows
+    begins = np.searchsorted(pairs.user, np.arange(users + 1))
+    order = np.argsort(pairs.seen[0], kind="stable")
+    seen_users, seen_items = pairs.seen[:, order]
+    of_others = -1.0 if LOSSES[scorer.labels.loss].task in BINARY else -np.inf
+    metrics = [metric_of(name) for name in names]
+    step = max(1, PAIRS_AT_ONCE // items)
+
+    def work(start: int) -> tuple[list[OfGroups], int, int]:
+        stop = min(start + step, users)
+        count = stop - start
+        contexts = pairs.contexts.take(np.arange(start, stop, dtype=np.int32))
+        one = np.repeat(np.arange(count, dtype=np.int32), items)
+        rows = united(contexts, pairs.items, one, np.tile(np.arange(items, dtype=np.int32), count))
+        score = scored(scorer, rows).raw
+        label, kept = np.full((count, items), of_others), np.ones((count, items), dtype=np.bool_)
+        some = slice(*np.searchsorted(seen_users, [start, stop]))
+        kept[seen_users[some] - start, seen_items[some]] = False
+        mine = slice(begins[start], begins[stop])
+        label[pairs.user[mine] - start, pairs.item[mine]] = pairs.label[mine]
+        kept[pairs.user[mine] - start, pairs.item[mine]] = True
+        chosen = kept.reshape(-1)
+        ranked = RankedRows(label.reshape(-1)[chosen], score[chosen], one[chosen], least)
+        found = [metric.of_groups(ranked) for metric in metrics if metric.of_groups is not None]
+        return found, ranked.without_relevant, int((~kept).sum())
+
+    blocks: Iterator[tuple[list[OfGroups], int, int]] = in_turn(work, range(0, users, step), threads)
+    found, without, left_out = zip(*blocks, strict=True)
+    each = (OfGroups.concatenated(several) for several in zip(*found, strict=True))
+    figures = {name: of_users.mean() for name, of_users in zip(names, each, strict=True)}
+    return Rankings(figures, users, sum(without), items, sum(left_out))
