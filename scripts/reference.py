@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from fmcli.api.parameters import OF_TABLES, RENAMED, Choices
+from fmcli.api.parameters import OF_ROWS, RENAMED, Choices
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
@@ -184,6 +184,7 @@ def keywords() -> str:
         'Written by scripts/reference.py."""',
         "",
         "from collections.abc import Iterable, Mapping, Sequence",
+        "from os import PathLike",
         "from typing import Any, TypedDict",
         "",
     ]
@@ -193,7 +194,7 @@ def keywords() -> str:
         ("Keywords", "Keyword arguments of fmcli.train.", {}, {}),
         ("Parameters", "Parameters of estimators.", RENAMED, {"verbose": "int", "random_state": "Any"}),
     ):
-        without = OF_TABLES if renamed else ()
+        without = OF_ROWS if renamed else ()
         lines += ["", f"class {name}(TypedDict, total=False):", f'    """{help}"""', ""]
         own = {renamed.get(old, old): type for old, type in types.items() if old not in without}
         lines += [f"    {parameter}: {type}" for parameter, type in {**own, **more}.items()] + [""]

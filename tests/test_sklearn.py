@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import fmcli
 from fmcli.api.keywords import Keywords, Parameters
-from fmcli.api.parameters import OF_TABLES, RENAMED
+from fmcli.api.parameters import OF_ROWS, RENAMED
 from fmcli.registry.options import OPTIONS
 from fmcli.sklearn import FMClassifier, FMFeatures, FMRanker, FMRegressor, expected_failed_checks
 
@@ -192,7 +192,7 @@ def test_sparse_rows_are_not_copied_and_names_of_columns_are_checked():
 
 
 def test_parameters_are_those_of_the_table():
-    names = {RENAMED.get(name, name) for name in Keywords.__annotations__.keys() - set(OF_TABLES)}
+    names = {RENAMED.get(name, name) for name in Keywords.__annotations__.keys() - set(OF_ROWS)}
     assert FMClassifier().get_params().keys() == names | {"verbose"} == Parameters.__annotations__.keys()
     assert OPTIONS.keys() <= Keywords.__annotations__.keys()
     assert FMRegressor().get_params().keys() == FMClassifier().get_params().keys() - {"class_weight"}

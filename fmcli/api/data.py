@@ -15,22 +15,16 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.formats import Grouping
 from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
-from fmcli.data.sources import Extent, Input
-from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
-from fmcli.data.tables.schema import Named, Schema
 from fmcli.data.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
-from fmcli.training.held import Held
 from fmcli.training.rows import with_needed_fields
 
 if TYPE_CHECKING:
-    from fmcli.api.parameters import Choices
+    from fmcli.data.tables.schema import Schema
     from fmcli.registry.specs import Spec
 
-# The name of a frame in messages.
-FRAME = "the frame"
 LIBSVM, FFM = "libsvm", "ffm"
 # One file, or several that are concatenated.
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -68,6 +62,7 @@ class Data:
     dataset: Dataset
     names: Names
     format: str
+    schema: Schema | None = None
 
     def __init__(
         self,
@@ -83,10 +78,14 @@ class Data:
         self.dataset, self.names, self.format = made.dataset, made.names, made.format
 
     @classmethod
-    def of(cls, dataset: Dataset, names: Names, format: str) -> Data:
-        """Return rows that have been made already; `names` are what labels 0, 1, .. stand for."""
+    def of(cls, dataset: Dataset, names: Names, format: str, schema: Schema | None = None) -> Data:
+        """Return rows that have been made already.
+
+        names : what labels 0, 1, .. stand for.
+        schema : what the columns are of the table that they were made of; None: of none.
+        """
         made = cls.__new__(cls)
-        made.dataset, made.names, made.format = dataset, names, format
+        made.dataset, made.names, made.format, made.schema = dataset, names, format, schema
         return made
 
     @property
@@ -118,9 +117,23 @@ def of_matrix(
 
     Raises BadInputError.
     """
-    label, found = (None, NUMBERS) if y is None else labels_of(y, names)
     of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
     dataset = rows_of(X, of_columns)
+    return labelled(dataset, LIBSVM if fields is None else FFM, y, weight=weight, group=group, names=names)
+
+
+def labelled(
+    dataset: Dataset,
+    format: str,
+    y: ArrayLike | None,
+    *,
+    weight: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    names: Names | None = None,
+    schema: Schema | None = None,
+) -> Data:
+    """Return rows with labels, weights and groups; see Data and `of_matrix`. Raises BadInputError."""
+    label, found = (None, NUMBERS) if y is None else labels_of(y, names)
     added: dict[str, NDArray[Any]] = {}
     if label is not None:
         require_rows("y", label, dataset.rows)
@@ -135,7 +148,7 @@ def of_matrix(
         dataset = dataset.changed(**added)
     if weight is not None:
         weigh(dataset, Weighting())  # raises an error if all are 0
-    return Data.of(dataset, found, LIBSVM if fields is None else FFM)
+    return Data.of(dataset, found, format, schema)
 
 
 def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.float64], Names]:
@@ -263,90 +276,10 @@ def of_files(
     return Data.of(table.dataset, table.labels or NUMBERS, table.format)
 
 
-def tables_of(
-    rows: Any, choices: Choices, known: Schema | None, held: Held, *, fields: bool
-) -> tuple[list[TablePath], Schema] | None:
-    """Return the tables that are given as frames or as files, and their schema; None for other rows.
-
-    known : the schema of a model that training resumes from.
-    held : the rows to hold out.
-    fields : whether features have fields.
-
-    Raises BadInputError, MissingInputError and UsageError.
-    """
-    frames = hasattr(rows, "__arrow_c_stream__")
-    if not frames and not (is_files(rows) and (choices.label is not None or any(map(is_table, paths_of(rows))))):
-        return None
-    inputs: list[Input] = [Extent(FRAME, frame=rows)] if frames else list(paths_of(rows))
-    if known is None:
-        refuse(choices.missing not in ("none", "feature"), 'missing must be "none" or "feature"')
-        refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
-        form = Schema(
-            {},
-            separator=choices.separator,
-            missing=tuple(choices.missing_values),
-            missing_feature=choices.missing == "feature",
-        )
-        named = Named(
-            choices.label,
-            choices.weight_column,
-            choices.group_field,
-            choices.categorical,
-            choices.numeric,
-            choices.several,
-            choices.ignore,
-            aside=held.column if held.times else None,
-            form=form,
-            bins=choices.bins,
-        )
-        known, _ = schema_of(inputs, named, choices.threads or cpu_count())
-    by = None if held.column is None else By(held.column, held.times)
-    return [table_path(rows if frames else one, known, fields=fields, by=by) for one in inputs], known
-
-
-def table_path(rows: Any, schema: Schema, *, fields: bool, by: By | None = None, partial: bool = False) -> TablePath:
-    """Return a frame, or a file, as a table with a schema. by, partial : as in TablePath.of."""
-    path, frame = (rows, None) if isinstance(rows, str) else (FRAME, rows)
-    return TablePath.of(path, schema, fields=fields, frame=frame, by=by, partial=partial)
-
-
-def is_files(data: Any) -> bool:
-    """Return whether rows are given as one file or several."""
-    if isinstance(data, str | os.PathLike):
-        return True
-    return isinstance(data, list) and bool(data) and all(isinstance(one, str | os.PathLike) for one in data)
-
-
 def paths_of(files: Files) -> list[str]:
     """Return the names of files."""
     several = [files] if isinstance(files, str | os.PathLike) else list(files)
     return [one if isinstance(one, str) else os.fspath(one) for one in several]
-
-
-def as_data(rows: Any, what: str, names: Names | None = None, threads: int | None = None) -> Data:
-    """Return labelled rows that are given as `Data`, files, or (X, y).
-
-    what : the name of the parameter, for messages.
-    names : as in `of_matrix`.
-
-    Raises BadInputError and UsageError.
-    """
-    if isinstance(rows, Data):
-        if names is None or rows.names == names:
-            return rows
-        if not rows.names or not names:
-            raise BadInputError(f"the labels of {what} are {'texts' if rows.names else 'numbers'}, unlike the model's")
-        places = np.array([names.index(name) if name in names else -1 for name in rows.names], dtype=np.float64)
-        for unknown in set(rows.names) - set(names):
-            raise BadInputError(f"the model does not know the label {unknown}, only {listed_texts(names)}")
-        return Data.of(rows.dataset.changed(label=places[rows.dataset.label.astype(np.intp)]), names, rows.format)
-    if is_files(rows):
-        return of_files(rows, names=names, threads=threads)
-    refuse(
-        not isinstance(rows, tuple) or len(rows) != 2,
-        f"{what} must be (X, y), the name of a file, a list of them, fmcli.Data, or what fmcli.read returns",
-    )
-    return of_matrix(*rows, names=names)
 
 
 def for_spec(data: Data, spec: Spec) -> Dataset:

@@ -35,6 +35,7 @@ PARAMETERS = {
     "-x": "metrics",
     "-f": "format",
     "-j": "threads",
+    "--disk": "cache",
     "--init-model": "init_model",
     "--metric": "metrics",
     **{flag: name for name, option in OPTIONS.items() for flag in option.flags},
@@ -48,9 +49,10 @@ def in_python() -> Iterator[None]:
     try:
         yield
     except FmcliError as error:
-        if type(error) not in TWINS:
+        kind = next((one for one in type(error).__mro__ if one in TWINS), None)
+        if kind is None:
             raise
-        raise TWINS[type(error)](text_of(error)) from error
+        raise TWINS[kind](text_of(error)) from error
 
 
 def twin(kind: type[FmcliError]) -> type[FmcliError]:

@@ -3,6 +3,7 @@
 Written by scripts/reference.py."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Any, TypedDict
 
 
@@ -26,6 +27,8 @@ class Keywords(TypedDict, total=False):
     ensemble: int
     max_seconds: float | None
     threads: int | None
+    cache: str | PathLike[str] | None
+    memory: float | None
     label: str | None
     categorical: Sequence[str]
     numeric: Sequence[str]
@@ -120,6 +123,14 @@ class Parameters(TypedDict, total=False):
     ensemble: int
     max_seconds: float | None
     n_jobs: int | None
+    categorical: Sequence[str]
+    numeric: Sequence[str]
+    several: Sequence[str]
+    separator: str
+    ignore: Sequence[str]
+    missing_values: Sequence[str]
+    missing: str
+    bins: int
     rank: int | list[int] | None
     order: int | None
     bias: bool | None

@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.data import as_data, is_files, paths_of, table_path, whole_numbers
+from fmcli.api.data import Data, paths_of, whole_numbers
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
+from fmcli.api.rows import RowForm, as_data, is_files, is_frame, table_paths, unlabelled
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
@@ -292,7 +293,7 @@ class Model:
     def outcome(self, data: Any, threads: int | None = None) -> Outcome:
         """Return the labels and scores of labelled rows. Raises BadInputError and UsageError."""
         scorer = self._scorer
-        rows = as_data(data, "data", scorer.labels.names).dataset
+        rows = as_data(data, "data", self._form(threads)).dataset
         refuse(rows.label is None, "data has no labels, by which predictions could be evaluated")
         score = scorer.scores(scorer.transform.in_columns(rows), threads or cpu_count())
         label = scorer.labels.encode(rows.label)
@@ -400,13 +401,26 @@ class Model:
 
     def _in_columns(self, X: Any, fields: ArrayLike | None) -> Dataset:
         """Return rows with the columns of the model. Raises BadInputError."""
-        from fmcli.api.data import Data
-
         of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
-        rows = X.dataset if isinstance(X, Data) else rows_of(X, of_columns)
+        if isinstance(X, Data):
+            rows = X.dataset
+        elif self._reads(X):
+            rows = unlabelled(X, self._form())
+        else:
+            rows = rows_of(X, of_columns)
         if self._scorer.needs_fields:
             refuse(rows.field is None, f"{self.kind} needs fields: give a number for each column of X")
         return self._scorer.transform.in_columns(rows)
+
+    def _form(self, threads: int | None = None) -> RowForm:
+        """Return how labelled rows are read, with the labels and columns of the model."""
+        scorer = self._scorer
+        table, fields = scorer.transform.table, scorer.needs_fields
+        return RowForm(scorer.labels.names, table, fields=fields, threads=threads or cpu_count())
+
+    def _reads(self, X: Any) -> bool:
+        """Return whether X is a frame with the columns of the table that the model was trained on."""
+        return is_frame(X) and self._scorer.transform.table is not None
 
     def _each(
         self,
@@ -422,9 +436,10 @@ class Model:
 
         partial : whether a table may have a part of the columns.
         """
-        scorer, table = self._scorer, self._scorer.transform.table
-        if hasattr(X, "__arrow_c_stream__") and table is not None:
-            paths = paths_of([table_path(X, table, fields=scorer.needs_fields, partial=partial)])
+        scorer = self._scorer
+        paths: list[str]
+        if self._reads(X):
+            paths = [*table_paths(X, self._form(), partial=partial)]
         elif is_files(X):
             paths = scorer.tables(paths_of(X), partial=partial)
         else:

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
+from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
 from fmcli.registry.options import OPTIONS, Option
@@ -50,6 +51,8 @@ class Choices:
     ensemble: int = 1
     max_seconds: float | None = None
     threads: int | None = None
+    cache: str | PathLike[str] | None = None
+    memory: float | None = None
     label: str | None = None
     categorical: Sequence[str] = ()
     numeric: Sequence[str] = ()
@@ -103,6 +106,12 @@ DOCS = {
     "ensemble": Doc("int", "How many models to train, with a seed each, whose predictions are averaged."),
     "max_seconds": Doc("float, optional", "Training ends after so many seconds, with the best model so far."),
     "threads": Doc("int, optional", "Threads; one for each core by default. The result does not depend on it."),
+    "cache": Doc(
+        "str or path, optional",
+        "File in which the rows are kept, and from which every epoch reads them, as with ``--disk``: for more rows "
+        "than fit into memory.",
+    ),
+    "memory": Doc("float, optional", "Megabytes that rows may take in memory with ``cache``; 1000 by default."),
     "label": Doc("str, optional", "Of a frame or a table: the column of the label."),
     "categorical": Doc("sequence of str", "Of a table: columns of names; see ``fmcli help tables`` for the default."),
     "numeric": Doc("sequence of str", "Of a table: columns of numbers."),
@@ -132,6 +141,8 @@ OF_TABLES = (
     "weight_column",
     "group_field",
 )
+# The choices that estimators do not have, because fit gets rows and labels.
+OF_ROWS = ("label", "weight_column", "group_field", "cache", "memory")
 # The default of each choice.
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
 

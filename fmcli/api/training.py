@@ -12,28 +12,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import FrameType
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from fmcli.api.data import Data, as_data, for_spec, of_files, tables_of, weighting_of
+from fmcli.api.data import Data, for_spec, weighting_of
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
+from fmcli.api.rows import RowForm, as_data, form_of
+from fmcli.api.stored import cached
 from fmcli.choosing.calibrating import calibrated
 from fmcli.choosing.cross_validation import Candidate
 from fmcli.data.dataset import Dataset
-from fmcli.data.formats import Grouping
-from fmcli.data.labels import Names
-from fmcli.data.tables.reading import TablePath
-from fmcli.data.tables.schema import WEIGHT, Schema
-from fmcli.data.weights import weigh, weigh_labels
+from fmcli.data.weights import Weighting, weigh, weigh_labels
 from fmcli.errors import UsageError
 from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import DEFAULT_MODEL, MODELS
+from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.modes import check_modes
-from fmcli.registry.options import MOST_MEMBERS
+from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.calibration import Calibration
 from fmcli.system.blas import one_blas_thread
@@ -43,15 +41,15 @@ from fmcli.training.ensemble import completed
 from fmcli.training.held import Held, held
 from fmcli.training.look import Look
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.rows import RowsInMemory
+from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.settings import Settings
+from fmcli.training.stored import MEGABYTE, require_room, rows_of_cache, weights_of_labels
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import WarmStart
 
 LOG = logging.getLogger("fmcli")
 LOG.addHandler(logging.NullHandler())
-# The prefix of a share of the last rows: "last:0.1".
 # The name of a model in messages that has no file.
 UNNAMED = "the model"
 
@@ -64,10 +62,11 @@ def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), *
 
     Parameters
     ----------
-    data : (X, y), Data, files, or frame
-        The rows to train on; see `fmcli.Data` and `fmcli.read`. A frame of pandas, polars or others, by Arrow's stream
-        interface, or a table (CSV, Parquet) needs ``label``.
-    valid : (X, y), Data, or files, optional
+    data : (X, y), Data, files, frame, or iterator
+        The rows to train on; see `fmcli.Data` and `fmcli.read`. X may also be a frame of pandas, polars, pyarrow or
+        DuckDB; one with its labels, or a table (CSV, Parquet), needs ``label``. An iterator, or a list, has chunks:
+        (X, y) or Data.
+    valid : (X, y), Data, files, frame, or iterator, optional
         Validation data, by which the best epoch is chosen. By default, some rows are held out.
     callbacks : sequence of callable
         Each is called after every epoch with its ``number``, ``loss``, ``penalty``, ``valid`` (metrics by name) and
@@ -136,23 +135,14 @@ def trained_model(
     warm_start = resumed(choices.init_model)
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
-    names = warm_start.transform.labels.names if warm_start else None
-    known = warm_start.transform.table if warm_start else None
-    fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
-    wanted = held_out(choices, valid)
-    tables = tables_of(data, choices, known, wanted, fields=fields)
-    if tables is None:
-        rows, schema = as_data(data, "data", names, choices.threads), known
-        refuse(wanted.column is not None, f"holdout={choices.holdout!r} needs a column, and only tables have some")
-        refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
-    else:
-        rows, schema = of_tables(tables[0], tables[1], names, choices), tables[1]
-    names = names or rows.names
-    evaluated = None if valid is None else validation_data(valid, schema, names, choices, fields=fields)
-    plan, form = plan_of(rows, evaluated, spec, warm_start, choices, schema, begin, interrupt), rows.format
+    read = read_rows(data, spec, choices, warm_start)
+    unweighted = None if valid is None else for_spec(as_data(valid, "valid", read.form), spec)
+    evaluated = weigh_labels(unweighted, read.of_labels) if unweighted and read.of_labels else unweighted
+    plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt)
     if choices.calibrate is not None:
-        plan = replace(plan, calibration=calibration_of(rows, evaluated, plan, choices))
-    del rows, evaluated  # the plan has what it needs of them
+        plan = replace(plan, calibration=calibration_of(read, unweighted, plan, choices))
+    form = read.format
+    del read, evaluated, unweighted  # the plan has what it needs of them
     with nullcontext() if spec.by_rows else one_blas_thread():
         history: list[dict[str, Any]] = []
         trained, figures = completed(plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit)
@@ -162,26 +152,6 @@ def trained_model(
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(plan)
     return Model(copied(file_of(trained, figures, form, keep_state=keep), UNNAMED), UNNAMED, history)
-
-
-def of_tables(paths: list[TablePath], schema: Schema, names: Names | None, choices: Choices) -> Data:
-    """Return the rows of tables. Raises the errors of `reader.read`."""
-    kinds = schema.kinds.values()
-    return of_files(
-        paths,
-        names=names,
-        label_weights=WEIGHT in kinds,
-        grouping=Grouping() if paths[0].by else None,
-        threads=choices.threads,
-    )
-
-
-def validation_data(valid: Any, schema: Schema | None, names: Names, choices: Choices, *, fields: bool) -> Data:
-    """Return validation data, which may be tables if the rows to train on are. Raises the errors of `as_data`."""
-    tables = None if schema is None else tables_of(valid, choices, schema, Held(), fields=fields)
-    if tables is None:
-        return as_data(valid, "valid", names, choices.threads)
-    return of_tables(tables[0], tables[1], names, choices)
 
 
 def resumed(model: Any) -> WarmStart | None:
@@ -206,7 +176,8 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
     refuse(choices.min_count < 1, "min_count must be at least 1")
     refuse(choices.patience is not None and choices.patience < 1, "patience must be at least 1")
     refuse(choices.threads is not None and choices.threads < 1, "threads must be at least 1")
-    refuse(choices.max_seconds is not None and not choices.max_seconds > 0, "max_seconds must be positive")
+    for name, value in (("max_seconds", choices.max_seconds), ("memory", choices.memory)):
+        refuse(value is not None and not value > 0, f"{name} must be positive")
     refuse(choices.calibrate not in (None, *CALIBRATIONS), 'calibrate must be "isotonic" or "platt"')
     given = {
         "-v": valid is not None,
@@ -218,6 +189,8 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
         "--ensemble": choices.ensemble > 1,
         "--max-seconds": choices.max_seconds,
         "--keep-state": choices.keep_state,
+        "--disk": choices.cache is not None,
+        "--memory": choices.memory,
     }
     check_modes({flag: value for flag, value in given.items() if value}, spec)
 
@@ -231,13 +204,61 @@ def held_out(choices: Choices, valid: Any) -> Held:
     return found if choices.holdout is not None or valid is None else Held(0.0)
 
 
+class Read(NamedTuple):
+    """The rows that a run was given.
+
+    given : the rows without the weights of labels; None: they are in a cache.
+    of_labels : the weights by label.
+    form : how validation data are read, so that they fit.
+    """
+
+    rows: Rows
+    given: Data | None
+    format: str
+    of_labels: Mapping[float, float]
+    form: RowForm
+
+
+def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | None) -> Read:
+    """Return the rows to train on. Raises BadInputError, MissingInputError and UsageError."""
+    wanted, names, known = held_out(choices, None), None, None
+    if warm_start is not None:
+        names, known = warm_start.transform.labels.names, warm_start.transform.table
+    rows: Rows
+    given: Data | None = None
+    form, weighting = form_of(choices, spec, wanted, names, known), weighting_of(choices.class_weight)
+    if choices.cache is not None:
+        cache, schema = cached(data, "data", form, spec, choices.cache)
+        of_labels = weights_of_labels(cache.facts, weighting) if weighting else {}
+        rows, format = rows_of_cache(cache, of_labels), cache.facts.format
+    else:
+        given = as_data(data, "data", form)
+        schema, format = given.schema, given.format
+        rows, of_labels = in_memory(given, spec, weighting)
+    if schema is None:
+        refuse(wanted.column is not None, f"holdout={choices.holdout!r} needs a column, and only tables have some")
+        refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
+    like = form.like(rows.names if names is None else names, schema or known)
+    return Read(rows, given, format, of_labels, like)
+
+
+def in_memory(given: Data, spec: Spec, weighting: Weighting | None) -> tuple[RowsInMemory, dict[float, float]]:
+    """Return rows in memory, with the weights of their labels, and these. Raises BadInputError and UsageError."""
+    rows, of_labels = for_spec(given, spec), dict[float, float]()
+    if weighting is not None:
+        rows, of_labels = weigh(rows, weighting, given.names)
+    refuse(rows.rows == 0, "there are no rows to train on")
+    pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
+    refuse(pairwise and rows.group is None, f"loss {spec.loss} needs group, a number for each row")
+    return RowsInMemory(rows, given.names), of_labels
+
+
 def plan_of(
-    rows: Data,
-    valid: Data | None,
+    read: Read,
+    valid: Dataset | None,
     spec: Spec,
     warm_start: WarmStart | None,
     choices: Choices,
-    schema: Schema | None,
     begin: float,
     interrupt: threading.Event | None,
 ) -> Plan:
@@ -256,37 +277,23 @@ def plan_of(
         interrupt=interrupt,
         min_count=choices.min_count,
         share_rare=choices.share_rare,
-        table=schema,
+        table=read.form.schema,
         **held_out(choices, valid).settings,
     )
     if valid is not None or settings.holdout:
         settings.check_chooser()
-    training, validation = for_spec(rows, spec), None if valid is None else for_spec(valid, spec)
-    training, validation = weighted(training, validation, rows.names, choices)
-    refuse(training.rows == 0, "there are no rows to train on")
-    pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
-    refuse(pairwise and training.group is None, f"loss {spec.loss} needs group, a number for each row")
-    return prepare(settings, RowsInMemory(training, rows.names), validation)
+    plan = prepare(settings, read.rows, valid)
+    if choices.cache is not None:
+        require_room(plan, int(MEGABYTE * (choices.memory or USUAL_MEMORY)))
+    return plan
 
 
-def calibration_of(rows: Data, valid: Data | None, plan: Plan, choices: Choices) -> Calibration:
+def calibration_of(read: Read, valid: Dataset | None, plan: Plan, choices: Choices) -> Calibration:
     """Return the calibration of the model of a plan. Raises UsageError, and the errors of `prepare` and `job.train`."""
-    assert choices.calibrate is not None
+    assert choices.calibrate is not None and read.given is not None
     candidate = Candidate(plan.settings, weighting_of(choices.class_weight), choices.ensemble)
-    data = None if valid is None else for_spec(valid, plan.settings.spec)
-    every = RowsInMemory(rows.dataset, rows.names)
-    return calibrated(choices.calibrate, candidate, every, rows.format, data)
-
-
-def weighted(
-    training: Dataset, valid: Dataset | None, names: Names, choices: Choices
-) -> tuple[Dataset, Dataset | None]:
-    """Return the rows with the weights of their labels. Raises BadInputError and UsageError."""
-    weighting = weighting_of(choices.class_weight)
-    if weighting is None:
-        return training, valid
-    training, of_labels = weigh(training, weighting, names)
-    return training, weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
+    every = RowsInMemory(read.given.dataset, read.given.names)
+    return calibrated(choices.calibrate, candidate, every, read.format, valid)
 
 
 def log_looks(looks: Sequence[Look]) -> None:

@@ -14,6 +14,8 @@ LARGEST = (1 << 63) - 1
 MOST_HASH_BITS = 30
 # The largest number of models in an ensemble.
 MOST_MEMBERS = 1000
+# Megabytes that rows of a cache may take in memory by default.
+USUAL_MEMORY = 1000
 
 
 @dataclass(frozen=True)

@@ -11,31 +11,35 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.api.data import Data, of_matrix
+from fmcli.api.data import Data, whole_numbers
 from fmcli.api.errors import in_python
 from fmcli.api.matrix import is_records
 from fmcli.api.model import Model
-from fmcli.api.parameters import OF_TABLES, RENAMED, documented, parameters, split
-from fmcli.api.training import LOG, trained_model
+from fmcli.api.parameters import OF_ROWS, RENAMED, documented, parameters, split
+from fmcli.api.rows import form_of, is_frame, of_pair
+from fmcli.api.training import LOG, held_out, resumed, spec_of, trained_model
 from fmcli.data.labels import Names
-from fmcli.data.pieces import concatenated
 from fmcli.errors import FmcliError
 from fmcli.registry.specs import make_spec
 
 if TYPE_CHECKING:
     from fmcli.api.keywords import Parameters
+    from fmcli.data.tables.schema import Schema
 
 try:
     from joblib import effective_n_jobs
     from sklearn.base import BaseEstimator
     from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 except ImportError as error:
     raise ImportError("fmcli.sklearn needs scikit-learn 1.6 or later: pip install scikit-learn") from error
 
 # The names of `fmcli.train` for parameters that have another one in scikit-learn.
 NAMES = {new: old for old, new in RENAMED.items()}
 LARGEST_SEED = 2**31 - 1
+# Parameters that a run has in place of those of its estimator.
+Changed = Mapping[str, Any]
+NO_CHANGES: Changed = {}
 # The types of numbers that are taken as they are.
 NUMBERS = (np.float32, np.float64)
 
@@ -44,7 +48,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
     """Return a class of estimators whose constructor and docstring have the parameters of training."""
     own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
     verbose = Parameter("verbose", Parameter.KEYWORD_ONLY, default=0)
-    every = [own, *parameters(RENAMED, (*OF_TABLES, *cls._without)), verbose]
+    every = [own, *parameters(RENAMED, (*OF_ROWS, *cls._without)), verbose]
 
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807 (it becomes that of the class)
         known = cls._usual
@@ -55,7 +59,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
     __init__.__signature__ = Signature(every)  # type: ignore[attr-defined]
     cls._usual = {one.name: one.default for one in every[1:]}
     cls.__init__ = __init__
-    cls.__doc__ = documented(cls.__doc__ or "", RENAMED, (*OF_TABLES, *cls._without))
+    cls.__doc__ = documented(cls.__doc__ or "", RENAMED, (*OF_ROWS, *cls._without))
     return cls
 
 
@@ -70,6 +74,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     _without: tuple[str, ...] = ()
     _usual: Mapping[str, Any] = {}
     model_: Model
+    fields_: NDArray[np.int64] | None
     n_features_in_: int
 
     if TYPE_CHECKING:  # `with_signature` makes it
@@ -108,28 +113,62 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         given["loss"] = given.get("loss") or self._loss
         return given
 
-    def _trained(
-        self, data: Data, eval_set: Any, names: Names | None, fields: NDArray[np.int64] | None, **changed: Any
-    ) -> Model:
-        """Return the model of the parameters. Raises the errors of `fmcli.train`."""
+    def _trained(self, data: Data, eval_set: Any, changed: Changed = NO_CHANGES) -> Model:
+        """Return the model of the parameters, some of which are changed. Raises the errors of `fmcli.train`."""
         choices, options = split({**self._choices(), **changed})
         with in_python(), reporting(self.verbose):
-            valid = None if eval_set is None else self._evaluated(eval_set, names, fields)
+            valid = None if eval_set is None else self._evaluated(eval_set, data)
             return trained_model(data, valid, choices, options)
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        """Return a matrix, or dicts, checked as in scikit-learn."""
+        """Return a matrix, or dicts or a frame as they are, checked as in scikit-learn."""
         if is_records(X):
             return X
+        if is_frame(X):
+            return validate_data(self, X, reset=reset, skip_check_array=True)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=NUMBERS)
 
-    def _evaluated(self, eval_set: Any, names: Names | None, fields: NDArray[np.int64] | None) -> Data:
-        """Return validation data: of a pair (X, y), or of a list of pairs, concatenated."""
+    def _given(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, numbers: bool
+    ) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
+        """Return rows, labels and weights, checked as in scikit-learn. numbers : whether labels must be numbers."""
+        if is_records(X) or is_frame(X):
+            X, label = self._rows(X, reset), column_or_1d(y, warn=True)
+        else:
+            X, label = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=numbers)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
+        return X, label, sample_weight
+
+    def _data(
+        self,
+        X: Any,
+        label: Any,
+        names: Names | None,
+        *,
+        weight: Any = None,
+        group: Any = None,
+        schema: Schema | None = None,
+        changed: Changed = NO_CHANGES,
+    ) -> Data:
+        """Return rows with labels. schema : what the columns of a frame are, if it is known. Raises BadInputError."""
+        choices, options = split({**self._choices(), **changed})
+        with in_python():
+            warm_start = resumed(choices.init_model)
+            schema = schema or (warm_start.transform.table if warm_start else None)
+            form = form_of(choices, spec_of(choices, options, warm_start), held_out(choices, None), names, schema)
+            return of_pair(X, label, form, weight=weight, fields=vars(self).get("fields_"), group=group)
+
+    def _evaluated(self, eval_set: Any, data: Data) -> list[Data]:
+        """Return validation data: of a pair (X, y), or of a list of pairs, which are concatenated."""
         pairs: Sequence[Any] = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
         if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             raise ValueError("eval_set must be a pair (X, y), or a list of pairs")
-        made = [of_matrix(self._rows(X, reset=False), y, fields=fields, names=names) for X, y in pairs]
-        return Data.of(concatenated([one.dataset for one in made]), made[0].names, made[0].format)
+        return [self._data(self._rows(X, reset=False), y, data.names, schema=data.schema) for X, y in pairs]
+
+    def _set_fields(self, fields: Any) -> None:
+        """Keep the field of each column."""
+        self.fields_ = None if fields is None else whole_numbers("fields", fields)
 
     def _predicted(self, X: Any, output: Any, **more: Any) -> Any:
         """Return predictions of the fitted model."""

@@ -9,18 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from fmcli.api.data import Data, of_matrix, whole_numbers
-from fmcli.api.errors import in_python
-from fmcli.api.matrix import is_records
+from fmcli.api.data import Data
 from fmcli.data.labels import NUMBERS as NUMERIC
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import measure
-from fmcli.sklearn.base import NUMBERS, Estimator, labels_for, with_signature
+from fmcli.sklearn.base import Estimator, labels_for, with_signature
 
 # The losses of classifiers whose scores are not probabilities of the classes.
 SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
+# One more epoch on all rows given: as ``fmcli train -i MODEL --keep-state -e 1 --no-look --holdout 0``.
+STEP = {"epochs": 1, "keep_state": True, "look": False, "holdout": 0}
 # The metric of a ranker's score.
 RANKING = "ndcg"
 
@@ -36,34 +36,8 @@ def is_probable(estimator: Estimator) -> bool:
     return loss is None or loss not in LOSSES or bool(LOSSES[loss].load_link().probable)
 
 
-class _Fitted(Estimator):
-    """What classifier and regressor have in common: rows with labels, in one fit or bit by bit."""
-
-    def _given(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[Any], Any]:
-        """Return rows, labels and weights, checked as in scikit-learn."""
-        if is_records(X):
-            label = column_or_1d(y, warn=True)
-        else:
-            X, label = validate_data(
-                self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=self._takes_numbers
-            )
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return X, label, sample_weight
-
-    _takes_numbers = False
-
-    def _data(self, X: Any, label: Any, weight: Any, names: Any = None) -> Data:
-        """Return rows with labels. Raises BadInputError."""
-        with in_python():
-            return of_matrix(X, label, weight=weight, fields=vars(self).get("fields_"), names=names)
-
-    def _set_fields(self, fields: Any) -> None:
-        self.fields_ = None if fields is None else whole_numbers("fields", fields)
-
-
 @with_signature
-class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
+class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """A factorization machine, or another model of fmcli, for classes.
 
     Two classes have one score, by default with logistic loss; more have one each, with softmax.
@@ -101,8 +75,9 @@ class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix, or list of dict
-            Shape (rows, columns). CSR of float32 is not copied.
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are those of a table: text and ids
+            are categories, and empty cells are no features.
         y : array-like
             Shape (rows,): the class of each row.
         sample_weight : array-like, optional
@@ -121,15 +96,15 @@ class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
         ValueError
             For parameters, rows or labels that are not valid.
         """
-        X, label, weight = self._given(X, y, sample_weight, reset=True)
+        X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=False)
         check_classification_targets(label)
         self.classes_ = unique_labels(label)
         if len(self.classes_) < 2:
             raise ValueError(f"y has 1 class, {self.classes_[0]}; a classifier needs at least 2")
         self._set_fields(fields)
-        names = labels_for(self.classes_)
-        data = self._data(X, label, weight, names)
-        self.model_ = self._trained(data, eval_set, names, self.fields_, loss=self._loss_of_classes())
+        changed = {"loss": self._loss_of_classes()}
+        data = self._data(X, label, labels_for(self.classes_), weight=weight, changed=changed)
+        self.model_ = self._trained(data, eval_set, changed)
         return self
 
     @available_if(is_stochastic)  # type: ignore[untyped-decorator]
@@ -158,7 +133,7 @@ class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
         first = "model_" not in vars(self)
         if first and classes is None:
             raise ValueError("the first call of partial_fit needs classes, because y may lack some of them")
-        X, label, weight = self._given(X, y, sample_weight, reset=first)
+        X, label, weight = self._given(X, y, sample_weight, reset=first, numbers=False)
         check_classification_targets(label)
         if first:
             self.classes_ = np.unique(np.asarray(classes))
@@ -173,10 +148,8 @@ class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
             names, label = tuple(str(one) for one in self.classes_), np.array([str(one) for one in label], dtype=object)
         else:
             names = NUMERIC
-        data = self._data(X, label, weight, names)
-        loss = self._loss_of_classes() if first else None
-        steps = {"epochs": 1, "keep_state": True, "init_model": model, "loss": loss, "look": False, "holdout": 0}
-        self.model_ = self._trained(data, None, names, self.fields_, **steps)
+        steps = {**STEP, "init_model": model, "loss": self._loss_of_classes() if first else None}
+        self.model_ = self._trained(self._data(X, label, names, weight=weight, changed=steps), None, steps)
         return self
 
     def _loss_of_classes(self) -> str:
@@ -214,7 +187,7 @@ class FMClassifier(ClassifierMixin, _Fitted):  # type: ignore[misc]
 
 
 @with_signature
-class FMRegressor(RegressorMixin, _Fitted):  # type: ignore[misc]
+class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     """A factorization machine, or another model of fmcli, for numbers.
 
     Parameters
@@ -237,7 +210,6 @@ class FMRegressor(RegressorMixin, _Fitted):  # type: ignore[misc]
 
     _loss = SQUARED
     _without = ("class_weight",)
-    _takes_numbers = True
 
     def fit(
         self,
@@ -249,9 +221,9 @@ class FMRegressor(RegressorMixin, _Fitted):  # type: ignore[misc]
         fields: ArrayLike | None = None,
     ) -> Self:
         """Train the model; the parameters are as in `FMClassifier.fit`, but y has numbers."""
-        X, label, weight = self._given(X, y, sample_weight, reset=True)
+        X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=True)
         self._set_fields(fields)
-        self.model_ = self._trained(self._data(X, label, weight), eval_set, NUMERIC, self.fields_)
+        self.model_ = self._trained(self._data(X, label, NUMERIC, weight=weight), eval_set)
         return self
 
     @available_if(is_stochastic)  # type: ignore[untyped-decorator]
@@ -260,12 +232,11 @@ class FMRegressor(RegressorMixin, _Fitted):  # type: ignore[misc]
     ) -> Self:
         """Train one more epoch on rows, as ``fmcli train -i MODEL --keep-state -e 1`` does."""
         first = "model_" not in vars(self)
-        X, label, weight = self._given(X, y, sample_weight, reset=first)
+        X, label, weight = self._given(X, y, sample_weight, reset=first, numbers=True)
         if first:
             self._set_fields(fields)
-        model = None if first else self.model_
-        steps = {"epochs": 1, "keep_state": True, "init_model": model, "look": False, "holdout": 0}
-        self.model_ = self._trained(self._data(X, label, weight), None, NUMERIC, self.fields_, **steps)
+        steps = {**STEP, "init_model": None if first else self.model_}
+        self.model_ = self._trained(self._data(X, label, NUMERIC, weight=weight, changed=steps), None, steps)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -306,7 +277,7 @@ class FMRanker(Estimator):
 
         Parameters
         ----------
-        X : array, sparse matrix, or list of dict
+        X : array, sparse matrix, list of dict, or frame
         y : array-like
             Shape (rows,): the relevance of each row; larger is better.
         qid : array-like, optional
@@ -318,13 +289,12 @@ class FMRanker(Estimator):
         -------
         self
         """
-        self.fields_ = None if fields is None else whole_numbers("fields", fields)
+        self._set_fields(fields)
         data = self._grouped(X, y, qid, reset=True)
         if data.rows < 2:
             raise ValueError("a ranker needs rows of a group to compare, but n_samples=1")
         is_whole = qid is None and self.holdout is None  # a single group cannot be held out
-        changed = {"holdout": 0} if is_whole else {}
-        self.model_ = self._trained(data, None, NUMERIC, self.fields_, **changed)
+        self.model_ = self._trained(data, None, {"holdout": 0} if is_whole else {})
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -340,10 +310,7 @@ class FMRanker(Estimator):
 
     def _grouped(self, X: Any, y: ArrayLike, qid: ArrayLike | None, reset: bool) -> Data:
         """Return labelled rows with groups. Raises ValueError."""
-        if is_records(X):
-            label = column_or_1d(y, warn=True)
-        else:
-            X, label = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=True)
+        X, label, _ = self._given(X, y, None, reset=reset, numbers=True)
         group = np.zeros(len(label), dtype=np.int64) if qid is None else qid
-        with in_python():
-            return of_matrix(X, label, group=group, fields=vars(self).get("fields_"), names=NUMERIC)
+        schema = None if reset else self.model_._scorer.transform.table
+        return self._data(X, label, NUMERIC, group=group, schema=schema)

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from fmcli.api.data import of_matrix
-from fmcli.api.errors import in_python
-from fmcli.sklearn.base import NUMBERS, Estimator, labels_for, with_signature
+from fmcli.sklearn.base import Estimator, labels_for, with_signature
 
 
 @with_signature
@@ -40,16 +38,14 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Train the model on rows with labels; see `FMClassifier.fit`."""
-        X, label = validate_data(self, X, y, accept_sparse="csr", dtype=NUMBERS)
+        X, label, _ = self._given(X, y, None, reset=True, numbers=False)
         kind = type_of_target(label)
         is_number = kind.startswith("continuous") or self.loss == "squared"
         names = None if is_number else labels_for(np.unique(label))
         loss = self.loss or ("squared" if is_number else "logistic" if kind == "binary" else "softmax")
         if len(label) < 2:
             raise ValueError("a model needs several rows, but n_samples=1")
-        with in_python():
-            data = of_matrix(X, label, names=names)
-        self.model_ = self._trained(data, None, names, None, loss=loss)
+        self.model_ = self._trained(self._data(X, label, names, changed={"loss": loss}), None, {"loss": loss})
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from fmcli.cli.options import gathered, option, positive
 from fmcli.errors import UsageError
-
-USUAL_MEMORY = 1000  # megabytes
+from fmcli.registry.options import USUAL_MEMORY
 
 
 @dataclass(frozen=True)

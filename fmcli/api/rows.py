@@ -1,0 +1,268 @@
+"""Rows in every form that callers in Python give: Data, matrices with labels, files, tables, frames, and chunks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fmcli.api.data import FFM, LIBSVM, Data, labelled, of_files, of_matrix, paths_of
+from fmcli.api.errors import refuse
+from fmcli.data.chunks import Columns, score_chunks
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.formats import Grouping
+from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
+from fmcli.data.pieces import TextRows, concatenated_by_ids
+from fmcli.data.sources import Extent, Input
+from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
+from fmcli.data.tables.schema import WEIGHT, Named, Schema
+from fmcli.errors import BadInputError
+from fmcli.registry.models import MODELS
+from fmcli.system.machine import cpu_count
+
+if TYPE_CHECKING:
+    from fmcli.api.parameters import Choices
+    from fmcli.registry.specs import Spec
+    from fmcli.training.held import Held
+
+# The name of a frame in messages.
+FRAME = "the frame"
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How rows are read.
+
+    names : what labels 0, 1, .. stand for, as a model knows them; None: the labels decide.
+    schema : what the columns of tables are, as a model knows them; None: it is found.
+    named : the columns of tables that are named, if there is no schema.
+    by : what tells the groups of the rows of tables; None: nothing.
+    fields : whether the features of tables have fields.
+    """
+
+    names: Names | None = None
+    schema: Schema | None = None
+    named: Named | None = None
+    by: By | None = None
+    fields: bool = False
+    threads: int = 1
+
+    def like(self, names: Names, schema: Schema | None) -> RowForm:
+        """Return how further rows are read, whose labels and columns are known."""
+        return replace(self, names=names, schema=schema, named=None, by=None)
+
+
+def form_of(choices: Choices, spec: Spec, held: Held, names: Names | None, schema: Schema | None) -> RowForm:
+    """Return how the rows of a run are read. names, schema : as the model to resume from knows them. Raises
+    UsageError."""
+    fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
+    by = None if held.column is None else By(held.column, held.times)
+    return RowForm(names, schema, named_of(choices, held), by, fields, choices.threads or cpu_count())
+
+
+def named_of(choices: Choices, held: Held) -> Named:
+    """Return the columns of tables that choices name. Raises UsageError."""
+    refuse(choices.missing not in ("none", "feature"), 'missing must be "none" or "feature"')
+    refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
+    form = Schema(
+        {},
+        separator=choices.separator,
+        missing=tuple(choices.missing_values),
+        missing_feature=choices.missing == "feature",
+    )
+    return Named(
+        choices.label,
+        choices.weight_column,
+        choices.group_field,
+        choices.categorical,
+        choices.numeric,
+        choices.several,
+        choices.ignore,
+        aside=held.column if held.times else None,
+        form=form,
+        bins=choices.bins,
+    )
+
+
+def is_files(rows: Any) -> bool:
+    """Return whether rows are given as one file or several."""
+    if isinstance(rows, str | os.PathLike):
+        return True
+    return isinstance(rows, list) and bool(rows) and all(isinstance(one, str | os.PathLike) for one in rows)
+
+
+def is_frame(rows: Any) -> bool:
+    """Return whether rows are a frame, which other programs can read as a stream of Arrow."""
+    return hasattr(rows, "__arrow_c_stream__")
+
+
+def is_labelled(rows: Any) -> bool:
+    """Return whether rows are given as a pair (X, y), or as Data."""
+    return isinstance(rows, Data) or (isinstance(rows, tuple) and len(rows) == 2)
+
+
+def is_chunks(rows: Any) -> bool:
+    """Return whether rows are given as an iterator or a list of chunks."""
+    return isinstance(rows, Iterator) or (isinstance(rows, list) and bool(rows) and is_labelled(rows[0]))
+
+
+def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | None:
+    """Return frames and files as inputs of the reader, and what their columns are if they are tables; None for other
+    rows. Raises BadInputError, MissingInputError and UsageError."""
+    if not is_frame(rows) and not is_files(rows):
+        return None
+    named = form.named or Named()
+    tables = is_frame(rows) or named.label is not None or any(map(is_table, paths_of(rows)))
+    if not tables:
+        return paths_of(rows), form.schema
+    if form.schema is None:
+        inputs: list[Input] = [extent_of(rows)] if is_frame(rows) else list(paths_of(rows))
+        form = replace(form, schema=schema_of(inputs, named, form.threads)[0])
+    return list(table_paths(rows, form)), form.schema
+
+
+def extent_of(frame: Any) -> Extent:
+    """Return a frame as an input, without the index of pandas, which would be a column of it."""
+    return Extent(FRAME, frame=frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
+
+
+def table_paths(rows: Any, form: RowForm, *, partial: bool = False) -> list[TablePath]:
+    """Return a frame, or files, as tables with the schema of a form. partial : as in TablePath.of."""
+    assert form.schema is not None
+    more: dict[str, Any] = {"fields": form.fields, "by": form.by, "partial": partial}
+    if is_frame(rows):
+        return [TablePath.of(FRAME, form.schema, frame=extent_of(rows).frame, **more)]
+    return [TablePath.of(path, form.schema, **more) for path in paths_of(rows)]
+
+
+def as_data(rows: Any, what: str, form: RowForm) -> Data:
+    """Return labelled rows in memory.
+
+    rows : Data, files, a frame, (X, y), or chunks, an iterator or a list of Data or (X, y).
+    what : the name of the parameter, for messages.
+
+    Raises BadInputError and UsageError.
+    """
+    if isinstance(rows, Data):
+        return with_names(rows, what, form.names)
+    if (inputs := inputs_of(rows, form)) is not None:
+        return of_inputs(*inputs, form)
+    if is_chunks(rows):
+        return of_chunks(rows, what, form)
+    refuse(
+        not is_labelled(rows),
+        f"{what} must be (X, y), the name of a file, a list of them, fmcli.Data, what fmcli.read returns, a frame with "
+        "label, or an iterator of such pairs",
+    )
+    X, y = rows
+    return of_pair(X, y, form)
+
+
+def of_pair(
+    X: Any,
+    y: ArrayLike,
+    form: RowForm,
+    *,
+    weight: ArrayLike | None = None,
+    fields: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+) -> Data:
+    """Return rows with labels; the parameters are those of Data, but X may be a frame, whose columns are those of a
+    table. Raises BadInputError and UsageError."""
+    if not is_frame(X):
+        return of_matrix(X, y, weight=weight, fields=fields, group=group, names=form.names)
+    refuse(form.by is not None, "rows of a frame can be held out by a column only if label names one, too")
+    refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
+    named = replace(form.named or Named(), labelled=False)
+    refuse(named.label is not None, "the labels are given twice, as y and by label")
+    schema = form.schema or schema_of([extent_of(X)], named, form.threads)[0]
+    rows = unlabelled(X, replace(form, schema=schema))
+    format = FFM if form.fields else LIBSVM
+    return labelled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
+
+
+def unlabelled(frame: Any, form: RowForm) -> Dataset:
+    """Return the rows of a frame, whose columns the schema of a form knows, without labels. Raises BadInputError."""
+    paths = table_paths(frame, form)
+    chunks = score_chunks(
+        paths, lambda piece: piece, Columns(growing=True), keep_fields=form.fields, threads=form.threads
+    )
+    pieces = [
+        TextRows(one.result.data.changed(features=one.features, label=np.zeros(one.rows)), one.result.ids, {})
+        for one in chunks
+    ]
+    return concatenated_by_ids(pieces, form.threads, only_seen=True).changed(label=None)
+
+
+def of_inputs(paths: list[str], schema: Schema | None, form: RowForm) -> Data:
+    """Return the rows of files or tables. Raises the errors of `reader.read`."""
+    grouping = Grouping() if isinstance(paths[0], TablePath) and paths[0].by else None
+    read = of_files(paths, "auto", form.names, has_weights(schema), grouping, threads=form.threads)
+    return Data.of(read.dataset, read.names, read.format, schema)
+
+
+def has_weights(schema: Schema | None) -> bool:
+    """Return whether a column of tables has the weights of rows."""
+    return schema is not None and WEIGHT in schema.kinds.values()
+
+
+def with_names(rows: Data, what: str, names: Names | None) -> Data:
+    """Return rows whose labels stand for names that are known; None: any. Raises BadInputError."""
+    if names is None or rows.names == names:
+        return rows
+    if not rows.names or not names:
+        raise BadInputError(f"the labels of {what} are {'texts' if rows.names else 'numbers'}, unlike the model's")
+    for unknown in set(rows.names) - set(names):
+        raise BadInputError(f"the model does not know the label {unknown}, only {listed_texts(names)}")
+    places = np.array([names.index(name) for name in rows.names], dtype=np.float64)
+    return changed(rows, places, names)
+
+
+def changed(rows: Data, places: NDArray[np.float64], names: Names) -> Data:
+    """Return rows whose labels have other numbers, as positions of names. places : the new number of each label."""
+    label = places[rows.dataset.label.astype(np.intp)]
+    return Data.of(rows.dataset.changed(label=label), names, rows.format, rows.schema)
+
+
+def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
+    """Return the rows of chunks, concatenated in memory. Raises BadInputError and UsageError."""
+    pieces = list(chunk_rows(chunks, what, form))
+    refuse(not pieces, f"{what} has no chunks")
+    last = pieces[-1].facts
+    rows = Data.of(concatenated_by_ids(pieces, form.threads, only_seen=True), NUMBERS, last["format"])
+    if "names" not in last:
+        return rows
+    names, places = sorted_names([name.encode() for name in last["names"]], what)
+    return changed(rows, places, names)
+
+
+def chunk_rows(
+    chunks: Any, what: str, form: RowForm, change: Callable[[Data], Dataset] = lambda data: data.dataset
+) -> Iterator[TextRows]:
+    """Yield the rows of each chunk, as the rows of a text are yielded (see `stored.caching.pieces`). change : what is
+    done to them. Raises BadInputError and UsageError."""
+    places = {name: place for place, name in enumerate(form.names or NUMBERS)}
+    first: tuple[bool, ...] | None = None
+    for number, chunk in enumerate(chunks):
+        name = f"chunk {number} of {what}"
+        refuse(not is_labelled(chunk) or is_frame(chunk), f"{name} is of the type {type(chunk).__name__}, not (X, y)")
+        data = as_data(chunk, name, form)
+        refuse(data.schema != form.schema, f"{name} has a frame; give one frame or a query for all rows, with label")
+        refuse(data.dataset.label is None or not data.rows, f"{name} has no {'rows' if data.rows == 0 else 'labels'}")
+        refuse(data.dataset.group is not None, f"{name} has groups, which only rows that are given at once can have")
+        facts: dict[str, Any] = {"format": data.format}
+        if data.names:
+            of_chunk = np.array([places.setdefault(one, len(places)) for one in data.names], dtype=np.float64)
+            data = changed(data, of_chunk, tuple(places))
+            facts["names"] = tuple(places)
+        rows = change(data)
+        parts = (bool(data.names), rows.weight is not None, rows.field is not None)
+        first = first or parts
+        refuse(parts != first, f"{name} differs from the first one in texts as labels, weights or fields")
+        ids = rows.numbering.ids if isinstance(rows.numbering, Dictionary) else None
+        yield TextRows(rows.changed(numbering=None), ids, facts)

@@ -1,0 +1,142 @@
+"""Rows as callers in Python have them: frames with their labels apart, chunks, and more rows than fit into memory."""
+
+import os
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fmcli
+from fmcli.errors import FmcliError
+from fmcli.sklearn import FMClassifier, FMFeatures, FMRanker, FMRegressor
+
+duckdb = pytest.importorskip("duckdb")
+
+ROWS, COLUMNS, PIECE = 240, 15, 50
+QUICK = {"epochs": 3, "seed": 2, "look": False}
+TABLE = f"""
+    SELECT (1 + (i % 20 + i * 7 % 30) % 5)::DOUBLE AS stars, 'u' || i % 20 AS user, 'f' || i * 7 % 30 AS film,
+        (20.5 + i % 20)::DOUBLE AS age, CASE WHEN i % 7 > 0 THEN 'n' || i % 3 || ', x' END AS note, i % 12 AS code
+    FROM range({ROWS}) AS t(i)
+"""
+
+
+def matrix():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((ROWS, COLUMNS), density=0.3, format="csr", rng=rng, dtype=np.float32)
+    return X, X @ rng.normal(size=COLUMNS)
+
+
+X, Y = matrix()
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """The whole table, its columns without the label, and the labels."""
+    connection = duckdb.connect()
+    whole = connection.sql(TABLE).set_alias("whole")
+    return whole, whole.project("* EXCLUDE stars"), whole.fetchnumpy()["stars"].astype(float)
+
+
+def equal_parameters(one, other):
+    assert one.parameters.keys() == other.parameters.keys()
+    for name, array in one.parameters.items():
+        np.testing.assert_array_equal(array, other.parameters[name])
+
+
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_a_frame_with_its_labels_apart_trains_what_its_csv_does(frames, tmp_path, model):
+    whole, columns, stars = frames
+    whole.write_csv(str(tmp_path / "t.csv"), header=True)
+    of_csv = fmcli.train(tmp_path / "t.csv", label="stars", model=model, **QUICK)
+    of_frame = fmcli.train(whole, label="stars", model=model, **QUICK)
+    for number, one in enumerate((of_csv, of_frame)):
+        one.save(tmp_path / f"{number}.fm")
+    assert (tmp_path / "0.fm").read_bytes() == (tmp_path / "1.fm").read_bytes()
+    apart = fmcli.train((columns, stars), model=model, **QUICK)
+    equal_parameters(apart, of_csv)
+    estimator = FMRegressor(model=model, epochs=3, random_state=2, look=False).fit(columns, stars)
+    equal_parameters(estimator.model_, of_csv)
+    assert estimator.n_features_in_ == 5
+    np.testing.assert_array_equal(estimator.predict(columns), of_csv.predict(tmp_path / "t.csv"))
+    assert apart.evaluate((columns, stars)) == of_csv.evaluate(tmp_path / "t.csv")
+
+
+def test_estimators_take_frames(frames):
+    _, columns, stars = frames
+    quick = {"epochs": 2, "look": False, "rank": 3}
+    classifier = FMClassifier(**quick, missing="feature").fit(columns, stars > 3, eval_set=[(columns, stars > 3)] * 2)
+    assert "note=" in classifier.model_.parameters["features"].tolist()
+    assert classifier.predict_proba(columns).shape == (ROWS, 2)
+    partly = FMClassifier(rank=3).partial_fit(columns, stars > 3, classes=[False, True])
+    assert partly.partial_fit(columns, stars > 3).model_.summary["epochs"] == 2
+    query = np.arange(ROWS) // 10
+    assert 0 < FMRanker(**quick).fit(columns, stars, qid=query).score(columns, stars, qid=query) <= 1
+    assert FMFeatures(**quick).fit_transform(columns, stars + 0.5).shape == (ROWS, 3)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_chunks_train_what_all_their_rows_do(tmp_path, cached):
+    more = {**QUICK, **({"cache": tmp_path / "rows.cache"} if cached else {})}
+    starts = range(0, ROWS, PIECE)
+    matrices = ((X[at : at + PIECE], Y[at : at + PIECE]) for at in starts)
+    equal_parameters(fmcli.train(matrices, **more), fmcli.train((X, Y), **QUICK))
+    names = [{"user": f"u{row % 13}", "film": f"f{row % 7}"} for row in range(ROWS)]
+    order = np.argsort(Y)  # the first chunk has one label
+    labels = np.where(np.median(Y) < Y, "yes", "no")[order]
+    whole = fmcli.train(fmcli.Data(names, labels, weight=np.arange(ROWS) % 3), **QUICK)
+    chunks = [
+        fmcli.Data(names[at : at + PIECE], labels[at : at + PIECE], weight=np.arange(ROWS)[at : at + PIECE] % 3)
+        for at in starts
+    ]
+    of_chunks = fmcli.train(chunks, **more)
+    assert of_chunks.labels == ["no", "yes"]
+    equal_parameters(of_chunks, whole)
+
+
+def test_a_cache_is_that_of_the_command_and_used_again(run, tmp_path):
+    text = "\n".join(
+        f"{label:.3f} " + " ".join(f"{j}:{X[row, j]:.3f}" for j in X[[row]].indices) for row, label in enumerate(Y)
+    )
+    (tmp_path / "t.txt").write_text(text + "\n")
+    run.ok("train", "--disk", "--cache", "command.cache", "-e", "3", "--seed", "2", "--no-look", "t.txt")
+    for _ in range(2):
+        fmcli.train(tmp_path / "t.txt", cache=tmp_path / "t.cache", **QUICK).save(tmp_path / "python.fm")
+        assert (tmp_path / "python.fm").read_bytes() == (tmp_path / "t.txt.fm").read_bytes()
+        os.utime(tmp_path / "t.cache", ns=(1, 1))
+    assert os.stat(tmp_path / "t.cache").st_mtime_ns == 1
+
+
+def test_a_cache_of_several_shards_is_trained_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("fmcli.data.stored.cache.CHUNK_BYTES", 2_000)
+    monkeypatch.setattr("fmcli.data.stored.cache.SHARD_BYTES", 2_000)
+    chunks = ((X[at : at + PIECE], Y[at : at + PIECE]) for at in range(0, ROWS, PIECE))
+    model = fmcli.train(chunks, cache=tmp_path / "c", valid=(X, Y), epochs=40, rank=2, memory=3)
+    assert model.evaluate((X, Y), ["r2"])["r2"] > 0.8
+
+
+WRONG = {
+    "data has no chunks": lambda frames: fmcli.train(iter([])),
+    "chunk 0 of data is of the type csr_array, not": lambda frames: fmcli.train(iter([X])),
+    "chunk 1 of data differs from the first one": lambda frames: fmcli.train([(X, Y), (X, Y.astype(str))]),
+    "chunk 0 of data has groups": lambda frames: fmcli.train([fmcli.Data(X, Y, group=np.arange(ROWS))]),
+    "chunk 0 of data has a frame": lambda frames: fmcli.train([frames[1:]]),
+    "memory needs cache": lambda frames: fmcli.train((X, Y), memory=5),
+    "memory must be positive": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),
+    "cd needs all rows in memory; leave out cache": lambda frames: fmcli.train((X, Y), solver="cd", cache="c"),
+    "is not a cache that fmcli has made": lambda frames: fmcli.train((X, Y), cache=__file__),
+    "no column is the label; the columns are stars": lambda frames: fmcli.train(frames[0]),
+    "the labels are given twice": lambda frames: fmcli.train(frames[1:], label="stars"),
+    "y has 3 values, but X has 240 rows": lambda frames: fmcli.train((frames[1], [1, 2, 3])),
+    "held out by a column only if label": lambda frames: fmcli.train(frames[1:], holdout="group:user:0.1"),
+    "the fields of a frame are its columns": lambda frames: FMRegressor().fit(*frames[1:], fields=range(5)),
+    "no column 'jobs'": lambda frames: FMRegressor(categorical=["jobs"]).fit(*frames[1:]),
+    "only tables have columns to name": lambda frames: FMRegressor(categorical=["user"]).fit(X, Y),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_rows_are_value_errors(frames, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        WRONG[message](frames)
+    assert isinstance(caught.value, FmcliError)
