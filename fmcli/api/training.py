@@ -290,7 +290,8 @@ def plan_of(
 
 def calibration_of(read: Read, valid: Dataset | None, plan: Plan, choices: Choices) -> Calibration:
     """Return the calibration of the model of a plan. Raises UsageError, and the errors of `prepare` and `job.train`."""
-    assert choices.calibrate is not None and read.given is not None
+    assert choices.calibrate is not None
+    assert read.given is not None
     candidate = Candidate(plan.settings, weighting_of(choices.class_weight), choices.ensemble)
     every = RowsInMemory(read.given.dataset, read.given.names)
     return calibrated(choices.calibrate, candidate, every, read.format, valid)
