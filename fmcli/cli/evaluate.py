@@ -114,8 +114,8 @@ class Request:
         if self.format == "auto" and inputs:
             by = None if self.group_field is None or partial else By(self.group_field)
             inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
-        if not inputs or not isinstance(inputs[0], TablePath):
-            check_fields([self.group_field], inputs[0] if inputs else "")
+        if inputs and not isinstance(inputs[0], TablePath):
+            check_fields([self.group_field], inputs[0])
         elif grouping is not None:
             grouping = Grouping(optional=grouping.optional)
         return inputs, grouping

@@ -82,6 +82,8 @@ def test_tables_and_threads(run, tmp_path):
     command = ("evaluate", "m", "test.csv", "--over", "f.csv", "--seen", "train.csv", "--relevant", "4", *join)
     found = {run.ok(*command, *more).stdout for more in ([], ["-j", "1"], ["-j", "3"], ["--group-field", "user"])}
     assert len(found) == 1
+    unseen = command[:5] + command[7:]
+    assert run.ok(*unseen).stdout == run.ok(*unseen, "--group-field", "user").stdout not in found
 
 
 @pytest.mark.parametrize(
