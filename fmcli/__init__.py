@@ -102,6 +102,7 @@ above it in this list, so that there are no circles:
     api           from Python: matrices and files as rows, training, a model; the keyword parameters of training come
                   from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
+    drawing       figures: panels of curves as SVG, from the logs of runs
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
                   cli/rows has the commands that write rows, cli/choosing those that compare options, and cli/spellings
                   the words of other tools

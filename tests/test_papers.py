@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "scripts" / "papers"
 MOST_BYTES, MOST_BYTES_OF_ALL = 40_000, 600_000
 MOST_LINES = 80  # of the page of the guide
-PRIVATE = {"sets", "experiments", "experiment", "fitting", "drawing", "page", "others", "watching", "convergence"}
+PRIVATE = {"sets", "experiments", "experiment", "fitting", "page", "others", "watching", "convergence"}
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ COMMANDS = {
     "export": "Export the parameters of a model for other programs.",
     "import": "Import a model of libFM, libffm or xLearn.",
     "cv": "Estimate how well options predict, by cross-validation.",
+    "plot": "Draw the logs of runs as SVG.",
     "split": "Split the rows of a file at random.",
     "convert": "Write a table, such as CSV, as rows of features.",
     "negatives": "Add random negatives to a table of observed pairs.",
@@ -42,7 +43,7 @@ COMMANDS = {
 }
 # The modules of commands that are not in the module of their name.
 MODULES = {
-    "cv": "choosing.cv",
+    **{name: f"choosing.{name}" for name in ("cv", "plot")},
     "import": "importing",
     **{name: f"rows.{name}" for name in ("split", "convert", "negatives")},
 }

@@ -26,12 +26,11 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "papers"))
 
-from drawing import svg  # noqa: E402
-from experiment import Curve, Figure  # noqa: E402
 from fitting import fit, held_out  # noqa: E402
 
 from fmcli.data.dataset import Dataset  # noqa: E402
 from fmcli.data.reader import read  # noqa: E402
+from fmcli.drawing.curves import Curve, Figure, svg  # noqa: E402
 
 FIGURES = HERE / "ratings.json"
 GUIDE = HERE.parent.parent / "fmcli" / "guide"

@@ -6,8 +6,9 @@ from typing import Any
 
 from sets.raw import Raw
 
+from fmcli.drawing.curves import Figure
+
 Numbers = dict[str, Any]
-Curve = tuple[Sequence[float], Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,6 @@ class Table:
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Panels of curves below each other.
-
-    panels : the curves (x, y) of each panel by name, by the title of the panel.
-    log_x, log_y : whether the axis is logarithmic.
-    digits : digits after the decimal point of y in the table of the figure.
-    """
-
-    caption: str
-    x: str
-    y: str
-    panels: Mapping[str, Mapping[str, Curve]]
-    log_x: bool = False
-    log_y: bool = False
-    digits: int = 4
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from drawing import svg
 from experiment import Experiment, Figure, Table
 from experiments import ALL
+
+from fmcli.drawing.curves import svg
 
 HERE = Path(__file__).resolve().parent
 NUMBERS, RESULTS = HERE / "numbers", HERE / "results"

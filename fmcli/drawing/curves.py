@@ -1,10 +1,11 @@
 """Figures as SVG: panels of curves below each other, narrow enough for a phone, with the same bytes each time."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from experiment import Curve, Figure
+Curve = tuple[Sequence[float], Sequence[float]]
 
 # Pixels.
 WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 64, 14, 200, 26, 46, 18, 13, 22
@@ -15,6 +16,24 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#0
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
 MOST_TICKS, MOST_MARKERS = 7, 30
 SCARCE = 3  # ticks of powers of ten alone are too few below this number
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels of curves below each other.
+
+    panels : the curves (x, y) of each panel by name, by the title of the panel.
+    log_x, log_y : whether the axis is logarithmic.
+    digits : digits after the decimal point of y in the table of the figure.
+    """
+
+    caption: str
+    x: str
+    y: str
+    panels: Mapping[str, Mapping[str, Curve]]
+    log_x: bool = False
+    log_y: bool = False
+    digits: int = 4
 
 
 class Axis:
@@ -60,7 +79,7 @@ def powers(least: float, most: float) -> list[float]:
 
 
 def svg(figure: Figure) -> str:
-    """The image."""
+    """Return the image."""
     blocks, top = [], 0.0
     for title, curves in figure.panels.items():
         lines = list(panel(figure, title, curves))
@@ -73,8 +92,8 @@ def svg(figure: Figure) -> str:
 
 
 def places(curves: Mapping[str, Curve]) -> tuple[list[tuple[float, int]], int]:
-    """The place of each entry of the legend (x, line), and the number of lines."""
-    found, x, line = [], float(LEFT), 0
+    """Return the place of each entry of the legend (x, line), and the number of lines."""
+    found, x, line = list[tuple[float, int]](), float(LEFT), 0
     for name in curves:
         width = SIGN + 6 + LETTER * len(name) + 12
         if found and x + width > WIDTH:
@@ -85,11 +104,12 @@ def places(curves: Mapping[str, Curve]) -> tuple[list[tuple[float, int]], int]:
 
 
 def height(curves: Mapping[str, Curve]) -> float:
+    """Return the height of a panel."""
     return TITLE + places(curves)[1] * LINE + PLOT + BELOW
 
 
 def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[str]:
-    """A panel, with its legend below its title."""
+    """Yield the lines of a panel, with its legend below its title."""
     legend, lines = places(curves)
     top = TITLE + lines * LINE + 4
     bottom = top + PLOT

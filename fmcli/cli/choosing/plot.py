@@ -1,0 +1,66 @@
+"""fmcli plot: draw the logs of runs as SVG."""
+
+from __future__ import annotations
+
+import click
+
+from fmcli.cli.options import METRIC_NAMES, LogChoice, SectionCommand, check_files, logging_options, option
+from fmcli.cli.output import open_sink
+from fmcli.cli.rows.prepared import output_option
+from fmcli.drawing.logs import KINDS
+from fmcli.errors import UsageError
+from fmcli.system.files import probe_output
+
+
+@click.command(
+    cls=SectionCommand,
+    name="plot",
+    examples=[
+        "# Learning curves of two runs.",
+        "fmcli train -q --log-json fm.json train.ffm",
+        "fmcli train -q --log-json ffm.json -m ffm train.ffm",
+        "fmcli plot -o curves.svg fm.json ffm.json",
+        "# How far predicted probabilities are from observed shares.",
+        "fmcli evaluate --json --calibration train.ffm.fm test.ffm > report.json",
+        "fmcli plot -o calibration.svg report.json",
+    ],
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@option(
+    "run",
+    "--show",
+    type=click.Choice(list(KINDS)),
+    help="What to draw: " + "; ".join(f"{name}: {text}" for name, text in KINDS.items()) + ". [default: learning, or "
+    "calibration for reports of it]",
+)
+@option(
+    "run",
+    "-x",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    names=("loss", *METRIC_NAMES),
+    help="Metric to draw, in a panel of its own; may be repeated. [default: all that the files have]",
+)
+@output_option
+@logging_options
+def command(
+    files: tuple[str, ...], show: str | None, metrics: tuple[str, ...], output: str | None, logging: LogChoice
+) -> None:
+    """Draw figures from the logs of train --log-json or cv --log-json, or from reports of evaluate --json
+    --calibration, as SVG. Folds are averaged."""
+    from fmcli.drawing.curves import svg
+    from fmcli.drawing.logs import figure, read
+
+    if len(set(files)) < len(files):
+        raise UsageError("a file is given twice")
+    check_files(files, [] if output is None else [output])
+    if output is not None:
+        probe_output(output)
+    with logging.opened() as log:
+        drawn = svg(figure({path: read(path) for path in files}, show, metrics))
+        with open_sink(output) as sink:
+            sink.write(drawn.encode())
+        if output is not None:
+            log.line(f"{output}: {len(drawn):,} bytes")

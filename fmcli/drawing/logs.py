@@ -1,0 +1,248 @@
+"""Figures of logs: of `train --log-json`, `cv --log-json` and `evaluate --json --calibration`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import PurePath
+from typing import Any
+
+from fmcli.drawing.curves import Curve, Figure
+from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.specs import REFINES
+
+LEARNING, TIME, PATH, CALIBRATION = "learning", "time", "path", "calibration"
+# What can be drawn, with what it shows.
+KINDS = {
+    LEARNING: "the loss and the metrics of each epoch",
+    TIME: "the metrics over the seconds of training",
+    PATH: "the metrics and the share of zeros over an option in which runs differ, such as l1",
+    CALIBRATION: "observed shares over predicted probabilities",
+}
+# More curves in a panel cannot be told apart.
+MOST_CURVES = 8
+GIVEN = "command line"
+LOSS = "loss"
+
+Event = dict[str, Any]
+
+
+@dataclass
+class Run:
+    """The events of a training run, or of a fold.
+
+    epochs : those of the run that chose the epoch.
+    start, summary : the first and the last event, as far as the log has them.
+    """
+
+    epochs: list[Event] = field(default_factory=list)
+    start: Event = field(default_factory=dict)
+    summary: Event = field(default_factory=dict)
+
+    def metrics(self) -> list[str]:
+        """Return the names of the metrics on validation data."""
+        return list(self.epochs[0].get("valid", {})) if self.epochs else []
+
+    def values(self, name: str) -> list[float]:
+        """Return a metric on validation data, or the loss, of each epoch; nan if it is undefined."""
+        found = [one[LOSS] if name == LOSS else one["valid"].get(name) for one in self.epochs]
+        return [math.nan if value is None else value for value in found]
+
+    @property
+    def seconds(self) -> list[float]:
+        """How long the run had taken after each epoch."""
+        return list(accumulate(one["seconds"] for one in self.epochs))
+
+
+def read(path: str) -> list[Event]:
+    """Return the events of a log, or the report of an evaluation. Raises BadInputError and MissingInputError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise MissingInputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not text") from error
+    events = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if not isinstance(event, dict):
+            raise BadInputError(f"{path}:{number}: is not an event of a log in JSON, nor the report of an evaluation")
+        events.append(event)
+    if not events:
+        raise BadInputError(f"{path}: the file is empty")
+    return events
+
+
+def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequence[str]) -> Figure:
+    """Return the figure of logs, by the names of their files.
+
+    kind : one of KINDS; None: calibration for reports of it, else learning.
+    metrics : the names of metrics; empty: those that the logs have.
+
+    Raises BadInputError if a file does not have what is drawn, and UsageError.
+    """
+    if kind == CALIBRATION or (kind is None and all("calibration" in events[0] for events in files.values())):
+        return of_calibration(files)
+    runs: dict[str, Run] = {}
+    try:
+        for path, events in files.items():
+            found = dict(runs_of(path, events, len(files) > 1))
+            if not found:
+                raise BadInputError(f"{path}: has no epochs; it must be a log of train or of cv (log_json)")
+            if found.keys() & runs.keys():
+                raise UsageError(f"{path}: another file has the same name, by which curves are told apart")
+            runs |= found
+        if kind == PATH:
+            return of_path(runs, metrics)
+        return of_epochs(runs, metrics, by_time=kind == TIME)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInputError(f"{next(iter(files))}: its events are not those of a log of fmcli") from error
+
+
+def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple[str, Run]]:
+    """Yield the runs in a log, each with the name of its curve: members of an ensemble, the mean over folds for each of
+    the options that were compared, or a single run."""
+    file = PurePath(path).stem
+    found: dict[tuple[Any, ...], Run] = {}
+    for event in events:
+        key = (event.get("against"), event.get("member"), event.get("repeat"), event.get("fold"))
+        run = found.setdefault(key, Run())
+        kind = event.get("event")
+        if kind == "epoch":
+            run.epochs.append(event)
+        elif kind == "start":
+            run.start = event
+        elif kind == "summary":
+            run.summary = event
+    first = found.get((None, None, None, None), Run())
+    for against in dict.fromkeys(key[0] for key in found):
+        folds = [run for key, run in found.items() if key[0] == against and key[3] is not None and run.epochs]
+        if folds:
+            yield named(file, against or "these options", several), mean(folds)
+    for key, run in found.items():
+        if key[1] is not None:
+            yield named(file, f"member {key[1]}", several), run
+    if first.epochs:
+        yield file, first
+
+
+def named(file: str, part: str, several: bool) -> str:
+    """Return the name of a curve."""
+    return f"{file}: {part}" if several else part
+
+
+def mean(folds: Sequence[Run]) -> Run:
+    """Return the mean of folds, as far as all of them go."""
+
+    def average(values: Sequence[Any]) -> Any:
+        if isinstance(values[0], dict):
+            return {name: average([value[name] for value in values]) for name in values[0]}
+        return math.nan if None in values else sum(values) / len(values)
+
+    names = ("epoch", LOSS, "valid", "seconds")
+    epochs = zip(*(run.epochs for run in folds), strict=False)
+    return Run([{name: average([one[name] for one in each]) for name in names} for each in epochs])
+
+
+def of_epochs(runs: Mapping[str, Run], metrics: Sequence[str], *, by_time: bool) -> Figure:
+    """Return the loss, and metrics on validation data, over the epochs or the seconds."""
+    names = list(metrics) or [
+        *([] if by_time else [LOSS]),
+        *dict.fromkeys(m for r in runs.values() for m in r.metrics()),
+    ]
+    panels = {}
+    for name in names:
+        curves: dict[str, Curve] = {}
+        for label, run in runs.items():
+            if name == LOSS or name in run.metrics():
+                x = run.seconds if by_time else [one["epoch"] for one in run.epochs]
+                curves[label] = defined(x, run.values(name))
+        panels["training loss" if name == LOSS else f"valid-{name}"] = checked(name, curves)
+    caption = "Metrics over the time of training" if by_time else "Loss and metrics of each epoch"
+    return Figure(caption, "seconds" if by_time else "epoch", "", some(panels), log_x=by_time)
+
+
+def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
+    """Return metrics on validation data, and the share of zeros, over the option in which runs differ."""
+    if any("options" not in run.start or "sparsity" not in run.summary for run in runs.values()):
+        raise UsageError("a path needs logs of train, from the start to the summary")
+    options = [run.start["options"] for run in runs.values()]
+    differing = [
+        name
+        for name in options[0]
+        if len({number(one.get(name)) for one in options} - {None}) == len(runs) > 1
+        and any(one[name]["from"] == GIVEN for one in options if name in one)
+    ]
+    differing = [name for name in differing if REFINES.get(name) not in differing]
+    if len(differing) != 1:
+        what = f"they differ in {', '.join(differing)}" if differing else "there is none in which all differ"
+        raise UsageError(f"a path needs logs of runs that differ in one option that was given, and {what}")
+    order = sorted(runs.values(), key=lambda run: run.start["options"][differing[0]]["value"])
+    x = [run.start["options"][differing[0]]["value"] for run in order]
+    names = list(metrics) or list(dict.fromkeys(m for run in order for m in run.summary["valid"]))
+    flag = OPTIONS[differing[0]].flag
+    panels: dict[str, Mapping[str, Curve]] = {}
+    for name in names:
+        values = [run.summary["valid"].get(name) for run in order]
+        panels[f"valid-{name}"] = checked(name, {flag: defined(x, [math.nan if v is None else v for v in values])})
+    panels["sparsity"] = {flag: (x, [run.summary["sparsity"] for run in order])}
+    return Figure(f"Metrics and the share of zeros over {flag}", flag, "", some(panels), log_x=min(x) > 0)
+
+
+def number(choice: Any) -> float | None:
+    """Return the value of an option, if it is a number."""
+    value = choice["value"] if choice else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def of_calibration(files: Mapping[str, Sequence[Event]]) -> Figure:
+    """Return observed shares over predicted probabilities."""
+    curves: dict[str, Curve] = {}
+    for path, (report, *_) in files.items():
+        try:
+            bins, error = report["calibration"]["bins"], report["calibration"]["ece"]
+            points = [one["predicted"] for one in bins], [one["observed"] for one in bins]
+        except (KeyError, TypeError) as missing:
+            raise BadInputError(
+                f"{path}: has no calibration; it must be a report of evaluate with calibration"
+            ) from missing
+        curves[f"{PurePath(path).stem} (ECE {error:.3g})"] = points
+    most = max((max(x) for x, _ in curves.values() if x), default=1.0)
+    curves = {"equal": ([0.0, most], [0.0, most]), **checked(CALIBRATION, curves)}
+    return Figure(
+        "Observed shares over predicted probabilities",
+        "predicted probability",
+        "observed share",
+        {"calibration": curves},
+    )
+
+
+def defined(x: Sequence[float], y: Sequence[float]) -> Curve:
+    """Return a curve without points that are not numbers."""
+    points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
+    return [a for a, _ in points], [b for _, b in points]
+
+
+def checked(name: str, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    """Return the curves that have points. Raises BadInputError if there are none, and UsageError if they are too many."""
+    found = {label: curve for label, curve in curves.items() if curve[0]}
+    if not found:
+        raise BadInputError(f"the files have no {name} to draw")
+    if len(found) > MOST_CURVES:
+        raise UsageError(f"{len(found)} curves are more than the {MOST_CURVES} that a panel can have; give fewer files")
+    return found
+
+
+def some(panels: Mapping[str, Mapping[str, Curve]]) -> Mapping[str, Mapping[str, Curve]]:
+    """Return the panels. Raises BadInputError if there are none."""
+    if not panels:
+        raise BadInputError("the files have no metrics on validation data to draw")
+    return panels

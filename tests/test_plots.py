@@ -1,0 +1,98 @@
+"""Figures of logs: what each has, and the errors for files that lack it."""
+
+import json
+
+import pytest
+
+from fmcli.drawing.curves import svg
+from fmcli.drawing.logs import KINDS, figure, read
+from fmcli.errors import BadInputError, MissingInputError, UsageError
+
+
+def epoch(number, loss, auc, **more):
+    return {"event": "epoch", **more, "epoch": number, "loss": loss, "valid": {"auc": auc}, "seconds": 0.5}
+
+
+def log(l1=1.0, aucs=(0.5, 0.75), sparsity=0.25):
+    options = {"l1": {"value": l1, "from": "command line"}, "l1_w": {"value": l1, "from": "command line"}}
+    epochs = [epoch(number, 1 / number, auc) for number, auc in enumerate(aucs, start=1)]
+    summary = {"event": "summary", "valid": {"auc": aucs[-1]}, "sparsity": sparsity}
+    return [{"event": "start", "options": options}, *epochs, {**epoch(1, 9.0, 0.0), "event": "refit"}, summary]
+
+
+def test_learning_curves_have_the_loss_and_the_metrics_of_each_file():
+    found = figure({"a/x.json": log(), "y.json": log(aucs=(0.25, None, 0.5))}, None, [])
+    assert found.panels["training loss"]["x"] == ([1, 2], [1, 0.5])
+    assert found.panels["valid-auc"] == {"x": ([1, 2], [0.5, 0.75]), "y": ([1, 3], [0.25, 0.5])}
+    by_time = figure({"x.json": log()}, "time", [])
+    assert by_time.panels == {"valid-auc": {"x": ([0.5, 1.0], [0.5, 0.75])}}
+    assert list(figure({"x.json": log()}, None, ["auc"]).panels) == ["valid-auc"]
+
+
+def test_folds_are_averaged_as_far_as_all_of_them_go():
+    events = [
+        epoch(1, 1.0, 0.5, repeat=1, fold=1),
+        epoch(2, 0.5, 0.75, repeat=1, fold=1),
+        epoch(1, 3.0, 0.25, repeat=1, fold=2),
+        epoch(1, 7.0, 0.125, repeat=1, fold=1, against="-m ffm"),
+    ]
+    found = figure({"cv.json": events}, None, []).panels
+    assert found["training loss"] == {"these options": ([1.0], [2.0]), "-m ffm": ([1.0], [7.0])}
+    members = [epoch(1, 1.0, 0.5, member=1), epoch(1, 2.0, 0.25, member=2)]
+    assert list(figure({"e.json": members}, None, ["auc"]).panels["valid-auc"]) == ["member 1", "member 2"]
+
+
+def test_a_path_is_over_the_option_in_which_runs_differ():
+    files = {f"{l1}.json": log(l1, (l1 / 16,), 1 / l1) for l1 in (4.0, 1.0, 8.0)}
+    found = figure(files, "path", [])
+    assert found.panels == {
+        "valid-auc": {"--l1": ([1.0, 4.0, 8.0], [1 / 16, 0.25, 0.5])},
+        "sparsity": {"--l1": ([1.0, 4.0, 8.0], [1.0, 0.25, 0.125])},
+    }
+    assert found.log_x
+    with pytest.raises(UsageError, match="there is none in which all differ"):
+        figure({"a": log(), "b": log()}, "path", [])
+    with pytest.raises(UsageError, match="from the start to the summary"):
+        figure({"a": log()[1:]}, "path", [])
+
+
+def test_calibration_is_beside_the_diagonal():
+    bins = [{"predicted": 0.25, "observed": 0.5}, {"predicted": 0.75, "observed": 0.7}]
+    found = figure({"r.json": [{"calibration": {"ece": 0.15, "bins": bins}}]}, None, [])
+    assert found.panels["calibration"] == {
+        "equal": ([0.0, 0.75], [0.0, 0.75]),
+        "r (ECE 0.15)": ([0.25, 0.75], [0.5, 0.7]),
+    }
+    assert svg(found) == svg(found)
+    assert svg(found).count("<path") > 6
+
+
+def test_files_that_do_not_have_what_is_drawn(tmp_path):
+    for text, message in (("{}\n[", ":2: is not an event"), ("1", ":1: is not an event"), ("", "is empty")):
+        (tmp_path / "f").write_text(text)
+        with pytest.raises(BadInputError, match=message):
+            read(str(tmp_path / "f"))
+    with pytest.raises(MissingInputError):
+        read(str(tmp_path / "none"))
+    for events in ([{"event": "epoch"}], [{"event": "epoch", "epoch": 1, "loss": "x", "valid": 3, "seconds": 1}], [{}]):
+        for kind in (None, *KINDS):
+            with pytest.raises((BadInputError, UsageError)):
+                figure({"f": events}, kind, [])
+    with pytest.raises(BadInputError, match="have no rmse to draw"):
+        figure({"f": log()}, None, ["rmse"])
+    with pytest.raises(UsageError, match="9 curves are more than the 8"):
+        figure({f"{number}.json": log() for number in range(9)}, None, ["auc"])
+    with pytest.raises(UsageError, match="another file has the same name"):
+        figure({"a/x.json": log(), "b/x.json": log()}, None, [])
+
+
+def test_the_command(tmp_path):
+    from click.testing import CliRunner
+
+    from fmcli.cli.choosing.plot import command
+
+    path = tmp_path / "x.json"
+    path.write_text("".join(json.dumps(event) + "\n" for event in log()))
+    output = tmp_path / "x.svg"
+    assert CliRunner().invoke(command, [str(path), "-o", str(output)]).exit_code == 0
+    assert output.read_text() == svg(figure({str(path): log()}, None, []))
