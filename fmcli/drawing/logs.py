@@ -232,7 +232,7 @@ def defined(x: Sequence[float], y: Sequence[float]) -> Curve:
 
 
 def checked(name: str, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """Return the curves that have points. Raises BadInputError if there are none, and UsageError if they are too many."""
+    """Return the curves that have points. Raises BadInputError if none has any, and UsageError if they are too many."""
     found = {label: curve for label, curve in curves.items() if curve[0]}
     if not found:
         raise BadInputError(f"the files have no {name} to draw")

@@ -16,13 +16,10 @@ from fmcli.system.files import probe_output
     cls=SectionCommand,
     name="plot",
     examples=[
-        "# Learning curves of two runs.",
-        "fmcli train -q --log-json fm.json train.ffm",
-        "fmcli train -q --log-json ffm.json -m ffm train.ffm",
+        "# Learning curves of two runs with --log-json.",
         "fmcli plot -o curves.svg fm.json ffm.json",
-        "# How far predicted probabilities are from observed shares.",
-        "fmcli evaluate --json --calibration train.ffm.fm test.ffm > report.json",
-        "fmcli plot -o calibration.svg report.json",
+        "# Reports of evaluate --json --calibration.",
+        "fmcli plot -o calibration.svg fm-report.json ffm-report.json",
     ],
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
@@ -30,6 +27,8 @@ from fmcli.system.files import probe_output
     "run",
     "--show",
     type=click.Choice(list(KINDS)),
+    metavar="NAME",
+    names=KINDS,
     help="What to draw: " + "; ".join(f"{name}: {text}" for name, text in KINDS.items()) + ". [default: learning, or "
     "calibration for reports of it]",
 )
