@@ -93,9 +93,9 @@ above it in this list, so that there are no circles:
                   a model, and refuses what it cannot have
     inspect       what a model has learned, which features interact, and which are important on given rows
     training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
-                  options, the job itself, several of them (ensemble.py), one pass over a stream (online.py),
-                  validation, the previous run and the warm start from its model, divergence, refit, memory account,
-                  saving, checkpoints
+                  kinds, solvers and options, the job itself, several of them (ensemble.py), one pass over a stream
+                  (online.py), validation, the previous run and the warm start from its model, divergence, refit, memory
+                  account, saving, checkpoints
     choosing      comparing options: folds of the rows, and cross-validation, whose runs share the rows in memory
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS

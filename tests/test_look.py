@@ -12,7 +12,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
 from fmcli.training import look as looking
-from fmcli.training.look import Tried, epochs_of, folds_of, look
+from fmcli.training.look import Budget, Tried, epochs_of, folds_of
 from fmcli.training.refit import refit, whole
 
 pytestmark = pytest.mark.exact
@@ -32,6 +32,13 @@ def trying(monkeypatch):
         monkeypatch.setattr(looking, "MOST_FOLDS", 1)
 
     return of
+
+
+def look(plan):
+    """Return the plan of a look, and the values that were tried."""
+    chosen, looked = looking.look(plan)
+    assert not looked.rivals
+    return chosen, looked.values
 
 
 def planned(rows, solver="adagrad", settings=None, model="fm", **options):
@@ -130,8 +137,9 @@ def test_a_run_that_is_not_cheap_does_not_look(rows, trying, monkeypatch):
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.8])
-def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate):
+def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate, monkeypatch):
     """The values tried, and that taken, follow from the metric of a run with each value."""
+    monkeypatch.setattr(Budget, "left", lambda self, fold: 2)
     trying(Trial(((2, 4, 8), (1 / 2, 1 / 4)), errors=(0, 0)))
     factors = (1 / 4, 1 / 2, 1, 2, 4, 8)
     metrics = {f: metric_of(planned(rows, learning_rate_v=rate, learning_rate_w=f * rate, epochs=2)) for f in factors}
@@ -198,9 +206,9 @@ def work_of(plan):
 
 def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
     plan = planned(rows, "cd", epochs=100)
-    monkeypatch.setattr(looking, "MOST_VISITS", 30 * looking.TIMES_BY_COLUMNS * work_of(plan))
+    monkeypatch.setattr(looking, "MOST_VISITS", 30 * round(SOLVERS["cd"].cost * work_of(plan)))
     assert epochs_of(plan) == 30
-    assert epochs_of(planned(rows, epochs=100)) == 100
+    assert epochs_of(planned(rows, epochs=100)) == 60
 
 
 def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):
@@ -231,7 +239,7 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, fol
     plans = folds_of(planned(rows, epochs=2), 2)
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = looking.compared(usual, other, "l2_v", 1.0)
+    found = looking.compared(usual, other, "l2_v", 1.0, Budget(usual))
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
@@ -242,16 +250,35 @@ class Foretold(Tried):
         super().__init__(plans, 2)
         zeros, ones = np.zeros(errors.shape[1]), np.ones(errors.shape[1])
         self.epochs = [2] * len(plans)
+        self._best = [2] * len(plans)
         self._outcomes = [Outcome("squared", zeros, error[:, None], ones) for error in errors]
 
 
-def test_the_run_of_another_value_has_at_most_some_times_the_usual_epochs(rows):
-    usual, other = (Tried([planned(rows, learning_rate=rate, epochs=200)], 200) for rate in (0.3, 0.003))
+def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
+    """So a look visits at most as many rows as the run, beside the usual run itself."""
+    usual, other, third = (
+        Tried(folds_of(planned(rows, learning_rate=r, epochs=200), 1), 200) for r in (0.3, 0.003, 0.01)
+    )
+    best = job.train(usual.plans[0]).best
     usual.outcome(1)
-    looking.compared(usual, other, "learning_rate", 1.0)
-    most = max(looking.LEAST_EPOCHS, looking.MOST_TIMES * usual.epochs[0])
-    assert most < 200
-    assert other.epochs == [most]
+    budget, own = Budget(usual), usual.epochs[0] + best
+    assert usual.epochs[0] < own < 200
+    looking.compared(usual, other, "learning_rate", 1.0, budget)
+    assert other.epochs == [own]
+    assert looking.compared(usual, third, "learning_rate", 1.0, budget).found is None
+    assert third.epochs == []
+
+
+def test_a_path_ends_when_no_epochs_are_left(rows, trying):
+    trying(Trial(((4, 8, 16),)))
+    plan = planned(rows, learning_rate_v=0.001, epochs=3)
+    plan.spec.values["learning_rate_w"] = 0.001
+    assert [one.value / 0.001 for one in look(plan)[1]] == pytest.approx([4, 8])
+
+
+def test_many_rows_have_one_fold(rows, monkeypatch):
+    monkeypatch.setattr(looking, "ROWS_FOR_FOLDS", 599)
+    assert len(folds_of(planned(rows, epochs=2), 2)) == 1
 
 
 def test_groups_of_rows_the_last_rows_and_given_validation_data_have_no_folds(rows):

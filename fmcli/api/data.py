@@ -282,9 +282,9 @@ def paths_of(files: Files) -> list[str]:
     return [one if isinstance(one, str) else os.fspath(one) for one in several]
 
 
-def for_spec(data: Data, spec: Spec) -> Dataset:
-    """Return the rows as a run needs them: with fields only if these count."""
-    kind, dataset = MODELS[spec.model], with_needed_fields(data.dataset, spec)
+def for_spec(data: Data, spec: Spec, *, optional: bool = False) -> Dataset:
+    """Return the rows as a run needs them: with fields only if these count. optional : see `with_needed_fields`."""
+    kind, dataset = MODELS[spec.model], with_needed_fields(data.dataset, spec, optional=optional)
     if kind.needs_fields(spec.values) and dataset.field is None:
         raise BadInputError(
             f"{spec.model} needs fields: give fmcli.Data(X, y, fields=..), a number for each column, or ffm text"

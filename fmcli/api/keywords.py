@@ -16,6 +16,7 @@ class Keywords(TypedDict, total=False):
     holdout: float | str | None
     refit: bool | None
     look: bool
+    auto: bool
     metrics: Iterable[str] | None
     patience: int | None
     calibrate: str | None
@@ -112,6 +113,7 @@ class Parameters(TypedDict, total=False):
     holdout: float | str | None
     refit: bool | None
     look: bool
+    auto: bool
     metrics: Iterable[str] | None
     patience: int | None
     calibrate: str | None

@@ -40,6 +40,7 @@ class Choices:
     holdout: float | str | None = None
     refit: bool | None = None
     look: bool = True
+    auto: bool = False
     metrics: Iterable[str] | None = None
     patience: int | None = None
     calibrate: str | None = None
@@ -81,6 +82,11 @@ DOCS = {
         "bool, optional", "Whether to train again on all rows for the best number of epochs; if cheap by default."
     ),
     "look": Doc("bool", "Whether a short look at held-out rows may choose options that are not given, if it is cheap."),
+    "auto": Doc(
+        "bool",
+        "Whether other kinds of models and solvers are compared on held-out rows, with at most 10 times the work of "
+        "the usual training, and the best one is trained; ``model`` or ``solver``, if given, remains.",
+    ),
     "metrics": Doc(
         "iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."
     ),

@@ -60,7 +60,7 @@ class RowForm:
 def form_of(choices: Choices, spec: Spec, held: Held, names: Names | None, schema: Schema | None) -> RowForm:
     """Return how the rows of a run are read. names, schema : as the model to resume from knows them. Raises
     UsageError."""
-    fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
+    fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or choices.auto
     by = None if held.column is None else By(held.column, held.times)
     return RowForm(names, schema, named_of(choices, held), by, fields, choices.threads or cpu_count())
 

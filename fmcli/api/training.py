@@ -32,6 +32,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.modes import check_modes
 from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
+from fmcli.registry.rivals import rivals
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.calibration import Calibration
 from fmcli.system.blas import one_blas_thread
@@ -39,7 +40,7 @@ from fmcli.system.machine import cpu_count
 from fmcli.training.baseline import compared
 from fmcli.training.ensemble import completed
 from fmcli.training.held import Held, held
-from fmcli.training.look import Look
+from fmcli.training.look import Looked
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
@@ -136,14 +137,14 @@ def trained_model(
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
     read = read_rows(data, spec, choices, warm_start)
-    unweighted = None if valid is None else for_spec(as_data(valid, "valid", read.form), spec)
+    unweighted = None if valid is None else for_spec(as_data(valid, "valid", read.form), spec, optional=choices.auto)
     evaluated = weigh_labels(unweighted, read.of_labels) if unweighted and read.of_labels else unweighted
     plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt)
     if choices.calibrate is not None:
         plan = replace(plan, calibration=calibration_of(read, unweighted, plan, choices))
     form = read.format
     del read, evaluated, unweighted  # the plan has what it needs of them
-    with nullcontext() if spec.by_rows else one_blas_thread():
+    with nullcontext() if spec.by_rows and not choices.auto else one_blas_thread():
         history: list[dict[str, Any]] = []
         trained, figures = completed(plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit)
     report(trained, figures)
@@ -189,6 +190,7 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
         "--ensemble": choices.ensemble > 1,
         "--max-seconds": choices.max_seconds,
         "--keep-state": choices.keep_state,
+        "--auto": choices.auto,
         "--disk": choices.cache is not None,
         "--memory": choices.memory,
     }
@@ -234,7 +236,7 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     else:
         given = as_data(data, "data", form)
         schema, format = given.schema, given.format
-        rows, of_labels = in_memory(given, spec, weighting)
+        rows, of_labels = in_memory(given, spec, weighting, optional=choices.auto)
     if schema is None:
         refuse(wanted.column is not None, f"holdout={choices.holdout!r} needs a column, and only tables have some")
         refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
@@ -242,9 +244,11 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     return Read(rows, given, format, of_labels, like)
 
 
-def in_memory(given: Data, spec: Spec, weighting: Weighting | None) -> tuple[RowsInMemory, dict[float, float]]:
+def in_memory(
+    given: Data, spec: Spec, weighting: Weighting | None, *, optional: bool
+) -> tuple[RowsInMemory, dict[float, float]]:
     """Return rows in memory, with the weights of their labels, and these. Raises BadInputError and UsageError."""
-    rows, of_labels = for_spec(given, spec), dict[float, float]()
+    rows, of_labels = for_spec(given, spec, optional=optional), dict[float, float]()
     if weighting is not None:
         rows, of_labels = weigh(rows, weighting, given.names)
     refuse(rows.rows == 0, "there are no rows to train on")
@@ -269,6 +273,7 @@ def plan_of(
         valid_name="valid",
         refit=choices.refit,
         look=choices.look,
+        rivals=tuple(rivals(spec, model_given=choices.model is not None)) if choices.auto else (),
         keep_state=bool(choices.keep_state),
         metrics=tuple(choices.metrics or ()),
         patience=choices.patience,
@@ -297,9 +302,12 @@ def calibration_of(read: Read, valid: Dataset | None, plan: Plan, choices: Choic
     return calibrated(choices.calibrate, candidate, every, read.format, valid)
 
 
-def log_looks(looks: Sequence[Look]) -> None:
+def log_looks(looked: Looked) -> None:
     """Log what a look has compared."""
-    for one in looks:
+    for rival in looked.rivals:
+        words = rival.model, rival.solver, looked.metric, rival.value, " (taken)" * rival.chosen
+        LOG.info("compared: %s by %s: %s %s%s", *words)
+    for one in looked.values:
         LOG.info("look: %s %s: %s %s, with %s %s", one.option, one.value, one.metric, one.found, one.usual, one.before)
 
 

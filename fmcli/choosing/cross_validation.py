@@ -126,7 +126,8 @@ def cross_validate(
 
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
-    settings, data = candidate.settings, with_needed_fields(rows.data, candidate.settings.spec)
+    settings = candidate.settings
+    data = with_needed_fields(rows.data, settings.spec, optional=settings.uses_fields)
     together = min(len(folds), settings.threads)
     threads = max(1, settings.threads // together)
 
@@ -164,7 +165,7 @@ def cross_validate(
             time.perf_counter() - begin,
         )
 
-    with nullcontext() if settings.spec.by_rows else one_blas_thread():
+    with nullcontext() if settings.spec.by_rows and not settings.rivals else one_blas_thread():
         yield from side_by_side(run, folds, together)
 
 

@@ -174,6 +174,20 @@ MODES = (
             "--test": "use fmcli predict",
         },
     ),
+    Mode(
+        "--auto",
+        {
+            "--disk": "kinds are compared on rows in memory",
+            "--online": "kinds are compared on rows in memory",
+            "--cluster": "kinds are compared on rows in memory",
+            "--relation": "most kinds take no relations",
+            "-i": "that model has a kind",
+            "--test": "the rows to predict are prepared for one kind",
+            "--calibrate": "the folds that calibrate might choose other kinds",
+            "--max-seconds": "the work of a comparison is counted, not timed",
+            "--holdout 0": "kinds are compared on held-out rows",
+        },
+    ),
     Mode("--log-every", needs=by_rows),
     Mode("--hash-bits", {"--rare share": "a shared column needs a dictionary of ids"}),
     Mode(

@@ -38,6 +38,7 @@ class SolverEntry(Entry):
     is_sampler : whether it draws parameters from their posterior distribution, so that predictions are averages.
     joins : whether it trains on rows with relations.
     patience : by default, training stops after so many epochs without a better one.
+    cost : the time of an epoch, if that of adagrad is 1, measured on four sets.
     cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": not.
     alone : why it does not, if not because it takes a step after each row.
     """
@@ -51,6 +52,7 @@ class SolverEntry(Entry):
     is_sampler: bool = False
     joins: bool = False
     patience: int = 3
+    cost: float = 1.0
     cluster: str = ""
     alone: str = ""
 
@@ -103,6 +105,7 @@ _SOLVERS = (
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
         looks={"l2_v": Trial(((10, 100),))},
+        cost=1.3,
         sums_losses=True,
         penalizes_at_once=True,
         rounds=True,
@@ -114,6 +117,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
         looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
+        cost=2.3,
         rounds=True,
     ),
     SolverEntry(
@@ -125,6 +129,7 @@ _SOLVERS = (
         # Rare features need a stronger penalty than those that every row has.
         looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))},
         patience=_PLATEAU,
+        cost=2.0,
         by_rows=False,
         in_memory=True,
         joins=True,
@@ -138,6 +143,7 @@ _SOLVERS = (
         ("tol",),
         {"epochs": passes(200, least=200), **_PER_ROW},
         patience=_PLATEAU,
+        cost=2.0,
         by_rows=False,
         cluster=GRADIENTS,
         refuses={
@@ -151,6 +157,7 @@ _SOLVERS = (
         "fmcli.solvers.gibbs.trainer:GibbsTrainer",
         ("burn_in", "draws", *HYPERPRIORS),
         {"epochs": 300, "l2": 0.0, "init_std": START_OF_SAMPLES},
+        cost=2.0,
         by_rows=False,
         in_memory=True,
         losses=("squared", PROBIT, ORDINAL),

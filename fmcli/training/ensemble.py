@@ -20,7 +20,7 @@ from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import Draw, kept_sweeps, whole_draws
 from fmcli.training.job import train
-from fmcli.training.look import Look, look
+from fmcli.training.look import Looked, look
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
@@ -130,7 +130,7 @@ def completed(
     plan: Plan,
     members: int = 1,
     on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
-    on_looks: Callable[[Sequence[Look]], None] = lambda looks: None,
+    on_looks: Callable[[Looked], None] = lambda looked: None,
     on_refit: Callable[[Trained], None] = lambda chosen: None,
 ) -> tuple[Trained, dict[str, Any]]:
     """Return the trained model, or so many members of an ensemble, of a plan, after a look and with a refit, and the
@@ -141,8 +141,8 @@ def completed(
 
     Raises the errors of `train`.
     """
-    plan, looks = look(plan)
-    on_looks(looks)
+    plan, looked = look(plan)
+    on_looks(looked)
     if members > 1:
         ensemble, each = train_ensemble(plan, members, lambda number, plan, again: (lambda epoch: None, Observer()))
         return ensemble, ensemble_summary(ensemble, each)

@@ -115,7 +115,7 @@ def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, R
     if settings.min_count > 1:
         transform = without_rare(transform, rows, settings)
     transform = replace(transform, groups=groups_of(settings, rows, transform))
-    if spec.solver_entry.is_sampler and not MODELS[spec.model].needs_fields(spec.values):
+    if not MODELS[spec.model].needs_fields(spec.values):
         transform = replace(transform, fieldless=True)
     fields = max(rows.fields(transform), warm_start.transform.fields if warm_start else 0)
     transform = replace(transform, fields=fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +53,7 @@ class Plan:
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
     calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
+    other : returns the plan of another spec for the same rows, if there are rivals.
     """
 
     settings: Settings
@@ -69,6 +71,7 @@ class Plan:
     tested: TestedRows | None = None
     calibration: Calibration | None = None
     refit_epochs: int | None = None
+    other: Callable[[Spec], Plan] | None = None
 
     @property
     def data(self) -> Dataset:
@@ -140,6 +143,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     UsageError
         Metrics that do not fit the loss that the labels choose, nothing left to train on.
     """
+    as_read = rows
     read = [*rows.in_memory, *([valid] if valid else [])]
     rows, settings = on_columns(settings, rows)
     settings = on_dense_rows(settings, rows, validated=valid is not None)
@@ -182,6 +186,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         evaluation=evaluation,
         validation=validation,
         memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
+        other=(lambda spec: prepare(replace(settings, spec=spec), as_read, valid)) if settings.rivals else None,
     )
 
 

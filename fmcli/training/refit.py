@@ -27,7 +27,8 @@ def refits(plan: Plan) -> bool:
     epochs, asked = plan.spec.values["epochs"], plan.settings.refit
     if plan.validation is None or not plan.validation.held_out or not epochs:
         return False
-    return plan.settings.deadline is None and affordable(plan) if asked is None else asked
+    cheap = affordable(plan) or bool(plan.settings.rivals)
+    return plan.settings.deadline is None and cheap if asked is None else asked
 
 
 def affordable(plan: Plan) -> bool:

@@ -207,7 +207,8 @@ class RowsInMemory:
         return fields_of_features(replace(transform, fieldless=False).in_columns(self.data))
 
 
-def with_needed_fields(data: Dataset, spec: Spec) -> Dataset:
-    """Return rows as a run needs them: with fields only if these count."""
-    keeps = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler
+def with_needed_fields(data: Dataset, spec: Spec, *, optional: bool) -> Dataset:
+    """Return rows as a run needs them: with fields only if these count. optional : whether they do if there are some;
+    see `Settings.uses_fields`."""
+    keeps = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or optional
     return data if keeps else without_fields(data)

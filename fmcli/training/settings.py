@@ -28,12 +28,14 @@ class HoldOut:
     last : whether it is the last rows; otherwise they are random.
     times : whether the groups of rows are their times, of which the last ones are held out.
     each : this many last rows of each group are held out, in place of a share of all; 0: no.
+    compares : whether they compare kinds of models, so that more are held out by default, also if no epoch is chosen.
     """
 
     share: float | None
     last: bool = False
     times: bool = False
     each: int = 0
+    compares: bool = False
 
     @property
     def in_order(self) -> bool:
@@ -54,6 +56,7 @@ class Settings:
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
         the solver.
+    rivals : what else to train, if that is better on validation data.
     keep_state : whether the model was asked to keep the solver's state, which only stochastic solvers have.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
     patience : training stops after this many epochs without a better one; None: that of the solver.
@@ -82,6 +85,7 @@ class Settings:
     holdout_each: int = 0
     refit: bool | None = None
     look: bool = False
+    rivals: tuple[Spec, ...] = ()
     keep_state: bool = False
     metrics: tuple[str, ...] = ()
     patience: int | None = None
@@ -109,6 +113,11 @@ class Settings:
         return self.spec.solver_entry.patience if self.patience is None else self.patience
 
     @property
+    def uses_fields(self) -> bool:
+        """Whether fields count if rows have some: for the priors of a solver that samples, or for a rival."""
+        return self.spec.solver_entry.is_sampler or bool(self.rivals)
+
+    @property
     def choosing(self) -> list[str]:
         """The metrics that can choose the epoch."""
         from fmcli.scoring.sparsity import of_predictions
@@ -120,7 +129,7 @@ class Settings:
         """Which rows to hold out if there are no validation data."""
         without = self.stream or self.warm_start or (self.metrics and not self.choosing)
         share = 0.0 if self.holdout is None and without else self.holdout
-        return HoldOut(share, self.holdout_last, self.holdout_times, self.holdout_each)
+        return HoldOut(share, self.holdout_last, self.holdout_times, self.holdout_each, compares=bool(self.rivals))
 
     def check_chooser(self) -> None:
         """UsageError if no metric could choose the epoch."""

@@ -30,6 +30,8 @@ from fmcli.training.settings import HoldOut
 MOST_ROWS = 2**31 - 1  # numbered by int32
 # The default holdout: this share of the rows, or more if that is less than so many rows, but at most the second share.
 USUAL_SHARE, ENOUGH_HELD_OUT, MOST_SHARE = 0.05, 500, 0.2
+# To compare kinds of models takes more rows than to choose an epoch.
+ENOUGH_TO_COMPARE = 5_000
 # Of fewer rows, none is held out by default. More are not, because they stay in memory even if the others do not.
 LEAST_ROWS, MOST_HELD_OUT = 100, 500_000
 # Rows are drawn from ranges of so many.
@@ -97,19 +99,20 @@ def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec) -> int:
     if share is None:
         epochs = spec.values["epochs"]
         several = isinstance(epochs, Derived) or epochs > 1
-        chooses = several and spec.solver_entry.stops_early
-        return min(MOST_HELD_OUT, round(usual_share(rows) * rows)) if chooses else 0
+        chooses = hold_out.compares or (several and spec.solver_entry.stops_early)
+        enough = ENOUGH_TO_COMPARE if hold_out.compares else ENOUGH_HELD_OUT
+        return min(MOST_HELD_OUT, round(usual_share(rows, enough) * rows)) if chooses else 0
     held = round(share * rows)
     if share and not 0 < held < rows:
         raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
     return held
 
 
-def usual_share(rows: int) -> float:
-    """Return the share of the rows that is held out by default."""
+def usual_share(rows: int, enough: int) -> float:
+    """Return the share of the rows that is held out by default, where so many are enough."""
     if rows < LEAST_ROWS:
         return 0.0
-    return max(USUAL_SHARE, min(MOST_SHARE, ENOUGH_HELD_OUT / rows))
+    return max(USUAL_SHARE, min(MOST_SHARE, enough / rows))
 
 
 def numbers_held_out(rows: int, count: int, hold_out: HoldOut, spec: Spec) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FEWEST = 2
 # What other options may differ in: all that does not change which rows there are.
 COMPARED = frozenset(
-    {"model", SOLVER, "loss", "holdout", "refit", "look", "patience", "ensemble", "min_count", "rare", *OPTIONS}
+    {"model", SOLVER, "loss", "holdout", "refit", "look", "auto", "patience", "ensemble", "min_count", "rare", *OPTIONS}
     | {"class_weight", "pos_weight"}
 )
 
@@ -197,7 +197,7 @@ def command(asked: Asked, folding: FoldChoice, against: tuple[str, ...], json: b
     by = folding.by()
     request = asked.request(CROSS, by)
     others = {words: of_words(words, by) for words in against}
-    request = replace(request, beside=tuple(other.settings.spec for other in others.values()))
+    request = replace(request, beside=tuple(other.settings for other in others.values()))
     check_paths(request, folding, asked.written.output)
     with asked.logging.opened() as log:
         write_report(run(log, request, others, folding, asked.bad_lines.rule(log), as_text=not json))

@@ -44,6 +44,7 @@ from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import check_modes
+from fmcli.registry.rivals import rivals
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.system.machine import cpu_count
 from fmcli.training.settings import Settings
@@ -199,6 +200,7 @@ class Asked:
             valid_name=" and ".join(validation.valid),
             refit=validation.refit,
             look=validation.look,
+            rivals=tuple(rivals(spec, model_given=self.model is not None)) if validation.auto else (),
             keep_state=bool(written.keep_state),
             metrics=validation.metrics,
             patience=validation.patience,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.flags import with_flag
@@ -27,6 +27,7 @@ from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.fitting import are_dense, are_many
 from fmcli.training.groups import groups_in_words
+from fmcli.training.look import MOST_TRAININGS, Looked, can_compare
 from fmcli.training.planning import Plan
 from fmcli.training.trained import Trained
 
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.data.stored.cache import Facts
-    from fmcli.training.look import Look
     from fmcli.training.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.
 SPARSE = 10
+# The widths of the columns of a comparison.
+RIVALS = 12, 11, 6, 9, 9
 # What is watched of a solver that samples, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
 
@@ -352,9 +354,37 @@ def log_divergence(log: Log, trained: Trained, again: bool) -> None:
         log_best_epoch(log, trained, again=False)
 
 
-def log_looks(log: Log, looks: Sequence[Look]) -> None:
+def log_comparison(log: Log, plan: Plan) -> None:
+    """Log that other kinds and solvers will be compared, if they are, or warn why they cannot be."""
+    if not plan.settings.rivals:
+        return
+    if not can_compare(plan):
+        log.warning("no rows are held out, so that --auto has no effect; give -v, or more rows")
+        return
+    assert plan.validation is not None
+    log.line(
+        f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.rivals)} others on "
+        f"{plan.validation.data.rows:,} {'held-out' if plan.validation.held_out else 'validation'} rows, with at most "
+        f"{MOST_TRAININGS} times the work of its training"
+    )
+    log.progress("comparing kinds and solvers")
+
+
+def log_rivals(log: Log, looked: Looked) -> None:
+    """Log the kinds and solvers that were compared, as a table, if there are some."""
+    if looked.rivals:
+        names = "model", "solver", "epochs", "trainings", looked.metric
+        log.line("  ".join(f"{name:<{width}}" for name, width in zip(names, RIVALS, strict=True)).rstrip())
+    for rival in looked.rivals:
+        value = "none" if rival.value is None else f"{rival.value:.6g}"
+        cells = rival.model, rival.solver, str(rival.epochs), f"{rival.trainings:.1f}", value
+        taken = "  is taken" if rival.chosen else ""
+        log.line("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, RIVALS, strict=True)).rstrip() + taken)
+
+
+def log_looks(log: Log, looked: Looked) -> None:
     """Log the values of options that were tried before the run."""
-    for one in looks:
+    for one in looked.values:
         before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; it is taken" if one.chosen else "", OPTIONS[one.option].flag
         folds = f" ({one.folds} folds)" if one.folds > 1 else ""

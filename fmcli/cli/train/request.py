@@ -47,7 +47,7 @@ class Request:
     members : the number of models to train, with a seed each, whose predictions are averaged.
     by : what tells the groups of rows, or their times; see `grouping`.
     ranks : whether the loss or the metrics are of groups.
-    beside : the choices of other runs on the same rows, if each of several runs has some of the rows; None: all rows
+    beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: all rows
         are those of a single run.
     """
 
@@ -72,22 +72,22 @@ class Request:
     members: int
     by: Held
     ranks: bool
-    beside: tuple[Spec, ...] | None = None
+    beside: tuple[Settings, ...] | None = None
 
     @property
-    def specs(self) -> tuple[Spec, ...]:
-        """The choices of all runs on the rows."""
-        return (self.settings.spec, *(self.beside or ()))
+    def runs(self) -> tuple[Settings, ...]:
+        """The settings of all runs on the rows."""
+        return (self.settings, *(self.beside or ()))
 
     @property
     def fields(self) -> bool:
         """Whether any of the runs needs fields."""
-        return any(MODELS[one.model].needs_fields(one.values) for one in self.specs)
+        return any(MODELS[one.spec.model].needs_fields(one.spec.values) for one in self.runs)
 
     @property
-    def is_sampler(self) -> bool:
-        """Whether any of them has a solver that samples, for which fields are groups of features."""
-        return any(one.solver_entry.is_sampler for one in self.specs)
+    def uses_fields(self) -> bool:
+        """Whether fields count for any of them, if the rows have some."""
+        return any(one.uses_fields for one in self.runs)
 
     @property
     def derived(self) -> dict[str, object]:

@@ -168,7 +168,7 @@ def read_rows(
         inputs,
         format=format,
         keep_fields=request.fields,
-        fields_if_any=request.is_sampler and not request.relations,
+        fields_if_any=request.uses_fields and not request.relations,
         compact=kind.compact and not request.disk.disk and request.beside is None,
         threads=request.settings.threads,
         bad=bad,

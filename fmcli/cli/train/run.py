@@ -12,10 +12,12 @@ from fmcli.cli.train.advice import advice, verdict
 from fmcli.cli.train.log import (
     figures,
     log_best_epoch,
+    log_comparison,
     log_divergence,
     log_looks,
     log_plan,
     log_refit,
+    log_rivals,
     needs,
     sizes,
 )
@@ -30,7 +32,7 @@ from fmcli.training import job
 from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
-from fmcli.training.look import look
+from fmcli.training.look import Looked, look
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import summary
@@ -74,10 +76,12 @@ def train_rows(
     begin = time.perf_counter()
     settings = request.settings
     plan, format = planned()
-    plan, compared = (plan, []) if request.dry_run else look(plan)
+    log_comparison(log, plan)
+    plan, looked = (plan, Looked()) if request.dry_run else look(plan)
     again = refits(plan)
+    log_rivals(log, looked)
     log_plan(log, plan, again)
-    log_looks(log, compared)
+    log_looks(log, looked)
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:

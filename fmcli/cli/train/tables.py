@@ -44,7 +44,7 @@ def with_tables(log: Log, request: Request) -> Request:
         schema, facts = schema_of(request.inputs, named, settings.threads, dict(choice.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
-    fields = request.fields or request.is_sampler
+    fields = request.fields or request.uses_fields
     ranking = None if request.group_field is None else By(request.group_field)
     by = ranking if held.column is None else By(held.column, held.times)
     more: dict[str, Any] = {"fields": fields, "joined": dict(choice.join)}

@@ -39,6 +39,7 @@ class ValidationChoice:
     holdout: Held | None
     refit: bool | None
     look: bool
+    auto: bool
     metrics: tuple[str, ...]
     patience: int | None
     fail_worse: bool
@@ -104,6 +105,13 @@ validation_options = gathered(
         default=True,
         help="Before the run, try other values of options that are not given on held-out rows, such as a stronger "
         "penalty of factors, and take those that are better, if non-zeros * rank is at most 7e6. [default: --look]",
+    ),
+    option(
+        "validation",
+        "--auto",
+        is_flag=True,
+        help="Before the run, compare other kinds of models and solvers on held-out rows, with at most 10 times the "
+        "work of the usual training, and train the best one on all rows. -m compares only solvers, -s only kinds.",
     ),
     option(
         "validation",

@@ -1,0 +1,115 @@
+"""The comparison of kinds and solvers before a run."""
+
+import numpy as np
+import pytest
+
+import fmcli
+from fmcli.data.dataset import Dataset
+from fmcli.registry.models import MODELS
+from fmcli.registry.rivals import rivals
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training import look as looking
+from fmcli.training.look import Looked, look, work
+from fmcli.training.refit import refit, whole
+
+pytestmark = pytest.mark.exact
+ROWS, FEATURES = 500, 6
+
+
+def signs(pairs, rows=ROWS):
+    """Return rows of signs, whose labels are sums of products of two of them, with some noise."""
+    rng = np.random.default_rng(0)
+    value = rng.choice([-1.0, 1.0], size=(rows, FEATURES))
+    label = sum(value[:, i] * value[:, j] for i, j in pairs) + value[:, 0] + 0.1 * rng.normal(size=rows)
+    index = np.tile(np.arange(FEATURES, dtype=np.int32), rows)
+    indptr = np.arange(rows + 1, dtype=np.int64) * FEATURES
+    return Dataset(indptr, index, value.ravel().astype(np.float32), label, FEATURES)
+
+
+def planned(data, options, settings=None, model_given=False, solver=None):
+    spec = make_spec("fm", solver, None, options)
+    others = tuple(rivals(spec, model_given=model_given))
+    return job.plan(data, spec, **{"holdout": None, "rivals": others, **(settings or {})})
+
+
+def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
+    """Three products of features take three factors: fm of rank 1 has one, but llfm one for each of its anchors."""
+    done = []
+
+    def counted(plan, *others):
+        trained = train(plan, *others)
+        done.append((plan.spec.model, plan.spec.solver, len(trained.epochs) * work(plan)))
+        return trained
+
+    train = looking.train
+    monkeypatch.setattr(looking, "train", counted)
+    plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
+    chosen, looked = look(plan)
+    assert chosen.spec.model == "llfm"
+    assert [rival.chosen for rival in looked.rivals] == [True] + [False] * (len(looked.rivals) - 1)
+    values = [rival.value for rival in looked.rivals if rival.value is not None]
+    assert values == sorted(values)
+    assert values[0] < 0.5 * min(rival.value for rival in looked.rivals if rival.model == "fm")
+    held = [np.sort(one.validation.data.label) for one in (plan, chosen)]
+    assert np.array_equal(*held)
+    assert len(held[0]) == ROWS // 5
+    usual = job.train(plan)
+    one = (len(usual.epochs) + usual.best) * work(plan)
+    for rival in looked.rivals:
+        own = sum(spent for model, solver, spent in done if (model, solver) == (rival.model, rival.solver))
+        assert own == pytest.approx(rival.trainings * one)
+    assert 5 < sum(spent for *_, spent in done) / one <= looking.MOST_TRAININGS
+    trained = job.train(chosen)
+    assert refit(trained, whole(trained)).plan.source.count == ROWS
+
+
+def test_the_usual_kind_stays_unless_another_is_clearly_better():
+    plan = planned(signs([(0, 1)]), {"rank": 1})
+    chosen, looked = look(plan)
+    assert chosen is plan
+    assert len(looked.rivals) > 5
+    assert [(one.model, one.solver) for one in looked.rivals if one.chosen] == [("fm", "adagrad")]
+
+
+def test_a_given_kind_compares_solvers_and_a_given_solver_kinds():
+    """A given option leaves out those that do not take it."""
+    of_fm = {(one.model, one.solver) for one in rivals(make_spec("fm"), model_given=True)}
+    assert of_fm == {("fm", solver) for solver in ("sgd", "ftrl", "fobos", "cd", "lbfgs", "mcmc")}
+    by_cd = {(one.model, one.solver) for one in rivals(make_spec("fm", "cd"), model_given=False)}
+    assert by_cd == {(kind.name, "cd") for kind in MODELS.values() if kind.rival_with} - {
+        ("fm", "cd"),
+        ("kernel-basis", "cd"),
+    }
+    assert list(rivals(make_spec("fm", "cd"), model_given=True)) == []
+    of_rate = [one.solver for one in rivals(make_spec("fm", options={"learning_rate": 0.1}), model_given=False)]
+    assert set(of_rate) == {"adagrad"}
+
+
+def test_kinds_that_the_rows_do_not_suit_are_no_rivals():
+    """Rows without fields, and two labels, for which kernel-basis has no probabilities."""
+    data = signs([(0, 1)], rows=150)
+    plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1})
+    assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.rivals}
+    assert not {"ffm", "kernel-basis"} & {one.model for one in look(plan)[1].rivals}
+
+
+@pytest.mark.parametrize("settings", [{"holdout": 0.0}, {"deadline": 1e12}])
+def test_nothing_is_compared_without_held_out_rows_or_with_a_deadline(settings):
+    plan = planned(signs([(0, 1)], rows=120), {"epochs": 2}, settings)
+    assert look(plan) == (plan, Looked([], "", []))
+
+
+def test_the_first_sweeps_of_a_sampler_are_burned_in():
+    spec = make_spec("fm", "mcmc", None, {"epochs": 100, "burn_in": 20})
+    assert [looking.of_epochs(spec, n).values["burn_in"] for n in (100, 50, 10)] == [20, 20, 5]
+
+
+def test_threads_do_not_change_what_is_chosen_from_python(tmp_path):
+    data = signs([(0, 1), (2, 3), (4, 5)], rows=200)
+    X = data.value.reshape(-1, FEATURES)
+    for n in (1, 2):
+        model = fmcli.train((X, data.label), auto=True, look=False, epochs=8, rank=1, threads=n)
+        assert model.kind == "llfm"
+        model.save(tmp_path / f"{n}")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
