@@ -38,7 +38,7 @@ LEAST_EPOCHS, MOST_VISITS = 20, 10**8
 # A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
 ENTRIES_A_PARAMETER = 4
 # Rivals take at most so many times the work of the usual run. Another kind or solver is taken if it is better by more
-# than so many standard errors.
+# than so many standard errors; or than one, if its run did not end by itself, because it becomes still better.
 MOST_TRAININGS, RIVALS_ERRORS = 10, 2.0
 
 
@@ -215,7 +215,7 @@ class Entrant:
         if not self.epochs or own is None or theirs is None or validation is None:
             return self.rank() < other.rank()
         found = difference(validation.chooser, own, theirs, self.plan.settings.threads)
-        return -found.worse > RIVALS_ERRORS * found.error
+        return -found.worse > (RIVALS_ERRORS if self.ended else 1) * found.error
 
 
 def entrants_of(plan: Plan, other: Callable[[Spec], Plan]) -> Iterator[Entrant]:

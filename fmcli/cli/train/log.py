@@ -15,7 +15,7 @@ from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import MODELS
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import Spec, for_dense_rows, make_spec
@@ -174,11 +174,15 @@ def hints(plan: Plan) -> Iterator[str]:
             )
     elif labels.may_be_classes:
         yield "the labels have few distinct integer values; if these are classes, use --loss softmax"
-    by_columns, visited = for_dense_rows(plan.settings.spec), plan.source.in_memory and not plan.one_pass
+    visited = source.in_memory and not plan.one_pass and not plan.warm_start
     dense = are_dense(source.all_rows, source.all_nonzeros, plan.data.features)
-    better = by_columns.solver_by_data and visited and dense and are_many(by_columns, source.all_nonzeros)
-    if better and not plan.warm_start:
+    if plan.spec.model != DEFAULT_MODEL or plan.settings.rivals or not visited or not dense:
+        return
+    by_columns = for_dense_rows(plan.settings.spec)
+    if by_columns.solver_by_data and are_many(by_columns, source.all_nonzeros):
         yield f"the rows are dense: -s {by_columns.solver} usually predicts these better, but takes longer"
+    elif can_compare(plan):
+        yield "the rows are dense: --auto compares kinds that often predict these far better, such as llfm"
 
 
 def sampler_for(plan: Plan) -> str | None:
