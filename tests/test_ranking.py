@@ -1,7 +1,9 @@
 """Metrics of groups of rows, compared with their definitions and with scikit-learn."""
 
 import itertools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,3 +159,12 @@ def test_metrics_of_places():
 def test_they_fit_every_loss_of_one_score(loss):
     assert ("gauc" in allowed(loss)) == (LOSSES[loss].task != "classes")
     assert "gauc" not in allowed(loss, grouped=False)
+
+
+@pytest.mark.parametrize("program", ["ranx", "ir-measures"])
+def test_against_values_of_other_programs(program):
+    """scripts/bench/rankings.py has written these."""
+    figures = json.loads((Path(__file__).parent.parent / "scripts" / "bench" / "rankings.json").read_text())
+    group, _, label, score = map(np.array, zip(*figures["rows"], strict=True))
+    outcome = Outcome("squared", label.astype(np.float64), score[:, None], group=group)
+    assert measure(figures[program], outcome) == pytest.approx(figures[program], rel=1e-12)
