@@ -37,6 +37,8 @@ TITLES = {
         "fmcli inspect --top 50 --json train.libsvm.fm",
         "# The features whose shares of the scores are largest on these rows, and what the metric loses without them.",
         "fmcli inspect --importance test.libsvm --permute train.libsvm.fm",
+        "# The films that are most like one film.",
+        'fmcli inspect --similar "film=Casablanca (1942)" ratings.fm',
         "# Verify all checksums of the file.",
         "fmcli inspect --verify large.fm",
     ],
@@ -65,6 +67,13 @@ TITLES = {
 )
 @option(
     "data",
+    "--similar",
+    metavar="FEATURE",
+    help="List the features that are most like FEATURE, by the cosine of their factors, and what both add to the score "
+    "if they occur together, instead of showing the model: those of the same column of a table, else all.",
+)
+@option(
+    "data",
     "--permute",
     is_flag=True,
     help="With --importance: also rank fields, or else these features, by what the default metric of the loss loses if "
@@ -80,6 +89,7 @@ def command(
     top: int,
     verify: bool,
     importance: str | None,
+    similar: str | None,
     permute: bool,
     join: tuple[tuple[str, str], ...],
     seed: int | None,
@@ -93,6 +103,8 @@ def command(
     with logging.opened() as log:
         if importance is not None:
             run_importance(log, model, importance, dict(join), top, permute, seed or 0, threads, json)
+        elif similar is not None:
+            run_similar(model, similar, top, json)
         else:
             run(log, model, top, verify, json)
 
@@ -121,6 +133,15 @@ def run_importance(
         write_report(as_json(figures))
     else:
         write_report("".join(section(found, TITLES[name]) for name, found in figures.items()))
+
+
+def run_similar(path: str, feature: str, top: int, json: bool) -> None:
+    """Load the model, and write the features that are most like one."""
+    from fmcli.inspect.similar import Similar
+    from fmcli.scoring.prediction import load_model
+
+    found = Similar(load_model(path), feature).nearest(top)
+    write_report(as_json({"similar": found}) if json else section(found))
 
 
 def run(log: Log, path: str, top: int, verify: bool, json: bool) -> None:

@@ -236,6 +236,7 @@ MODES = (
         parts=("--explain-format",),
     ),
     Mode("--importance", {"--verify": "the model is not shown"}, parts=("--permute",)),
+    Mode("--similar", dict.fromkeys(("--importance", "--verify"), "similar features are listed instead")),
     Mode("--calibration", {"--cluster": "workers return metrics only"}),
     Mode("--id-column", {"--label-weights": "both change the beginning of a line"}),
     Mode(

@@ -1,4 +1,4 @@
-"""Write metrics of rankings by ranx and ir-measures, for rows without equal scores, to rankings.json beside this script.
+"""Write metrics of rankings by ranx and ir-measures, for rows without equal scores, to rankings.json beside it.
 
 pip install ranx ir-measures
 python scripts/bench/rankings.py

@@ -222,3 +222,14 @@ def test_from_python(run, text, tmp_path):
         np.testing.assert_array_equal(predictions[u, : len(order)], model.predict(pairs)[order])
         assert (items[u, len(order) :] == -1).all()
         assert np.isnan(predictions[u, len(order) :]).all()
+
+
+def test_similar_features_are_of_the_same_column(run, tables):
+    found = json.loads(run.ok("inspect", "--similar", "film=3", "--top", "50", "--json", "m").stdout)["similar"]
+    assert {row["feature"] for row in found} == {f"film={i}" for i in range(FILMS) if i != 3}
+    head, first = (
+        line.split() for line in run.ok("inspect", "--similar", "genre=War", "m").stdout.decode().splitlines()
+    )
+    assert head == ["feature", "rows", "cosine", "adds"]
+    assert first[0] == "genre=Drama"
+    assert "named COLUMN=CELL, such as film=0" in run.fails(2, "inspect", "--similar", "3", "m").stderr

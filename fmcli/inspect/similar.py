@@ -1,0 +1,117 @@
+"""The features that are most like a given one: whose factors have nearly the same direction."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.errors import UsageError
+from fmcli.inspect.importance import columns_of_features
+from fmcli.inspect.inspection import Row
+from fmcli.losses.links import Floats
+from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms
+from fmcli.names import no_such
+from fmcli.scoring.explain.splitter import Splitter
+from fmcli.scoring.prediction import Scorer
+from fmcli.text import readable
+
+# Features whose factors are compared at a time.
+FEATURES_AT_ONCE = 1 << 12
+
+Columns = NDArray[np.intp]
+
+
+class Similar:
+    """The features of a model, compared with one of them.
+
+    column : its column.
+
+    Raises UsageError for a feature that the model does not have, and for a kind of model without factors of features.
+    """
+
+    def __init__(self, scorer: Scorer, name: str) -> None:
+        self.scorer = scorer
+        splits = [model.split() for model in (*scorer.draws, scorer.model)]
+        if any(isinstance(terms, TablePairs) for terms in splits[0].terms) or not splits[0].terms:
+            raise UsageError(f"{scorer.meta['model']} has no factors of features, which could be compared")
+        self.terms = [terms for split in splits for terms in split.terms]
+        self.draws = len(splits)
+        self.column = self._column(name)
+
+    def _column(self, name: str) -> int:
+        """Return the column of a feature by its name, as text of features or lists have it."""
+        columns = np.flatnonzero(self.scorer.seen)
+        names = [str(one) for one in self.scorer.ids(columns)]
+        place = {readable(one): at for at, one in enumerate(names)} | {one: at for at, one in enumerate(names)}
+        if name not in place:
+            of_table = self.scorer.transform.table is not None and "=" not in name
+            hint = f"; the features of a column are named COLUMN=CELL, such as {readable(names[0])}" if of_table else ""
+            raise UsageError(f"{no_such('feature', name, place)}{hint}")
+        return int(columns[place[name]])
+
+    def candidates(self) -> Columns:
+        """Return the other features of the same column of the table that the model was trained on; of other models, all
+        other features that occurred in training."""
+        chosen = self.scorer.seen.copy()
+        if (table := self.scorer.transform.table) is not None:
+            place = columns_of_features(self.scorer, table)
+            chosen &= place == place[self.column]
+        chosen[self.column] = False
+        return np.flatnonzero(chosen)
+
+    def nearest(self, top: int) -> list[Row]:
+        """Return the features with the largest cosines of their factors, of all classes and draws, in decreasing order,
+        the number of training rows with each, and what both add to the score, of each class, if they occur together
+        with the value 1; of draws, the mean. With fields, what they add depends on these, and is left out."""
+        columns = self.candidates()
+        mine = self.factors(np.array([self.column]))
+        cosine = np.empty(len(columns))
+        for start in range(0, len(columns), FEATURES_AT_ONCE):
+            theirs = self.factors(columns[start : start + FEATURES_AT_ONCE])
+            lengths = np.linalg.norm(theirs, axis=1) * np.linalg.norm(mine)
+            cosine[start : start + len(theirs)] = theirs @ mine[0] / np.where(lengths > 0, lengths, np.inf)
+        best = np.argsort(-cosine, kind="stable")[:top]
+        names, times = self.scorer.ids(columns[best]), self.scorer.occurrences.rows_of(columns[best].tolist())
+        together = self.together(columns[best])
+        return [
+            {"feature": name, "rows": rows, "cosine": float(cosine[at]), **({} if added is None else added)}
+            for at, name, rows, added in zip(best.tolist(), names, times, together, strict=True)
+        ]
+
+    def factors(self, columns: Columns) -> Floats:
+        """Return (columns, n) the factors of some features, as all terms of pairs have them: with the weights of
+        kernels, so that the inner product of two features is their term, but for signs of these weights."""
+        found = []
+        for terms in self.terms:
+            for output in range(self.scorer.model.outputs):
+                if isinstance(terms, FieldPairs):
+                    found.append(terms.array[output][columns].reshape(len(columns), -1).astype(np.float64))
+                    continue
+                first, second = (self._halves(terms, output, columns, second=second) for second in (False, True))
+                several = isinstance(terms, Products) and len(terms.slots) > 1
+                equivalent = np.sign(first) * np.sqrt(np.abs(first * second))
+                found += [first, second] if several else [equivalent]
+        return np.hstack(found)
+
+    def together(self, columns: Columns) -> list[dict[str, float] | None]:
+        """Return what the feature and each of these add to the score beyond what each adds alone; None with fields."""
+        outputs = self.scorer.model.outputs
+        if any(isinstance(terms, FieldPairs) for terms in self.terms):
+            return [None] * len(columns)
+        added = np.zeros((outputs, len(columns)))
+        for terms in self.terms:
+            for output in range(outputs):
+                first = self._halves(terms, output, np.array([self.column]), second=False)
+                added[output] += self._halves(terms, output, columns, second=True) @ first[0] / self.draws
+        names = ["adds"] if outputs == 1 else [f"adds_{text}" for text in self.scorer.labels.texts]
+        return [dict(zip(names, each, strict=True)) for each in added.T.tolist()]
+
+    def _halves(self, terms: Terms, output: int, columns: Columns, *, second: bool) -> Floats:
+        """Return (columns, n) the vectors of rows of one feature."""
+        rows, outputs = len(columns), self.scorer.model.outputs
+        splitter = Splitter(Split(np.zeros(outputs), None, [terms]), output)
+        out = np.empty((rows, splitter.width))
+        data = Dataset(np.arange(rows + 1), columns.astype(np.int32), None, None, self.scorer.model.features)
+        splitter.halves(data, 0, rows, np.empty(rows), out, second=second)
+        return out
