@@ -20,6 +20,7 @@ from fmcli.data.pieces import concatenated
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
+from fmcli.scoring.beside import Beside
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, OutputType, each_chunk, exported, scorer_of
 from fmcli.system.machine import cpu_count
@@ -116,6 +117,7 @@ class Model:
         *,
         fields: ArrayLike | None = None,
         std: bool = False,
+        interval: float | None = None,
         threads: int | None = None,
     ) -> Any:
         """Return predictions for rows, as ``fmcli predict`` writes them.
@@ -132,13 +134,16 @@ class Model:
             The field of each column, if the model has fields and X is a matrix.
         std : bool
             Whether to return the standard deviation over draws, too; for models by mcmc, and ensembles.
+        interval : float, optional
+            The probability of an interval that has the label, whose ends are returned, too; for numbers, by mcmc.
         threads : int, optional
             By default, one for each core.
 
         Returns
         -------
-        ndarray, or (ndarray, ndarray) with ``std``
-            Shape (rows,), or (rows, classes) for the probabilities and scores of more than two classes.
+        ndarray, or tuple of ndarray with ``std`` or ``interval``
+            Shape (rows,), or (rows, classes) for the probabilities and scores of more than two classes; the standard
+            deviations have the same shape, and the ends of intervals (rows, 2).
 
         Raises
         ------
@@ -150,20 +155,24 @@ class Model:
         with in_python():
             kind = self._output(output)
             refuse(std and not self._scorer.draws, "std needs a model of several draws: by solver mcmc, or an ensemble")
-            number, scorer = threads or cpu_count(), self._scorer
+            number, scorer, beside = threads or cpu_count(), self._scorer, Beside(std, interval)
+            if interval is not None:
+                scorer.require_intervals()
+                refuse(not 0 < interval < 1, "interval must be a probability between 0 and 1")
+                refuse(kind != "value", "intervals are of numbers; leave out output")
             found = list(
                 self._each(
                     X,
                     fields,
                     number,
-                    lambda piece: (scorer.predictions(piece.data, kind), scorer.spread(piece.data) if std else None),
-                    lambda data: (scorer.predictions(data, kind, number), scorer.spread(data) if std else None),
+                    lambda piece: [scorer.predictions(piece.data, kind), *scorer.beside(piece.data, beside)],
+                    lambda data: [scorer.predictions(data, kind, number), *scorer.beside(data, beside)],
                 )
             )
-            predictions = self._shaped(np.concatenate([each[0] for each in found]), kind)
-            if not std:
-                return predictions
-            return predictions, self._shaped(np.concatenate([each[1] for each in found if each[1] is not None]), "raw")
+            predictions, *others = (np.concatenate(each) for each in zip(*found, strict=True))
+            if not others:
+                return self._shaped(predictions, kind)
+            return self._shaped(predictions, kind), *(self._shaped(other, "raw") for other in others)
 
     def explain(
         self, X: Any, interactions: int = 0, *, fields: ArrayLike | None = None, threads: int | None = None

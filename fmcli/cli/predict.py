@@ -23,6 +23,7 @@ from fmcli.cli.options import (
     label_weights_option,
     logging_options,
     option,
+    share,
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
@@ -30,6 +31,7 @@ from fmcli.cli.relations import check_model, files_of, parse_relations, relation
 from fmcli.cli.rows.prepared import join_option
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
+from fmcli.scoring.beside import Beside
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
@@ -46,6 +48,14 @@ IDS = ("1", "2")
 SUSPECT_SHARE = 0.5
 
 
+def probability(value: str) -> float:
+    """Return the type of an option that is a probability, and neither 0 nor 1."""
+    number = share(value)
+    if not number:
+        raise click.BadParameter("0 is not in the range 0<x<1.")
+    return number
+
+
 @dataclass(frozen=True)
 class Request:
     """The arguments of the command.
@@ -54,6 +64,7 @@ class Request:
     output_dir : a folder instead.
     wanted : the type of output; None: by the loss.
     explain : how many interactions each row has in its explanation; None: there are predictions.
+    beside : what follows each prediction.
     json : whether explanations are JSON.
     """
 
@@ -66,7 +77,7 @@ class Request:
     threads: int | None
     stream: Stream
     unseen: str
-    std: bool
+    beside: Beside
     relations: tuple[RelationFiles, ...]
     join: tuple[tuple[str, str], ...]
     explain: int | None = None
@@ -112,6 +123,14 @@ class Request:
     is_flag=True,
     help="Write the standard deviation of the prediction after it, over the draws of a model trained by mcmc, or the "
     "members of an ensemble.",
+)
+@option(
+    "output",
+    "--interval",
+    type=probability,
+    metavar="P",
+    help="Write the ends of an interval after the prediction that has the label with the probability P, such as 0.9; "
+    "for numbers that mcmc has trained to predict. [default: none; 0 to 1]",
 )
 @option(
     "data",
@@ -180,6 +199,7 @@ def command(
     sigmoid: bool,
     sign: bool,
     std: bool,
+    interval: float | None,
     unseen: str,
     id_column: str | None,
     explain: int | None,
@@ -217,7 +237,8 @@ def command(
         bad = bad_lines.rule(log)
         number = int(id_column) if id_column in IDS else 0
         stream = Stream(unbuffered, number, None if number else id_column, passthrough, label_weights)
-        of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, std, related, join
+        beside = Beside(std, interval)
+        of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, beside, related, join
         request = Request(*of_rows, explain, explain_format == "json")
         if cluster is None:
             run(log, request, bad)
@@ -279,7 +300,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         lines = explained(log, request, scorer, paths, reading)
     else:
         output = checked_type(log, request, scorer)
-        lines = predict(scorer, paths, output=output, with_spread=request.std, **reading)
+        lines = predict(scorer, paths, output=output, beside=request.beside, **reading)
     # Rows with relations are counted before they are joined.
     size = text_bytes(request.inputs) if log.shows_progress and not request.relations else 0
     with open_sink(request.output) as sink:
@@ -323,11 +344,11 @@ def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterCho
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         progress = scoring.progress
         if request.output_dir is not None:
-            for _ in scoring.write(output, request.output_dir, request.std):
+            for _ in scoring.write(output, request.output_dir, request.beside.spread):
                 log_progress(log, progress, counts, begin)
         else:
             with open_sink(request.output) as sink:
-                for text in scoring.predict(output, request.std):
+                for text in scoring.predict(output, request.beside.spread):
                     sink.write(text)
                     log_progress(log, progress, counts, begin)
         took = time.perf_counter() - begin
@@ -345,13 +366,17 @@ def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
         )
     if wanted == "value" and scorer.default_output() == "prob":
         raise UsageError(f"a model with {scorer.labels.loss} loss does not predict numbers; use --output-type prob")
-    if request.std and not scorer.draws:
+    if request.beside.interval is not None:
+        scorer.require_intervals()
+        if wanted not in (None, "value"):
+            raise UsageError(f"--interval is of numbers, not of {wanted}: leave out --output-type {wanted}")
+    if request.beside.spread and not scorer.draws:
         raise UsageError(
             f"{request.model} has a single draw of its parameters; --std needs a model that -s mcmc or --ensemble has "
             "trained"
         )
     of_others = ("label", "raw", "prob") if scorer.has_levels else ("label", "raw")
-    if request.std and wanted in of_others and (scorer.labels.values or not scorer.averages_scores):
+    if request.beside.spread and wanted in of_others and (scorer.labels.values or not scorer.averages_scores):
         raise UsageError(f"--std works with predictions only, not with {wanted}: leave out --output-type {wanted}")
     return wanted or scorer.default_output()
 

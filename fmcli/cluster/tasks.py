@@ -25,6 +25,7 @@ from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, Ou
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
+from fmcli.scoring.beside import Beside
 from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
 from fmcli.scoring.prediction import Counts, OutputType, Scorer, each_chunk, predicted_lines, scorer_of
 from fmcli.scoring.summary import Summary, summary_of
@@ -134,7 +135,7 @@ def predicted(
         counts.not_finite += sum(not_finite for _, not_finite in pieces)
         return b"".join(lines for lines, _ in pieces)
 
-    return _scored(model, extent, request, lambda scorer: predicted_lines(scorer, output, with_spread), finish)
+    return _scored(model, extent, request, lambda scorer: predicted_lines(scorer, output, Beside(with_spread)), finish)
 
 
 def written(

@@ -23,7 +23,7 @@ from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
+from fmcli.model_file.state import NOISE, STATE, draw_name, drawn_names, state_name
 from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
@@ -390,6 +390,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     if meta["calibration"] is not None:
         points = arrays[CALIBRATION].shape[-1] if meta["calibration"] == ISOTONIC and CALIBRATION in arrays else 0
         expected[CALIBRATION] = ((2, points) if points else (2,), "f8")
+    if NOISE in arrays:  # optional: models without draws, and those of earlier versions, lack it
+        expected[NOISE] = ((meta["draws"],), "f8")
     if GROUPS in arrays:  # optional
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
@@ -400,6 +402,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         refuse(f"the array {SCALE} has numbers that are not positive and finite")
     if COUNTS in expected and (arrays[COUNTS] < 0).any():
         refuse(f"the array {COUNTS} has negative numbers")
+    if NOISE in expected and not (np.isfinite(arrays[NOISE]) & (arrays[NOISE] > 0)).all():
+        refuse(f"the array {NOISE} has numbers that are not positive and finite")
     if CALIBRATION in expected:
         check_calibration(arrays[CALIBRATION])
     if GROUPS in expected and (arrays[GROUPS] < NO_GROUP).any():

@@ -229,7 +229,7 @@ MODES = (
             **dict.fromkeys(
                 ("--output-type", "--raw", "--sigmoid", "--sign"), "an explanation has the parts of the raw score"
             ),
-            "--std": "parts are averages over draws",
+            **dict.fromkeys(("--std", "--interval"), "parts are averages over draws"),
             "--passthrough": "a row has a line for each part (use --id-column)",
             "--cluster": "workers only predict",
         },
@@ -237,6 +237,7 @@ MODES = (
     ),
     Mode("--importance", {"--verify": "the model is not shown"}, parts=("--permute",)),
     Mode("--similar", dict.fromkeys(("--importance", "--verify"), "similar features are listed instead")),
+    Mode("--interval", {"--cluster": "workers write predictions, and --std"}),
     Mode("--calibration", {"--cluster": "workers return metrics only"}),
     Mode("--id-column", {"--label-weights": "both change the beginning of a line"}),
     Mode(

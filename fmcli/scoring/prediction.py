@@ -39,7 +39,7 @@ from fmcli.model_file.check import (
     completed,
 )
 from fmcli.model_file.container import ModelFile, load
-from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.model_file.state import NOISE, draw_name, drawn_names
 from fmcli.model_file.transform import checked_numbering, saved_transform
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.model import Model
@@ -48,8 +48,10 @@ from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.scoring.averages import mean_score, spread
+from fmcli.scoring.beside import NOTHING, Beside
 from fmcli.scoring.calibration import Calibration, saved_calibration
 from fmcli.scoring.draws import Draws
+from fmcli.scoring.intervals import intervals
 from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
 from fmcli.system.memory import require, require_if_large
 
@@ -84,6 +86,7 @@ class Scorer:
     draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
         averages over these and the model.
     calibration : what maps scores to probabilities in place of the loss, if it was fitted.
+    noise : (draws) the precision of the labels in each draw, the model's own last; None: not known.
     """
 
     model: Model
@@ -93,6 +96,7 @@ class Scorer:
     occurrences: Occurrences = UNKNOWN
     draws: tuple[Model, ...] = ()
     calibration: Calibration | None = None
+    noise: NDArray[np.float64] | None = None
 
     @property
     def labels(self) -> Labels:
@@ -261,11 +265,32 @@ class Scorer:
         the probability of the larger label or of each class. The rows have the columns of the model."""
         return spread(self.labels.loss, self.all_draws, self.prepared(data), self.calibrated)
 
-    def prediction_names(self, output: OutputType, *, with_spread: bool = False) -> list[str]:
-        """Return the names of the columns of predictions, and of their standard deviations, in a table."""
+    def require_intervals(self) -> None:
+        """Raise UsageError if the model has no intervals."""
+        if self.noise is None:
+            raise UsageError(
+                f"{self.path} does not know the noise of its labels: intervals need a model of numbers that mcmc has "
+                "trained, since fmcli keeps the noise of each draw"
+            )
+
+    def intervals(self, data: Dataset, level: float) -> NDArray[np.float64]:
+        """Return (rows, 2) the ends of the intervals that have the labels of rows with a probability; see
+        `fmcli.scoring.intervals`. The rows have the columns of the model."""
+        assert self.noise is not None
+        score = np.array([each[:, 0] for each in self.all_draws.scores(self.prepared(data))])
+        return intervals(score, self.noise, level, self.clip)
+
+    def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
+        """Return the names of the columns of predictions, and of what is beside them, in a table."""
         several = output != "label" and self.model.outputs > 1
         names = [f"{PREDICTION}_{label}" for label in self.labels.texts] if several else [PREDICTION]
-        return [*names, *(name.replace(PREDICTION, "std") for name in names)] if with_spread else names
+        deviations = [name.replace(PREDICTION, "std") for name in names] if beside.spread else []
+        return [*names, *deviations, *(["lower", "upper"] if beside.interval is not None else [])]
+
+    def beside(self, data: Dataset, wanted: Beside) -> list[NDArray[np.float64]]:
+        """Return what is beside the predictions of rows that have the columns of the model: arrays (rows, columns)."""
+        spread = [self.spread(data)] if wanted.spread else []
+        return [*spread, *([] if wanted.interval is None else [self.intervals(data, wanted.interval)])]
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """Return one line of text for each row of predictions. Numbers have the fewest digits that read back as the
@@ -345,7 +370,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     transform = saved_transform(meta, arrays, numbering)
     calibration = saved_calibration(meta, arrays)
-    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws, calibration)
+    noise = arrays.get(NOISE)
+    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws, calibration, noise)
 
 
 def attached_draws(
@@ -382,19 +408,19 @@ def predict(
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
     refuse_unseen: bool = False,
-    with_spread: bool = False,
+    beside: Beside = NOTHING,
     relations: Sequence[RelationFiles] = (),
 ) -> Iterator[bytes]:
     """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`. A skipped line with an
-    error gets nan. If rows have keys, each line begins with the key and a tab. With `with_spread`, a line has the
-    standard deviation of the draws after the prediction. Rows are joined with those of `relations`.
+    error gets nan. If rows have keys, each line begins with the key and a tab. What is `beside` the prediction follows
+    it. Rows are joined with those of `relations`.
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
     chunks = each_chunk(
         scorer,
         paths,
-        predicted_lines(scorer, output, with_spread),
+        predicted_lines(scorer, output, beside),
         format=format,
         threads=threads,
         counts=counts,
@@ -409,21 +435,20 @@ def predict(
 
 
 def predicted_lines(
-    scorer: Scorer, output: OutputType, with_spread: bool = False
+    scorer: Scorer, output: OutputType, beside: Beside = NOTHING
 ) -> Callable[[Piece], tuple[bytes, int]]:
     """Return a function that returns the lines of the predictions for some rows, and how many rows have no finite
     score."""
 
     def work(piece: Piece) -> tuple[bytes, int]:
         predictions = scorer.predictions(piece.data, output)
-        if with_spread:
-            predictions = np.hstack([predictions, scorer.spread(piece.data)])
+        predictions = np.hstack([predictions, *scorer.beside(piece.data, beside)])
         with np.errstate(over="ignore"):
             finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
         predictions[piece.skipped] = np.nan
         text = scorer.text(predictions, output)
         if piece.beside is not None:
-            text = piece.beside.joined(text.splitlines(), scorer.prediction_names(output, with_spread=with_spread))
+            text = piece.beside.joined(text.splitlines(), scorer.prediction_names(output, beside))
         return text, piece.data.rows - int(finite.sum())
 
     return work

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import Kept, part, require_like, require_names, under, whole_number
-from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.base.kept import Kept, array_of, part, require_finite, require_like, require_names, under, whole_number
+from fmcli.model_file.state import NOISE, draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.specs import Spec
@@ -39,6 +39,7 @@ class KeptDraws:
     number : the last sweep so far.
     enough : whether training ends early, which it does not.
     draws : the draws.
+    noise : the precision of the labels of each, if that is drawn.
     trace : what is watched of all sweeps after the burn-in.
     """
 
@@ -52,6 +53,8 @@ class KeptDraws:
         self.trace = Trace(spec.values["burn_in"], lambda: {**trainer.hyperparameters(), SCORES: self._scores()})
         self.number = 0
         self.draws: list[Draw] = []
+        self.noise: list[float] = []
+        self._hyperparameters = trainer.hyperparameters
         self._kept = kept_sweeps(spec)
         self._mean, self._mean_tested = MeanScore(str(spec.loss)), MeanScore(str(spec.loss))
 
@@ -65,6 +68,7 @@ class KeptDraws:
         kept = number in self._kept
         if kept:
             names = drawn_names(self.model)
+            self.noise += self._hyperparameters()["alpha"].tolist()
             self.draws.append({name: np.array(self.model.parameters[name], order="C") for name in names})
         if self.validation is None:
             return {}
@@ -102,7 +106,7 @@ class KeptDraws:
             **(under(TESTED, self._mean_tested.progress()) if self.tested else {}),
             **under(TRACE, self.trace.progress()),
         }
-        return {"number": np.array(self.number), **arrays, **parts}
+        return {"number": np.array(self.number), NOISE: np.array(self.noise), **arrays, **parts}
 
     def continue_from(self, progress: Kept, epochs: int) -> None:
         """Continue from this progress, after so many sweeps. Raises ValueError if it is not valid."""
@@ -111,11 +115,15 @@ class KeptDraws:
         mean, tested, trace = (part(name, progress) for name in (MEAN, TESTED, TRACE))
         draws = [{name: draw_name(number, name) for name in names} for number in range(count)]
         parts = [*under(MEAN, mean), *under(TRACE, trace), *(under(TESTED, tested) if self.tested else [])]
-        require_names(progress, ["number", *(kept for draw in draws for kept in draw.values()), *parts])
+        require_names(progress, ["number", NOISE, *(kept for draw in draws for kept in draw.values()), *parts])
         for draw in draws:
             for name, kept in draw.items():
                 require_like(kept, progress[kept], np.asarray(self.model.parameters[name]))
         self.draws = [{name: progress[kept].copy() for name, kept in draw.items()} for draw in draws]
+        precise = array_of(progress, NOISE)
+        require_like(NOISE, precise, np.empty(len(draws) if precise.size else 0))
+        require_finite(NOISE, precise)
+        self.noise = precise.tolist()
         rows = self.validation.data.rows if self.validation else 0
         self.trace.restore(trace, epochs)
         self._mean.restore(mean, count if self.validation else 0, (rows, self.model.columns))

@@ -212,7 +212,8 @@ class Run:
         plan = self.plan
         trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
         if isinstance(self.best, KeptDraws):
-            trained = replace(trained, draws=self.best.draws[:-1], convergence=self.best.trace.figures())
+            trained = replace(trained, draws=self.best.draws[:-1], noise=self.best.noise)
+            trained = replace(trained, convergence=self.best.trace.figures())
             trained = replace(trained, tested=self.best.tested_scores())
         outcome = plan.evaluation.outcome(self.model, plan.measured, trained.earlier)
         self.divergence.end(self.model, outcome)

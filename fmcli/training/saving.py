@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
-from fmcli.model_file.state import draw_name, state_arrays
+from fmcli.model_file.state import NOISE, draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
@@ -82,6 +84,7 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
+        **({NOISE: np.array(trained.noise)} if trained.noise else {}),
         **({CALIBRATION: plan.calibration.numbers} if plan.calibration else {}),
     }
     return ModelFile(filed(meta), tensors)
