@@ -87,6 +87,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
         "Output": {
             "output_type": "Type of predictions [by the loss]",
             "std": "Add the standard deviation",
+            "interval": "Add the ends of an interval with probability P",
             "explain": "Write what scores consist of, with N interactions",
             "passthrough": "Write each line, a tab, and its prediction",
             "unbuffered": "Predict each line at once",
