@@ -61,18 +61,30 @@ inline Vec4 low(Vec8 v) { return Vec4{v[0], v[1], v[2], v[3]}; }
 inline Vec4 high(Vec8 v) { return Vec4{v[4], v[5], v[6], v[7]}; }
 #endif
 
-// Shuffles of two vectors: (a0, b0, a1, b1), (a2, b2, a3, b3), (a0, a1, b0, b1) and (a2, a3, b2, b3).
+// Shuffles of two vectors: (a0, b0, a1, b1), (a2, b2, a3, b3), (a0, a1, b0, b1), (a2, a3, b2, b3), (a0, a2, b0, b2) and
+// (a1, a3, b1, b3).
 #if __has_builtin(__builtin_shufflevector)
 inline Vec4 alternating_low(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 4, 1, 5); }
 inline Vec4 alternating_high(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 2, 6, 3, 7); }
 inline Vec4 lows(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 1, 4, 5); }
 inline Vec4 highs(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 2, 3, 6, 7); }
+inline Vec4 evens(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6); }
+inline Vec4 odds(Vec4 a, Vec4 b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7); }
 #else  // GCC 11
 inline Vec4 alternating_low(Vec4 a, Vec4 b) { return Vec4{a[0], b[0], a[1], b[1]}; }
 inline Vec4 alternating_high(Vec4 a, Vec4 b) { return Vec4{a[2], b[2], a[3], b[3]}; }
 inline Vec4 lows(Vec4 a, Vec4 b) { return Vec4{a[0], a[1], b[0], b[1]}; }
 inline Vec4 highs(Vec4 a, Vec4 b) { return Vec4{a[2], a[3], b[2], b[3]}; }
+inline Vec4 evens(Vec4 a, Vec4 b) { return Vec4{a[0], a[2], b[0], b[2]}; }
+inline Vec4 odds(Vec4 a, Vec4 b) { return Vec4{a[1], a[3], b[1], b[3]}; }
 #endif
+
+// Turns four rows of four numbers into their columns.
+inline __attribute__((always_inline)) void transpose(Vec4 (&v)[4]) {
+    const Vec4 a = alternating_low(v[0], v[1]), b = alternating_low(v[2], v[3]);
+    const Vec4 c = alternating_high(v[0], v[1]), d = alternating_high(v[2], v[3]);
+    v[0] = lows(a, b), v[1] = highs(a, b), v[2] = lows(c, d), v[3] = highs(c, d);
+}
 
 // Turns eight rows of eight numbers, the first ones here, into their columns, in three rounds of shuffles.
 #if __has_builtin(__builtin_shufflevector)

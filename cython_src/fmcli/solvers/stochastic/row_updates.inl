@@ -43,7 +43,10 @@ struct Numbers {
     inline __attribute__((always_inline)) V of_body(ptrdiff_t i, ptrdiff_t at, const V&) const {
         return load<V>(body + i * lanes + at);
     }
-    inline real of_weight(ptrdiff_t i) const { return weight[i]; }
+    template <class At, class V>
+    inline __attribute__((always_inline)) V of_weights(const At& at, const V& phi) const {
+        return numbers_at(phi, at, weight);
+    }
 };
 
 // The gradient of a sample by a formula of second order, whose values are never stored in memory.
@@ -65,7 +68,10 @@ struct PairsFormula {
         const V g = pairs_derivative(load<V>(sums + at), phi, x, slope * x);
         return beta ? g * load<V>(beta + at) : g;
     }
-    inline real of_weight(ptrdiff_t i) const { return slope * value[i]; }
+    template <class At, class V>
+    inline __attribute__((always_inline)) V of_weights(const At& at, const V& phi) const {
+        return slope * numbers_at(phi, at, value);
+    }
 };
 
 // The rows of a gradient.
@@ -87,8 +93,7 @@ void update_whole_rows(const Block b, ptrdiff_t n, const RowIds row, Touched tou
             return reduced(on_body, phi, state, of_one_sample(gradient.of_body(i, at, phi)), OneSample{}, d);
         },
         [&](auto phi, auto* state, auto& d, auto at) __attribute__((always_inline)) {
-            const auto g = gather_like(phi, [&](int r) { return gradient.of_weight(at(r)); });
-            return reduced(on_weight, phi, state, of_one_sample(g), OneSample{}, d);
+            return reduced(on_weight, phi, state, of_one_sample(gradient.of_weights(at, phi)), OneSample{}, d);
         });
 }
 
@@ -107,8 +112,7 @@ inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t
         });
     if (b.weight)
         each_weight<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
-            const auto g = gather_like(phi, [&](int r) { return gradient.of_weight(at(r)); });
-            update(weight, phi, state, of_one_sample(g), OneSample{});
+            update(weight, phi, state, of_one_sample(gradient.of_weights(at, phi)), OneSample{});
         });
 }
 

@@ -52,29 +52,82 @@ inline __attribute__((always_inline)) V gather(F f) {
         return V{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)};
 }
 
-template <class V, class F>
-inline __attribute__((always_inline)) V gather_like(const V&, F f) {
-    return gather<V>(f);
+// Which rows of a sparse gradient the W lanes of a vector stand for: those from `first` on. If fewer than W are left, the
+// last one is repeated: all weights are read before any is written, so the result is the same.
+template <int W>
+struct RowLanes {
+    ptrdiff_t first, left;
+
+    inline __attribute__((always_inline)) ptrdiff_t operator()(int r) const { return first + (r < left ? r : left - 1); }
+};
+
+// The numbers of these rows in an array of one for each row.
+template <class V, int W, class T>
+inline __attribute__((always_inline)) V numbers_at(const V&, const RowLanes<W>& at, const T* number) {
+    if constexpr (sizeof(T) == sizeof(real))
+        if (at.left >= W) return load<V>(number + at.first);
+    return gather<V>([&](int r) __attribute__((always_inline)) { return (real)number[at(r)]; });
 }
 
-// Calls on_weight for the weights of as many rows as V is wide, from the i-th on. If fewer rows are left, the last one
-// is repeated: all weights are read before any is written, so the result is the same.
+// The first N numbers of four rows: column[j] has the j-th of each. Two adjacent floats are moved at once.
+typedef double FloatPairs __attribute__((vector_size(2 * sizeof(double))));
+template <int N>
+inline __attribute__((always_inline)) void load_columns(real* const* p, Vec4 (&column)[N]) {
+    if constexpr (N == LANES) {
+        for (int r = 0; r < LANES; ++r) column[r] = load<Vec4>(p[r]);
+        transpose(column);
+    } else if constexpr (N == 2 && sizeof(real) == sizeof(float)) {
+        double pair[LANES];
+        for (int r = 0; r < LANES; ++r) __builtin_memcpy(pair + r, p[r], sizeof *pair);
+        const Vec4 a = (Vec4)FloatPairs{pair[0], pair[1]}, b = (Vec4)FloatPairs{pair[2], pair[3]};
+        column[0] = evens(a, b), column[1] = odds(a, b);
+    } else {
+        for (int j = 0; j < N; ++j) column[j] = gather<Vec4>([&](int r) { return p[r][j]; });
+    }
+}
+
+template <int N>
+inline __attribute__((always_inline)) void store_columns(real* const* p, Vec4 (&column)[N]) {
+    if constexpr (N == LANES) {
+        transpose(column);
+        for (int r = 0; r < LANES; ++r) store(p[r], column[r]);
+    } else if constexpr (N == 2 && sizeof(real) == sizeof(float)) {
+        const FloatPairs a = (FloatPairs)alternating_low(column[0], column[1]);
+        const FloatPairs b = (FloatPairs)alternating_high(column[0], column[1]);
+        const double pair[LANES] = {a[0], a[1], b[0], b[1]};
+        for (int r = 0; r < LANES; ++r) __builtin_memcpy(p[r], pair + r, sizeof *pair);
+    } else {
+        for (int r = 0; r < LANES; ++r)
+            for (int j = 0; j < N; ++j) p[r][j] = column[j][r];
+    }
+}
+
+template <int N>
+inline __attribute__((always_inline)) void load_columns(real* const* p, Vec8 (&column)[N]) {
+    Vec4 a[N], b[N];
+    load_columns(p, a), load_columns(p + LANES, b);
+    for (int j = 0; j < N; ++j) column[j] = concat(a[j], b[j]);
+}
+
+template <int N>
+inline __attribute__((always_inline)) void store_columns(real* const* p, Vec8 (&column)[N]) {
+    Vec4 a[N], b[N];
+    for (int j = 0; j < N; ++j) a[j] = low(column[j]), b[j] = high(column[j]);
+    store_columns(p, a), store_columns(p + LANES, b);
+}
+
+// Calls on_weight for the weights of as many rows as V is wide, from the i-th on, of n.
 template <class V, int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_t i, ptrdiff_t n, Row row, F on_weight) {
-    constexpr int W = width<V>;
-    auto at = [&](int r) __attribute__((always_inline)) { return i + r < n ? i + r : n - 1; };
+    constexpr int W = width<V>, NUMBERS = SLOTS == 2 ? LANES : 1 + SLOTS;  // the stride of three numbers is at least four
+    const RowLanes<W> at = {i, n - i};
     real* p[W];
 #pragma GCC unroll 8
     for (int r = 0; r < W; ++r) p[r] = b.weight + row(at(r)) * b.weight_stride;
-    V state[SLOTS + 1];
-    V phi = gather<V>([&](int r) { return p[r][0]; });
-    for (int j = 0; j < SLOTS; ++j) state[j] = gather<V>([&](int r) { return p[r][j + 1]; });
-    on_weight(phi, state, at);
-#pragma GCC unroll 8
-    for (int r = 0; r < W; ++r) {
-        p[r][0] = phi[r];
-        for (int j = 0; j < SLOTS; ++j) p[r][j + 1] = state[j][r];
-    }
+    V column[NUMBERS];
+    load_columns(p, column);
+    on_weight(column[0], column + 1, at);
+    store_columns(p, column);
 }
 
 // Calls on_weight(phi, state, at) for the weights of n rows, several rows at a time; at(r) is the index of the r-th of
