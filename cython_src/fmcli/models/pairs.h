@@ -7,15 +7,20 @@
 
 namespace {
 
-inline __attribute__((always_inline)) double linear_score(const Factors& weights, const Sample& sample) {
-    const Sample* const x = &sample;
+// A sample whose values are all 1, which are not read.
+struct OnesSample : Sample {};
+inline float value_of(const Sample& x, ptrdiff_t i) { return x.value[i]; }
+inline float value_of(const OnesSample&, ptrdiff_t) { return 1; }
+
+template <class X>
+inline __attribute__((always_inline)) double linear_score(const Factors& weights, const X& x) {
     const real* w = weights.at;
-    const ptrdiff_t stride = weights.stride, n = x->nnz;
+    const ptrdiff_t stride = weights.stride, n = x.nnz;
     double sums[4] = {0, 0, 0, 0};  // four independent chains of additions instead of one
     ptrdiff_t i = 0;
     for (; i + 4 <= n; i += 4)
-        for (int j = 0; j < 4; ++j) sums[j] += (double)w[x->index[i + j] * stride] * x->value[i + j];
-    for (; i < n; ++i) sums[i & 3] += (double)w[x->index[i] * stride] * x->value[i];
+        for (int j = 0; j < 4; ++j) sums[j] += (double)w[x.index[i + j] * stride] * value_of(x, i + j);
+    for (; i < n; ++i) sums[i & 3] += (double)w[x.index[i] * stride] * value_of(x, i);
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
@@ -27,10 +32,9 @@ inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, X x, Scale 
 }
 
 // The factors of a run from `at` on: all <- the constant plus sum_j v_j x_j, value <- the pairs of each factor.
-template <class V, int N>
-inline __attribute__((always_inline)) void pairs_of_run(const Factors& v, const Sample& sample, const real* constant,
-                                                        ptrdiff_t at, V (&all)[N], V (&value)[N]) {
-    const Sample* const x = &sample;
+template <class V, int N, class X>
+inline __attribute__((always_inline)) void pairs_of_run(const Factors& v, const X& x, const real* constant, ptrdiff_t at,
+                                                        V (&all)[N], V (&value)[N]) {
     const real* rows = v.at;
     const ptrdiff_t stride = v.stride, lanes = v.lanes;
     V s[N] = {}, q[N] = {}, t[N] = {}, r[N] = {};  // two independent chains of additions: even and odd entries
@@ -39,9 +43,9 @@ inline __attribute__((always_inline)) void pairs_of_run(const Factors& v, const 
         for (int n = 0; n < N; ++n) q[n] = s[n] * s[n];
     }
     auto add = [&](ptrdiff_t i, V(&sum)[N], V(&squares)[N]) __attribute__((always_inline)) {
-        const real xi = x->value[i];
+        const real xi = value_of(x, i);
         V v[N];
-        load_row(rows + x->index[i] * stride + at, lanes - at, v);
+        load_row(rows + x.index[i] * stride + at, lanes - at, v);
         for (int n = 0; n < N; ++n) {
             V a = v[n] * xi;
             sum[n] += a;
@@ -49,19 +53,20 @@ inline __attribute__((always_inline)) void pairs_of_run(const Factors& v, const 
         }
     };
     ptrdiff_t i = 0;
-    for (; i + 2 <= x->nnz; i += 2) {
+    for (; i + 2 <= x.nnz; i += 2) {
         add(i, s, q);
         add(i + 1, t, r);
     }
-    if (i < x->nnz) add(i, s, q);
+    if (i < x.nnz) add(i, s, q);
     for (int n = 0; n < N; ++n) {
         all[n] = s[n] + t[n];
         value[n] = real(0.5) * (all[n] * all[n] - (q[n] + r[n]));
     }
 }
 
-inline __attribute__((always_inline)) double pairs(const Factors& v, const Sample& x, const real* constant,
-                                                   const real* beta, real* sums) {
+template <class X>
+inline __attribute__((always_inline)) double pairs(const Factors& v, const X& x, const real* constant, const real* beta,
+                                                   real* sums) {
     real* const values = sums + pad(v.lanes);
     double total = 0;
     by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {

@@ -49,27 +49,31 @@ struct Numbers {
     }
 };
 
-// The gradient of a sample by a formula of second order, whose values are never stored in memory.
+// The gradient of a sample by a formula of second order, whose values are never stored in memory. ONES: all x are 1.
+template <bool ONES>
 struct PairsFormula {
     const float* value;
     const real *sums, *beta;
     real slope;
     ptrdiff_t lanes;
 
+    inline real x_of(ptrdiff_t i) const { return ONES ? 1 : value[i]; }
+
     template <class V>
     inline __attribute__((always_inline)) V of_body(ptrdiff_t i, ptrdiff_t at, const V& phi) const {
         if constexpr (width<V> == 2 * LANES)
             if (lanes == LANES) {  // two rows
-                const Vec4 x = (real)value[i] + Vec4{}, y = (real)value[i + 1] + Vec4{}, s = load<Vec4>(sums);
+                const Vec4 x = x_of(i) + Vec4{}, y = x_of(i + 1) + Vec4{}, s = load<Vec4>(sums);
                 const Vec8 both = concat(x, y), g = pairs_derivative(concat(s, s), phi, both, slope * both);
                 return beta ? g * concat(load<Vec4>(beta), load<Vec4>(beta)) : g;
             }
-        const real x = value[i];
+        const real x = x_of(i);
         const V g = pairs_derivative(load<V>(sums + at), phi, x, slope * x);
         return beta ? g * load<V>(beta + at) : g;
     }
     template <class At, class V>
     inline __attribute__((always_inline)) V of_weights(const At& at, const V& phi) const {
+        if constexpr (ONES) return slope + V{};
         return slope * numbers_at(phi, at, value);
     }
 };
@@ -130,7 +134,7 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
     else if (!f.value)
         update_rows(b, s.n, row, numbers, on_body, on_weight);
     else if (f.sums)
-        update_rows(b, s.n, row, PairsFormula{f.value, f.sums, f.beta, (real)f.slope, b.lanes}, on_body, on_weight);
+        update_rows(b, s.n, row, PairsFormula<false>{f.value, f.sums, f.beta, (real)f.slope, b.lanes}, on_body, on_weight);
     else
         step_of_field_pairs(b, s, on_body);
 }

@@ -66,7 +66,8 @@ struct RunModel {
     }
 
     // Returns the weighted loss of a sample, and sets the weighted slope and the sums over the entries.
-    inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const Sample& x, real* sums,
+    template <class X>
+    inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const X& x, real* sums,
                                                       double& slope) const {
         double score = bias ? *bias : 0;
         if (features.lanes) score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
@@ -78,24 +79,41 @@ struct RunModel {
     }
 };
 
-template <ptrdiff_t LANES_EACH, class Rule>
+// A rule without a penalty that thresholds parameters or takes whole rows, which the compiler then knows.
+template <class Rule>
+inline __attribute__((always_inline)) Rule smooth(Rule rule) {
+    rule.strength.l1 = rule.strength.group = 0;
+    return rule;
+}
+template <>
+inline __attribute__((always_inline)) Sgd smooth(Sgd rule) {
+    rule.prox.threshold = rule.strength.l1 = rule.strength.group = 0;
+    return rule;
+}
+
+// What is the same in a whole run is known when this is compiled. ONES: whether all values are 1; PLAIN: whether the rows of
+// features and a bias are all rows, and their rules are smooth.
+template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, class Rule>
 inline __attribute__((always_inline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
+    using X = std::conditional_t<ONES, OnesSample, Sample>;
     const Csr data = *run.data;
-    const Rule on_body = body[run.features], on_weight = weight[run.features];
-    const RunModel<LANES_EACH> model(run);
+    const Rule on_body = PLAIN ? smooth(body[run.features]) : body[run.features];
+    const Rule on_weight = PLAIN ? smooth(weight[run.features]) : weight[run.features];
+    RunModel<LANES_EACH> model(run);
+    if constexpr (PLAIN) model.constant = model.beta = nullptr;
     const Block features = model.features;
     const real *const constant = model.constant, *const beta = model.beta;
     real *const of_constant = run.buffer, *const of_beta = run.buffer + (constant ? features.lanes : 0);
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
         prefetch_ahead(run, data, features, i);
         const ptrdiff_t row = run.order[i];
-        const Sample x = sample_of(&data, row);
+        const X x = {sample_of(&data, row)};
         if (run.before) run.before(run.solver, i);
         double slope;
         total += model.loss(run, row, x, run.sums, slope);
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, slope, of_constant, of_beta);
         if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)slope, weight[run.bias]);
-        update_rows(features, x.nnz, RowIds{x.index, 0}, PairsFormula{x.value, run.sums, beta, (real)slope, features.lanes}, on_body, on_weight);
+        update_rows(features, x.nnz, RowIds{x.index, 0}, PairsFormula<ONES>{x.value, run.sums, beta, (real)slope, features.lanes}, on_body, on_weight);
         if (constant) step_of_body(run.block[run.constant], of_constant, body[run.constant]);
         if (run.trains_beta) step_of_body(run.block[run.beta], of_beta, body[run.beta]);
     }
@@ -104,10 +122,18 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
 
 template <class Rule>
 double samples(const SampleRun* run, const Rule* body, const Rule* weight, double total) {
-    switch (run->block[run->features].lanes) {
-        case 0: return each_sample<0>(*run, body, weight, total);
-        case 8: return each_sample<8>(*run, body, weight, total);
-        default: return each_sample<-1>(*run, body, weight, total);
+    const int features = run->features;
+    const bool ones = run->data->constant && *run->data->value == 1;
+    auto is_smooth = [](const Rule& rule) { return rule.strength.l1 == 0 && rule.strength.group == 0; };
+    const bool plain = run->constant == NO_BLOCK && run->beta == NO_BLOCK && is_smooth(body[features]) && is_smooth(weight[features]);
+    switch (run->block[features].lanes) {
+        case 0: return each_sample<0, false, false>(*run, body, weight, total);
+        case 8:
+            if (plain && ones) return each_sample<8, true, true>(*run, body, weight, total);
+            return each_sample<8, false, false>(*run, body, weight, total);
+        default:
+            if (plain && ones) return each_sample<-1, true, true>(*run, body, weight, total);
+            return each_sample<-1, false, false>(*run, body, weight, total);
     }
 }
 
