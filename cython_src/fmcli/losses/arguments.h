@@ -4,10 +4,12 @@
 
 #include "fmcli/base/types.h"
 
-// A loss with one score: returns its value, and writes its derivative to `slope`.
+// A loss with one score. `slope` writes its derivative to slope[0] and returns its value; with `logs`, the value lacks
+// log(1 + slope[1]), which costs less if it is added to several values at once (logistic.h).
 typedef struct ScalarLoss {
     void* self;
     double (*slope)(void* self, double label, const double* score, double* slope);
+    bool logs;
 } ScalarLoss;
 
 #endif

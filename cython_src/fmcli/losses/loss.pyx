@@ -13,6 +13,10 @@ cdef double FAR = -30
 RARE = 0.5
 
 
+cdef extern from "fmcli/losses/logistic.h" nogil:
+    double log_of_one_plus(double)
+
+
 cdef double slope_of(void* loss, double label, const double* score, double* slope) noexcept nogil:
     return (<Loss>loss).slope(label, score, slope)
 
@@ -25,17 +29,27 @@ def log_odds(probability, weight, rows):
     return np.array([np.log(mean) - np.log1p(-mean)])
 
 
-# log(1 + exp(-margin)), and its derivative.
+# log(1 + exp(-margin)) without a logarithm: returns max(0, -margin), and sets slope[0] to the derivative and slope[1] to t,
+# such that the result plus log(1 + t) is the loss. It takes exp of negative numbers only, which does not overflow; the sign
+# of the margin is hard to predict, so that there is no branch on it.
+cdef inline double parts_of_margin(double margin, double* slope) noexcept nogil:
+    slope[1] = exp(-fabs(margin))
+    slope[0] = -(slope[1] if margin > 0 else 1) / (1 + slope[1])
+    return -margin if margin < 0 else 0
+
+
+# The same with the logarithm.
 cdef inline double of_margin(double margin, double* slope) noexcept nogil:
-    cdef double e
-    # exp of negative numbers only, so that it does not overflow
-    if margin > 0:
-        e = exp(-margin)
-        slope[0] = -e / (1 + e)
-        return log1p(e)
-    e = exp(margin)
-    slope[0] = -1 / (1 + e)
-    return log1p(e) - margin
+    cdef double[2] parts
+    cdef double value = parts_of_margin(margin, parts)
+    slope[0] = parts[0]
+    return value + log_of_one_plus(parts[1])
+
+
+cdef double logistic_parts(void* self, double label, const double* score, double* slope) noexcept nogil:
+    cdef double value = parts_of_margin(label * score[0], slope)
+    slope[0] *= label
+    return value
 
 
 cdef class Loss:
@@ -72,7 +86,7 @@ cdef class Loss:
 
     # The same as `slope`, for kernels.
     cdef ScalarLoss of_one_score(self) noexcept nogil:
-        return ScalarLoss(<void*>self, slope_of)
+        return ScalarLoss(<void*>self, slope_of, False)
 
     def evaluate(self, double y, double[::1] score):
         """(l, dl/dscore) of one sample, for tests and to inspect a loss; score is an array of C numbers."""
@@ -116,15 +130,16 @@ cdef class Logistic(Loss):
         self.smoothness = 0.25
 
     cdef double value(self, double y, const double* score) noexcept nogil:
-        cdef double margin = y * score[0]
-        # exp of negative numbers only, so that it does not overflow, and small losses keep their digits; the sign of
-        # the margin is hard to predict, so that there is no branch on it
-        return log1p(exp(-fabs(margin))) - (margin if margin < 0 else 0)
+        cdef double slope
+        return of_margin(y * score[0], &slope)
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double value = of_margin(y * score[0], slope)
         slope[0] *= y
         return value
+
+    cdef ScalarLoss of_one_score(self) noexcept nogil:
+        return ScalarLoss(NULL, logistic_parts, True)
 
     def best_constant(self, label, weight, rows=None):
         """Return the log-odds of the two labels, one of which may be missing in the training rows."""

@@ -7,10 +7,14 @@
 
 namespace {
 
-// A sample whose values are all 1, which are not read.
-struct OnesSample : Sample {};
+// A sample of which is known when this is compiled whether all its values are 1, which are then not read.
+template <bool ONES>
+struct KnownSample : Sample {};
 inline float value_of(const Sample& x, ptrdiff_t i) { return x.value[i]; }
-inline float value_of(const OnesSample&, ptrdiff_t) { return 1; }
+template <bool ONES>
+inline float value_of(const KnownSample<ONES>& x, ptrdiff_t i) {
+    return ONES ? 1 : x.value[i];
+}
 
 template <class X>
 inline __attribute__((always_inline)) double linear_score(const Factors& weights, const X& x) {

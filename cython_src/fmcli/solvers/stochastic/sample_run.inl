@@ -3,6 +3,7 @@
 // processor then overlaps the steps of a sample with the score of the next, which calls prevent.
 
 #include "fmcli/base/prefetch.h"
+#include "fmcli/losses/logistic.h"
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
 namespace {
@@ -49,6 +50,16 @@ inline void step_of_body(Block b, const real* gradient, const Rule& rule) {
     update_rows(b, 1, RowIds{&THE_ROW, 0}, Numbers{gradient, nullptr, b.lanes}, rule, rule);
 }
 
+// The strides of rows with a body and a weight, as row_strides of models/layout.pyx has them for few lanes.
+struct Strides {
+    ptrdiff_t body, weight;
+};
+constexpr Strides strides_of(ptrdiff_t lanes, int slots) {
+    constexpr ptrdiff_t LINE = 64 / sizeof(real);
+    const ptrdiff_t body = (1 + slots) * lanes, weight = slots == 2 ? 4 : 1 + slots, lines = (body + LINE - 1) / LINE * LINE;
+    return body + 1 + slots <= lines ? Strides{lines, lines} : Strides{lines, weight};
+}
+
 // The parameters of the model of a run. LANES_EACH: the lanes of the features' factors, so that the loops over them are
 // unrolled; -1: any number.
 template <ptrdiff_t LANES_EACH>
@@ -65,17 +76,16 @@ struct RunModel {
         beta = block(run.beta).body;
     }
 
-    // Returns the weighted loss of a sample, and sets the weighted slope and the sums over the entries.
+    // Returns the loss of a sample, as ScalarLoss has it, and sets the weighted slope and the sums over the entries.
     template <class X>
     inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const X& x, real* sums,
-                                                      double& slope) const {
+                                                      double* slope) const {
         double score = bias ? *bias : 0;
         if (features.lanes) score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
         if (features.weight) score += linear_score({features.weight, features.weight_stride, 1}, x);
-        const double share = run.weight ? run.weight[row] : 1;
-        const double value = run.loss.slope(run.loss.self, run.label[row], &score, &slope);
-        slope *= share * run.weight_scale;
-        return share * value;
+        const double value = run.loss.slope(run.loss.self, run.label[row], &score, slope);
+        *slope *= (run.weight ? run.weight[row] : 1) * run.weight_scale;
+        return value;
     }
 };
 
@@ -91,29 +101,60 @@ inline __attribute__((always_inline)) Sgd smooth(Sgd rule) {
     return rule;
 }
 
+// The last losses of a run, whose logarithms are added together.
+struct RecentLosses {
+    enum { SIZE = 64 };
+    double value[SIZE], rest[SIZE];
+    ptrdiff_t n = 0;
+
+    // Takes the loss of the i-th sample, which is row(i). If these are as many as are added together, or if it is the last
+    // one, f(j, weighted loss) is called for each of them.
+    template <class Row, class F>
+    inline __attribute__((always_inline)) void add(const SampleRun& run, ptrdiff_t i, double loss, double without, Row row, F f) {
+        value[n] = loss;
+        rest[n++] = without;
+        if (n < SIZE && i + 1 < run.stop) return;
+        if (run.loss.logs) add_logs(value, rest, n);
+        const ptrdiff_t first = i + 1 - n;
+        for (ptrdiff_t j = 0; j < n; ++j) f(first + j, (run.weight ? run.weight[row(first + j)] : 1) * value[j]);
+        n = 0;
+    }
+};
+
+// The number of lanes by default, for which kernels are compiled.
+constexpr ptrdiff_t USUAL = 8;
+
+inline bool has_ones(const Csr& data) { return data.constant && *data.value == 1; }
+
 // What is the same in a whole run is known when this is compiled. ONES: whether all values are 1; PLAIN: whether the rows of
-// features and a bias are all rows, and their rules are smooth.
+// features and a bias are all rows, their rules are smooth, and a given number of lanes has the usual strides.
 template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, class Rule>
 inline __attribute__((always_inline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
-    using X = std::conditional_t<ONES, OnesSample, Sample>;
     const Csr data = *run.data;
     const Rule on_body = PLAIN ? smooth(body[run.features]) : body[run.features];
     const Rule on_weight = PLAIN ? smooth(weight[run.features]) : weight[run.features];
     RunModel<LANES_EACH> model(run);
     if constexpr (PLAIN) model.constant = model.beta = nullptr;
+    if constexpr (PLAIN && LANES_EACH > 0) {
+        constexpr Strides strides = strides_of(LANES_EACH, slots<Rule>);
+        model.features.body_stride = strides.body, model.features.weight_stride = strides.weight;
+    }
     const Block features = model.features;
     const real *const constant = model.constant, *const beta = model.beta;
     real *const of_constant = run.buffer, *const of_beta = run.buffer + (constant ? features.lanes : 0);
+    RecentLosses losses;
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
-        prefetch_ahead(run, data, features, i);
         const ptrdiff_t row = run.order[i];
-        const X x = {sample_of(&data, row)};
+        const KnownSample<ONES> x = {sample_of(&data, row)};
         if (run.before) run.before(run.solver, i);
-        double slope;
-        total += model.loss(run, row, x, run.sums, slope);
-        if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, slope, of_constant, of_beta);
-        if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)slope, weight[run.bias]);
-        update_rows(features, x.nnz, RowIds{x.index, 0}, PairsFormula<ONES>{x.value, run.sums, beta, (real)slope, features.lanes}, on_body, on_weight);
+        double slope[2];
+        const double loss = model.loss(run, row, x, run.sums, slope);
+        prefetch_ahead(run, data, features, i);  // here: the slope's chain of operations leaves time
+        // One by one, so that the sum does not depend on how an epoch is divided.
+        losses.add(run, i, loss, slope[1], [&](ptrdiff_t j) { return run.order[j]; }, [&](ptrdiff_t, double one) { total += one; });
+        if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, *slope, of_constant, of_beta);
+        if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)*slope, weight[run.bias]);
+        update_rows(features, x.nnz, RowIds{x.index, 0}, PairsFormula<ONES>{x.value, run.sums, beta, (real)*slope, features.lanes}, on_body, on_weight);
         if (constant) step_of_body(run.block[run.constant], of_constant, body[run.constant]);
         if (run.trains_beta) step_of_body(run.block[run.beta], of_beta, body[run.beta]);
     }
@@ -122,19 +163,19 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
 
 template <class Rule>
 double samples(const SampleRun* run, const Rule* body, const Rule* weight, double total) {
-    const int features = run->features;
-    const bool ones = run->data->constant && *run->data->value == 1;
+    constexpr Strides strides = strides_of(USUAL, slots<Rule>);
+    const int number = run->features;
+    const Block& features = run->block[number];
     auto is_smooth = [](const Rule& rule) { return rule.strength.l1 == 0 && rule.strength.group == 0; };
-    const bool plain = run->constant == NO_BLOCK && run->beta == NO_BLOCK && is_smooth(body[features]) && is_smooth(weight[features]);
-    switch (run->block[features].lanes) {
-        case 0: return each_sample<0, false, false>(*run, body, weight, total);
-        case 8:
-            if (plain && ones) return each_sample<8, true, true>(*run, body, weight, total);
-            return each_sample<8, false, false>(*run, body, weight, total);
-        default:
-            if (plain && ones) return each_sample<-1, true, true>(*run, body, weight, total);
-            return each_sample<-1, false, false>(*run, body, weight, total);
-    }
+    const bool plain = has_ones(*run->data) && run->constant == NO_BLOCK && run->beta == NO_BLOCK &&
+                       is_smooth(body[number]) && is_smooth(weight[number]);
+    if (features.lanes == 0) return each_sample<0, false, false>(*run, body, weight, total);
+    if (features.lanes != USUAL)
+        return plain ? each_sample<-1, true, true>(*run, body, weight, total)
+                     : each_sample<-1, false, false>(*run, body, weight, total);
+    if (plain && features.weight && features.body_stride == strides.body && features.weight_stride == strides.weight)
+        return each_sample<USUAL, true, true>(*run, body, weight, total);
+    return each_sample<USUAL, false, false>(*run, body, weight, total);
 }
 
 // The names in the list of kernels.
@@ -144,7 +185,7 @@ constexpr auto ftrl_samples = samples<Ftrl>;
 
 // The first phase of a round: the scores of samples, and what their gradients depend on.
 // `order` of the run is not used: the samples are consecutive rows.
-template <ptrdiff_t LANES_EACH>
+template <ptrdiff_t LANES_EACH, bool ONES>
 void each_gradient(const RoundSamples samples) {
     const SampleRun& run = samples.run;
     const Csr data = *run.data;
@@ -156,26 +197,32 @@ void each_gradient(const RoundSamples samples) {
         const Sample x = sample_of(&data, i);
         prefetch_rows<true>(features, x.index, x.nnz, 0);
     };
+    RecentLosses losses;
     for (ptrdiff_t i = run.start; i < run.stop && i < run.start + RUN_AHEAD; ++i) prefetch(i);
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
         if (i + RUN_AHEAD < run.stop) prefetch(i + RUN_AHEAD);
         const ptrdiff_t at = i - samples.begin;
-        double slope;
-        samples.loss[at] = model.loss(run, i, sample_of(&data, i), run.sums, slope);
-        samples.slope[at] = (real)slope;
+        double slope[2];
+        const double loss = model.loss(run, i, KnownSample<ONES>{sample_of(&data, i)}, run.sums, slope);
+        losses.add(run, i, loss, slope[1], [](ptrdiff_t j) { return j; },
+                   [&](ptrdiff_t j, double one) { samples.loss[j - samples.begin] = one; });
+        samples.slope[at] = (real)*slope;
         for (ptrdiff_t f = 0; f < lanes; f += LANES) store(samples.sums + at * lanes + f, load<Vec4>(run.sums + f));
-        if (model.bias) samples.of_bias[at] = (real)slope;
+        if (model.bias) samples.of_bias[at] = (real)*slope;
         if (constant || beta)
-            structural_gradient(run.sums, constant, beta, lanes, slope, samples.of_constant + at * lanes,
+            structural_gradient(run.sums, constant, beta, lanes, *slope, samples.of_constant + at * lanes,
                                 samples.of_beta + at * lanes);
     }
 }
 
 void round_gradients(const RoundSamples* samples) {
-    if (samples->run.block[samples->run.features].lanes == 8)
-        each_gradient<8>(*samples);
+    const SampleRun& run = samples->run;
+    if (run.block[run.features].lanes != USUAL)
+        each_gradient<-1, false>(*samples);
+    else if (has_ones(*run.data))
+        each_gradient<USUAL, true>(*samples);
     else
-        each_gradient<-1>(*samples);
+        each_gradient<USUAL, false>(*samples);
 }
 
 }  // namespace
