@@ -69,9 +69,51 @@ inline Samples<real> samples_of(const RowEntries& rows, ptrdiff_t i, real curvat
     return {n, N == 1 ? 0 : curvature * rows.curvature[i]};
 }
 
+template <class V>
+inline __attribute__((always_inline)) Samples<V> gather_samples(const V&, const Samples<real>* s) {
+    return {gather<V>([&](int r) { return s[r].n; }), gather<V>([&](int r) { return s[r].least; })};
+}
+
+// The samples of a vector of one row, or of the two rows in its halves, or of each row of a vector of weights. Rows with one
+// entry have one sample.
+template <int N, class V>
+inline __attribute__((always_inline)) auto samples_for(const V&, const Samples<real>& one) {
+    if constexpr (N == 1)
+        return OneSample{};
+    else
+        return Samples<V>{one.n + V{}, one.least + V{}};
+}
+template <int N>
+inline __attribute__((always_inline)) auto samples_for(const Samples<real>& one, const Samples<real>& two) {
+    if constexpr (N == 1)
+        return OneSample{};
+    else
+        return Samples<Vec8>{concat(one.n + Vec4{}, two.n + Vec4{}), concat(one.least + Vec4{}, two.least + Vec4{})};
+}
+template <int N, class V>
+inline __attribute__((always_inline)) auto samples_for(const V& phi, const Samples<real>* each) {
+    if constexpr (N == 1)
+        return OneSample{};
+    else
+        return gather_samples(phi, each);
+}
+
+// A rule whose penalties one sample applies as often as a round does.
+template <class Rule>
+inline Rule of_round(const Rule& rule) {
+    return rule;
+}
+template <>
+inline Adagrad of_round(const Adagrad& rule) {
+    Adagrad of = rule;
+    if (rule.penalty_steps > 0) of.strength.l1 *= rule.penalty_steps, of.strength.l2 *= rule.penalty_steps;
+    return of;
+}
+
 template <int N, class V, class Gradients>
 inline __attribute__((always_inline)) Gradient<V> body_gradient(const RowEntries& rows, ptrdiff_t i, ptrdiff_t lane, V phi,
                                                                 const Gradients& gradients) {
+    if constexpr (N == 1) return of_one_sample(gradients.of_body(rows.start[i], lane, phi));
     Gradient<V> g = {};
     each_entry<N>(rows, i, [&](ptrdiff_t at) __attribute__((always_inline)) { g.add(gradients.of_body(at, lane, phi)); });
     return g;
@@ -80,6 +122,7 @@ inline __attribute__((always_inline)) Gradient<V> body_gradient(const RowEntries
 template <int N, class Gradients>
 inline __attribute__((always_inline)) Gradient<real> weight_gradient(const RowEntries& rows, ptrdiff_t i,
                                                                      const Gradients& gradients) {
+    if constexpr (N == 1) return of_one_sample(gradients.of_weight(rows.start[i]));
     Gradient<real> g = {};
     each_entry<N>(rows, i, [&](ptrdiff_t at) __attribute__((always_inline)) { g.add(gradients.of_weight(at)); });
     return g;
@@ -100,11 +143,6 @@ inline Gradient<real> weight_gradient(const RowEntries&, ptrdiff_t i, const Summ
 template <class V>
 inline __attribute__((always_inline)) Gradient<V> gather_gradient(const V&, const Gradient<real>* g) {
     return {gather<V>([&](int r) { return g[r].sum; }), gather<V>([&](int r) { return g[r].squares; })};
-}
-
-template <class V>
-inline __attribute__((always_inline)) Samples<V> gather_samples(const V&, const Samples<real>* s) {
-    return {gather<V>([&](int r) { return s[r].n; }), gather<V>([&](int r) { return s[r].least; })};
 }
 
 // A step of the rows begin .. end - 1 under a group penalty.
@@ -138,31 +176,31 @@ void step_of_groups(const Block b, const RowEntries rows, ptrdiff_t first, ptrdi
 // A step of the rows begin .. end - 1, which have N entries each, without a group penalty.
 template <int N, class Rule, class Gradients>
 void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff_t begin, ptrdiff_t end,
-                  const Gradients gradients, const Rule on_body, const Rule on_weight, real curvature) {
-    constexpr ptrdiff_t ROWS = 32;  // that are updated, bodies and then weights, while the next ones are prefetched
-    prefetch_rows<true>(b, rows.row + begin, end - begin < ROWS ? end - begin : ROWS, first);
+                  const Gradients gradients, const Rule body, const Rule weight, real curvature) {
+    // The bodies of some rows are updated, and then their weights; those of later ones are prefetched.
+    constexpr ptrdiff_t ROWS = 8, AHEAD = 32;
+    const Rule on_body = N == 1 ? of_round(body) : body, on_weight = N == 1 ? of_round(weight) : weight;
+    prefetch_rows<true>(b, rows.row + begin, end - begin < AHEAD ? end - begin : AHEAD, first);
     for (; begin < end; begin += ROWS) {
-        const ptrdiff_t n = end - begin < ROWS ? end - begin : ROWS, left = end - begin - n;
+        const ptrdiff_t n = end - begin < ROWS ? end - begin : ROWS, left = end - begin - AHEAD;
         auto row = [&](ptrdiff_t i) { return first + rows.row[begin + i]; };
         auto samples = [&](ptrdiff_t i) { return samples_of<N>(rows, begin + i, curvature); };
-        prefetch_rows<true>(b, rows.row + begin + n, left < ROWS ? left : ROWS, first);
+        if (left > 0) prefetch_rows<true>(b, rows.row + begin + AHEAD, left < ROWS ? left : ROWS, first);
         if (b.body)
             each_body<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
                                        __attribute__((always_inline)) {
                 using V = decltype(+phi);
-                const Samples<real> one = samples(i);
                 if constexpr (width<V> == 2 * LANES) {
                     if (b.lanes == LANES) {  // two rows
-                        const Samples<real> two = samples(i + 1);
                         const auto p = body_gradient<N>(rows, begin + i, 0, low(phi), gradients);
                         const auto q = body_gradient<N>(rows, begin + i + 1, 0, high(phi), gradients);
                         update(on_body, phi, state, Gradient<V>{concat(p.sum, q.sum), concat(p.squares, q.squares)},
-                               Samples<V>{concat(one.n + Vec4{}, two.n + Vec4{}), concat(one.least + Vec4{}, two.least + Vec4{})});
+                               samples_for<N>(samples(i), samples(i + 1)));
                         return;
                     }
                 }
                 update(on_body, phi, state, body_gradient<N>(rows, begin + i, at, phi, gradients),
-                       Samples<V>{one.n + V{}, one.least + V{}});
+                       samples_for<N>(phi, samples(i)));
             });
         if (b.weight)
             each_weight<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, auto at) __attribute__((always_inline)) {
@@ -174,7 +212,7 @@ void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff
                     g[r] = weight_gradient<N>(rows, begin + at(r), gradients);
                     s[r] = samples(at(r));
                 }
-                update(on_weight, phi, state, gather_gradient(phi, g), gather_samples(phi, s));
+                update(on_weight, phi, state, gather_gradient(phi, g), samples_for<N>(phi, s));
             });
     }
 }
@@ -183,10 +221,20 @@ void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff
 template <class Rule, class Gradients>
 void step_of_rows(const Block& b, const RoundGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
                   const ThreadShare& share) {
+    // Rows are divided by their entries: there may be a few rows with most of them.
+    auto bound = [&](ptrdiff_t begin, ptrdiff_t end, int part) {
+        const int32_t* const start = g.rows.start;
+        const int64_t entry = start[begin] + (int64_t)(start[end] - start[begin]) * part / share.parts;
+        while (begin < end) {
+            const ptrdiff_t middle = begin + (end - begin) / 2;
+            if (start[middle] < entry) begin = middle + 1;
+            else end = middle;
+        }
+        return begin;
+    };
     auto part = [&](ptrdiff_t begin, ptrdiff_t end, auto step) {
-        const ptrdiff_t n = end - begin;
-        step(b, g.rows, g.first, begin + n * share.part / share.parts, begin + n * (share.part + 1) / share.parts,
-             gradients, body, weight, (real)g.curvature);
+        step(b, g.rows, g.first, bound(begin, end, share.part), bound(begin, end, share.part + 1), gradients, body,
+             weight, (real)g.curvature);
     };
     const ptrdiff_t* const end = g.rows.end;
     if (on_rows(b, body, weight).group > 0) {
