@@ -17,6 +17,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring import prediction
 from fmcli.solvers.stochastic import round_epochs, trainer
+from fmcli.solvers.stochastic import rows as row_epochs
 from fmcli.training import job, saving, validation
 from fmcli.training.refit import refits
 
@@ -433,6 +434,23 @@ def test_the_chunk_size_does_not_change_the_model(monkeypatch, batch_size):
         losses.add(tuple(epoch.loss for epoch in trained.epochs))
         ends.add(trained.plan.model.parameters["V"].tobytes())
     assert len(losses) == len(ends) == 1
+
+
+@pytest.mark.parametrize(("model", "batch_size"), [("fm", 1), ("fm", 7), ("hofm", 1)])
+def test_copying_rows_before_they_are_trained_on_does_not_change_the_model(monkeypatch, model, batch_size):
+    data = planted("fm", "logistic")[0].changed(weight=np.random.default_rng(0).uniform(0, 2, 4000))
+    ends, of, take, copied = set(), row_epochs.RowEpochs, row_epochs.RowEpochs._copied, []
+    monkeypatch.setattr(of, "_copied", lambda self, number: copied.append(number) or take(self, number))
+    for chunk, window, threads in ((trainer.CHUNK_NONZEROS, 0, 1), (6 * 100, 6 * 70, 2), (6 * 70, 6 * 1000, 1)):
+        monkeypatch.setattr(trainer, "CHUNK_NONZEROS", chunk)
+        monkeypatch.setattr(row_epochs, "WINDOW_NONZEROS", window)
+        monkeypatch.setattr(row_epochs, "CACHED_BYTES", 0 if window else row_epochs.CACHED_BYTES)
+        copied.clear()
+        trained = train(data, model, epochs=2, batch_size=batch_size, plan={"holdout": 0.2, "threads": threads})
+        assert sorted(copied) == sorted(2 * list(range(len(copied) // 2)))  # each of them once in each epoch
+        assert bool(copied) == bool(window)
+        ends.add((trained.epochs[-1].loss, *(array.tobytes() for array in trained.plan.model.parameters.values())))
+    assert len(ends) == 1
 
 
 def test_the_running_loss_is_a_weighted_mean():
