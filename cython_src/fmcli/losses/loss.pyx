@@ -29,9 +29,9 @@ def log_odds(probability, weight, rows):
     return np.array([np.log(mean) - np.log1p(-mean)])
 
 
-# log(1 + exp(-margin)) without a logarithm: returns max(0, -margin), and sets slope[0] to the derivative and slope[1] to t,
-# such that the result plus log(1 + t) is the loss. It takes exp of negative numbers only, which does not overflow; the sign
-# of the margin is hard to predict, so that there is no branch on it.
+# log(1 + exp(-margin)) without a logarithm: returns max(0, -margin), and sets slope[0] to the derivative and slope[1]
+# to t, such that the result plus log(1 + t) is the loss. It takes exp of negative numbers only, which does not
+# overflow; the sign of the margin is hard to predict, so that there is no branch on it.
 cdef inline double parts_of_margin(double margin, double* slope) noexcept nogil:
     slope[1] = exp(-fabs(margin))
     slope[0] = -(slope[1] if margin > 0 else 1) / (1 + slope[1])

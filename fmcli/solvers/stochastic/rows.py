@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fmcli.solvers.trainer import Task
 
 
-# Short rows in a random order are copied before they are trained on, so many entries at a time, because a loop that only
-# copies waits for several rows of memory at once. Long rows, and data that fit in a cache, do not gain.
+# Short rows in a random order are copied before they are trained on, so many entries at a time, because a loop that
+# only copies waits for several rows of memory at once. Long rows, and data that fit in a cache, do not gain.
 WINDOW_NONZEROS, LONG_ROW, CACHED_BYTES = 1 << 19, 64, 1 << 22
 
 
@@ -68,7 +68,9 @@ class RowEpochs:
         self._pool: Executor | None = None
         self._size = 0 if self.pairs else window_of(task)
         self._in_place = np.arange(self._size, dtype=np.int32)
-        self._forget_windows()
+        # Windows, and their numbers: the one that is trained on, and the one that is being copied.
+        self._current: tuple[int, Dataset] = -1, task.data
+        self._next: tuple[int, Future[Dataset] | None] = -1, None
         self.loop = RowLoop(task.model, solver, loss, task.data, self.unit, mean_weight, longest, pairs=self.pairs)
 
     @staticmethod
@@ -160,8 +162,7 @@ class RowEpochs:
         return self.data.take(self.order[number * self._size : (number + 1) * self._size])
 
     def _forget_windows(self) -> None:
-        self._current: tuple[int, Dataset] = -1, self.task.data
-        self._next: tuple[int, Future[Dataset] | None] = -1, None
+        self._current, self._next = (-1, self.task.data), (-1, None)
 
     def end(self) -> None:
         """End an epoch, which the deadline may have cut short, and free its order."""
