@@ -284,7 +284,7 @@ def plan_of(
         share_rare=choices.share_rare,
         table=read.form.schema,
         **held_out(choices, valid).settings,
-    )
+    ).with_scaled_numbers()
     if valid is not None or settings.holdout:
         settings.check_chooser()
     plan = prepare(settings, read.rows, valid)

@@ -365,7 +365,8 @@ _OPTIONS = (
         "none",
         "Divide each column by its standard deviation (an indicator by its value) or by its largest absolute value in "
         "the training rows; the model keeps the divisors. Zeros stay zeros; use max-abs if columns are sparse. zscore "
-        "is standard, and subtracts the mean from columns of numbers that at least half of the rows have.",
+        "is standard, and subtracts the mean from columns of numbers that at least half of the rows have. Of tables "
+        "with columns of numbers, the default is zscore, or standard for models with fields.",
         "data",
         choices=("none", "standard", "max-abs", "zscore"),
     ),

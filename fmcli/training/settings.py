@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fmcli.errors import UsageError
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
-from fmcli.registry.specs import Spec, resolve
+from fmcli.registry.specs import Spec, resolve, scaled_for_numbers
 
 if TYPE_CHECKING:
     from threading import Event
@@ -106,6 +106,12 @@ class Settings:
             from fmcli.scoring.metrics import check
 
             check(self.choosing, self.spec.loss)
+
+    def with_scaled_numbers(self) -> Settings:
+        """Return the settings of a first run, which scales columns of numbers of its table by default."""
+        if self.table is None or not self.table.numbers or self.warm_start is not None:
+            return self
+        return replace(self, spec=scaled_for_numbers(self.spec), rivals=tuple(map(scaled_for_numbers, self.rivals)))
 
     @property
     def waits(self) -> int:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from generated import ratings, write, zipf
+from tables import table_cases
 
 from fmcli.data import reader
 from fmcli.data.dataset import Dataset
@@ -25,7 +26,7 @@ ROUND, ROUND_EPOCHS = 1024, 4
 THREADS = (1, 2)
 FLOATS_A_LINE = 16
 # Names of cases that do not measure fmcli contain one of these words.
-OTHERS = ("scikit-learn", "Vowpal Wabbit", "xLearn", "myFM", "limit")
+OTHERS = ("scikit-learn", "DuckDB", "Vowpal Wabbit", "xLearn", "myFM", "limit")
 # Bytes of text for the readers of other tools, whose speed does not depend on the size.
 PEER_BYTES = 20_000_000
 # Trains xLearn, which prints the seconds of each epoch at the end of a line.
@@ -188,6 +189,7 @@ def cases(bench: Bench) -> dict[str, Run]:
             add(f"parse: {form}, {in_words(threads)}", bench.parse, form, threads)
     if installed("sklearn"):
         add("parse: one-hot, scikit-learn", bench.sklearn)
+    found |= table_cases(bench, installed, THREADS, in_words)
     for solver in ("sgd", "adagrad", "ftrl", "fobos"):
         epoch(f"epoch: fm {solver} k = {RANK}", "fm", solver, rank=RANK, round_size=1)
     for rank in (16, 32, 64):

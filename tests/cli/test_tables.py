@@ -79,13 +79,29 @@ def test_a_query_trains(run, tmp_path, ratings):
 @pytest.mark.parametrize("model", ["fm", "ffm"])
 def test_a_table_and_what_convert_writes_of_it_train_the_same_model(run, tmp_path, ratings, model):
     form = "ffm" if model == "ffm" else "libsvm"
-    features = NAMED[:-2]  # convert does not use other columns
-    run.ok("convert", *features, "--to", form, "-o", "r.txt", ratings)
-    run.ok("train", "-m", model, *QUICK, "-o", "text.fm", "r.txt")
+    scale = ("--scale", "standard" if model == "ffm" else "zscore")  # the default of a table with numbers
+    run.ok("convert", *NAMED, "--to", form, "-o", "r.txt", ratings)
+    run.ok("train", "-m", model, *QUICK, *scale, "-o", "text.fm", "r.txt")
     run.ok("train", "-m", model, *QUICK, *NAMED, "-o", "table.fm", ratings)
     of_text, of_table = (run.ok("predict", f"{name}.fm", "r.txt").stdout for name in ("text", "table"))
     assert of_text == of_table == run.ok("predict", "table.fm", ratings).stdout
     assert len(set(of_text.split())) > 50
+
+
+def test_columns_of_numbers_are_scaled_unless_options_say_otherwise(run, tmp_path, ratings):
+    done = run.ok("train", *QUICK, *NAMED, "-o", "m.fm", ratings)
+    assert "columns of numbers are scaled: --scale zscore; none leaves them as they are" in done.stderr
+    fmcli.train(tmp_path / ratings, label="stars", ignore=["time"], **FEW_EPOCHS).save(tmp_path / "p.fm")
+    assert (tmp_path / "m.fm").read_bytes() == (tmp_path / "p.fm").read_bytes()
+    run.ok("train", *QUICK, *NAMED, "--scale", "zscore", "-o", "z.fm", ratings)
+    run.ok("train", *QUICK, *NAMED, "--scale", "none", "-o", "n.fm", ratings)
+    default, same, raw = (run.ok("predict", name, ratings).stdout for name in ("m.fm", "z.fm", "n.fm"))
+    assert default == same != raw
+    resumed = run.ok("train", "-e", "1", "-i", "n.fm", "-o", "i.fm", ratings).stderr  # as in its first run
+    assert "are scaled" not in resumed
+    named = ("--label", "stars", "--categorical", "user", "--ignore", "film,job,age,new,time")
+    done = run.ok("train", *QUICK, *named, ratings)
+    assert "are scaled" not in done.stderr
 
 
 def test_the_kinds_of_columns_follow_from_all_their_cells(run, ratings):
@@ -586,7 +602,7 @@ def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratin
     join = ("--join", "user=users.csv")
     features = ("--label", "stars", "--categorical", "user,film,job2", "--numeric", "age2")
     run.ok("convert", *features, *join, "--to", "ffm", "-o", "r.txt", ratings)
-    run.ok("train", "-m", "ffm", *QUICK, "-o", "text.fm", "r.txt")
+    run.ok("train", "-m", "ffm", *QUICK, "--scale", "standard", "-o", "text.fm", "r.txt")
     run.ok("train", "-m", "ffm", *QUICK, *features, "--ignore", "job,age,new,time", *join, "-o", "m.fm", ratings)
     expected = run.ok("predict", "text.fm", "r.txt").stdout
     assert run.ok("predict", *join, "m.fm", ratings).stdout == expected == run.ok("predict", "m.fm", "r.txt").stdout

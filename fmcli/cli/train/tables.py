@@ -44,6 +44,12 @@ def with_tables(log: Log, request: Request) -> Request:
         schema, facts = schema_of(request.inputs, named, settings.threads, dict(choice.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
+    settings = replace(settings, table=schema).with_scaled_numbers()
+    if settings.spec is not request.settings.spec and "scale" not in settings.spec.given:
+        log.line(
+            f"columns of numbers are scaled: --scale {settings.spec.values['scale']}; none leaves them as they are"
+        )
+    beside = request.beside and tuple(replace(one, table=schema).with_scaled_numbers() for one in request.beside)
     fields = request.fields or request.uses_fields
     ranking = None if request.group_field is None else By(request.group_field)
     by = ranking if held.column is None else By(held.column, held.times)
@@ -65,7 +71,8 @@ def with_tables(log: Log, request: Request) -> Request:
     return replace(
         request,
         inputs=tuple(inputs),
-        settings=replace(settings, table=schema),
+        settings=settings,
+        beside=beside,
         weighting=weighting,
         grouping=grouping,
         validation=replace(request.validation, valid=tuple(valid)),

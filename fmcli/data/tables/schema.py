@@ -113,9 +113,14 @@ class Schema:
         return [name for name, kind in self.kinds.items() if kind in FEATURES]
 
     @property
+    def numbers(self) -> list[str]:
+        """The columns of numbers that are not cut into bins."""
+        return [name for name in self.features if self.kinds[name] == NUMBER and name not in self.bins]
+
+    @property
     def apart(self) -> bool:
         """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
-        numbers = {name for name in self.features if self.kinds[name] == NUMBER and name not in self.bins}
+        numbers = self.numbers
         named = [name for name in self.features if self.missing_feature or name not in numbers]
         starts = sorted([*map(escaped, numbers), *(f"{escaped(name)}=" for name in named)])
         return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))

@@ -102,9 +102,10 @@ class Survey : public RowReader {
             return digits == 1 && (text[0] == '0' || text[0] == '1') ? BIT : WHOLE;
         }
         double any;
+        Decimal number;
         const size_t sign = text[0] == '-' || text[0] == '+';
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
-        if (!padded && !read_number(text.data(), text.data() + text.size(), any))
+        if (!padded && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any)))
             return text.find('.') == std::string_view::npos ? FRACTION : POINT;
         if (!facts.texts()) {
             facts.first_text = text;

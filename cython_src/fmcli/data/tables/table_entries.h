@@ -156,7 +156,9 @@ class TableEntries : public FeatureWriter {
         const std::string_view text = trimmed(cell);
         if (is_missing(text)) return add_missing(i, column);
         float value;
-        if (!read_fast(text, value) && !read_value(column, cell, text, value)) return false;
+        Decimal decimal;
+        const bool known = read_fast(text, decimal) && to_float(decimal, value);
+        if (!known && !read_value(column, cell, text, value)) return false;
         if (!column.bins.empty()) {
             double exact = 0;
             read_number(text.data(), text.data() + text.size(), exact);
@@ -171,15 +173,6 @@ class TableEntries : public FeatureWriter {
             put(":1", 2);
             return true;
         });
-    }
-
-    // Reads a number in a common spelling.
-    bool read_fast(std::string_view text, float& value) const {
-        constexpr ptrdiff_t AHEAD = 64;  // bytes that may be read behind a number that has few digits
-        const char* const end = text.data() + text.size();
-        if (text.size() > 18 || text.data() < row_ || end_ - end < AHEAD) return false;
-        Decimal decimal;
-        return scan_decimal(text.data(), decimal) == end && to_float(decimal, value);
     }
 
     bool add_names(size_t i, const TableColumn& column) {
