@@ -1,6 +1,8 @@
 """The estimators of scikit-learn: its own checks, its tools, and equality with fmcli.train and the command."""
 
+import inspect
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -8,11 +10,12 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import VotingRegressor
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
@@ -217,3 +220,42 @@ def test_verbose_writes_the_log(capfd):
     assert "epoch 1: loss" in capfd.readouterr().err
     FMRegressor(**QUICK).fit(X, Y)
     assert capfd.readouterr().err == ""
+
+
+def public():
+    """Yield the public classes and functions of the interface, by name."""
+    for module in (fmcli, fmcli.sklearn):
+        for name in module.__all__:
+            one = getattr(module, name)
+            yield name, one
+            for method, function in inspect.getmembers(one, inspect.isfunction) if inspect.isclass(one) else ():
+                if not method.startswith("_") and function.__module__.startswith("fmcli."):
+                    yield f"{name}.{method}", function
+
+
+def test_every_public_name_has_its_sections():
+    found = dict(public())
+    assert {"train", "Data", "Model.predict", "Epoch", "FMRanker.score"} <= found.keys()
+    for name, one in found.items():
+        text = inspect.getdoc(one) or ""
+        described = re.findall(r"^(\w+(?:, \w+)*) :", text, re.MULTILINE) + re.findall(
+            r"^(\w+, [\w, ]+)$", text, re.MULTILINE
+        )
+        words = {word for line in described for word in line.split(", ")}
+        given = inspect.signature(one).parameters.keys() - {"self", "args", "kwargs", "parameters"}
+        if name != "Model":  # whose constructor is not for callers
+            assert given <= words, name
+        if not inspect.isclass(one) and inspect.signature(one).return_annotation not in (None, "None"):
+            assert "Returns\n-------" in text, name
+
+
+def test_metadata_is_routed():
+    with config_context(enable_metadata_routing=True):
+        regressor = FMRegressor(**QUICK).set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+        assert cross_validate(regressor, X, Y, params={"sample_weight": np.ones(ROWS)}, cv=2)["test_score"].shape == (
+            2,
+        )
+        ranker = FMRanker(**QUICK).set_fit_request(qid=True).set_score_request(qid=True)
+        scores = cross_validate(ranker, X, np.round(Y), params={"qid": np.arange(ROWS) // 10}, cv=2)["test_score"]
+    assert (scores < 1).all()  # as of one group it is not
+    assert "FMRegressor" in regressor._repr_html_()

@@ -78,7 +78,7 @@ class Data:
         self.dataset, self.names, self.format = made.dataset, made.names, made.format
 
     @classmethod
-    def of(cls, dataset: Dataset, names: Names, format: str, schema: Schema | None = None) -> Data:
+    def _of(cls, dataset: Dataset, names: Names, format: str, schema: Schema | None = None) -> Data:
         """Return rows that have been made already.
 
         names : what labels 0, 1, .. stand for.
@@ -148,7 +148,7 @@ def labelled(
         dataset = dataset.changed(**added)
     if weight is not None:
         weigh(dataset, Weighting())  # raises an error if all are 0
-    return Data.of(dataset, found, format, schema)
+    return Data._of(dataset, found, format, schema)
 
 
 def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.float64], Names]:
@@ -273,7 +273,7 @@ def of_files(
         hash_bits=hash_bits,
         grouping=grouping,
     )
-    return Data.of(table.dataset, table.labels or NUMBERS, table.format)
+    return Data._of(table.dataset, table.labels or NUMBERS, table.format)
 
 
 def paths_of(files: Files) -> list[str]:

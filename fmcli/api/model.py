@@ -281,9 +281,12 @@ class Model:
 
         Parameters
         ----------
-        data : (X, y), Data, or files
+        data : (X, y), Data, files, or frame
+            Rows with labels, as `fmcli.train` takes them; tables with the columns of training.
         metrics : iterable of str
             Names as in ``fmcli evaluate -x``; by default, those that fit the loss.
+        threads : int, optional
+            By default, one for each core.
 
         Returns
         -------
@@ -296,10 +299,10 @@ class Model:
             They are ValueErrors.
         """
         with in_python():
-            outcome = self.outcome(data, threads)
+            outcome = self._outcome(data, threads)
             return measure(list(metrics) or default_metrics(self.loss), outcome, threads or cpu_count())
 
-    def outcome(self, data: Any, threads: int | None = None) -> Outcome:
+    def _outcome(self, data: Any, threads: int | None = None) -> Outcome:
         """Return the labels and scores of labelled rows. Raises BadInputError and UsageError."""
         scorer = self._scorer
         rows = as_data(data, "data", self._form(threads)).dataset
@@ -341,9 +344,17 @@ class Model:
             return np.hstack([matrix @ each.astype(np.float64) for each in factors])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file, which the command reads, too. An existing file is replaced by a complete one only.
+        """Write a model file, which the command reads, too.
 
-        Raises OutputError, which is an OSError.
+        Parameters
+        ----------
+        path : str or path
+            An existing file is replaced by a complete one only.
+
+        Raises
+        ------
+        OutputError
+            It is an OSError.
         """
         with in_python():
             save(os.fspath(path), self._file)
@@ -387,7 +398,7 @@ class Model:
                 else:
                     write_text(scorer, file.write)
 
-    def to_resume(self) -> WarmStart:
+    def _to_resume(self) -> WarmStart:
         """Return the model for a run that resumes from it. Raises UsageError for an ensemble."""
         return warm_start_of(self._name, self._file)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # The name of a frame in messages.
 FRAME = "the frame"
+# What only frames of pandas have.
+PANDAS = "iloc"
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,11 @@ def is_files(rows: Any) -> bool:
 
 
 def is_frame(rows: Any) -> bool:
-    """Return whether rows are a frame, which other programs can read as a stream of Arrow."""
-    return hasattr(rows, "__arrow_c_stream__")
+    """Return whether rows are a frame, which other programs can read as a stream of Arrow. One of pandas whose columns
+    have no names is a matrix."""
+    if not hasattr(rows, "__arrow_c_stream__"):
+        return False
+    return not hasattr(rows, PANDAS) or (rows.ndim == 2 and all(isinstance(name, str) for name in rows.columns))
 
 
 def is_labelled(rows: Any) -> bool:
@@ -128,7 +133,7 @@ def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | Non
 
 def extent_of(frame: Any) -> Extent:
     """Return a frame as an input, without the index of pandas, which would be a column of it."""
-    return Extent(FRAME, frame=frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
+    return Extent(FRAME, frame=frame.reset_index(drop=True) if hasattr(frame, PANDAS) else frame)
 
 
 def table_paths(rows: Any, form: RowForm, *, partial: bool = False) -> list[TablePath]:
@@ -203,7 +208,7 @@ def of_inputs(paths: list[str], schema: Schema | None, form: RowForm) -> Data:
     """Return the rows of files or tables. Raises the errors of `reader.read`."""
     grouping = Grouping() if isinstance(paths[0], TablePath) and paths[0].by else None
     read = of_files(paths, "auto", form.names, has_weights(schema), grouping, threads=form.threads)
-    return Data.of(read.dataset, read.names, read.format, schema)
+    return Data._of(read.dataset, read.names, read.format, schema)
 
 
 def has_weights(schema: Schema | None) -> bool:
@@ -226,7 +231,7 @@ def with_names(rows: Data, what: str, names: Names | None) -> Data:
 def changed(rows: Data, places: NDArray[np.float64], names: Names) -> Data:
     """Return rows whose labels have other numbers, as positions of names. places : the new number of each label."""
     label = places[rows.dataset.label.astype(np.intp)]
-    return Data.of(rows.dataset.changed(label=label), names, rows.format, rows.schema)
+    return Data._of(rows.dataset.changed(label=label), names, rows.format, rows.schema)
 
 
 def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
@@ -234,7 +239,7 @@ def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
     pieces = list(chunk_rows(chunks, what, form))
     refuse(not pieces, f"{what} has no chunks")
     last = pieces[-1].facts
-    rows = Data.of(concatenated_by_ids(pieces, form.threads, only_seen=True), NUMBERS, last["format"])
+    rows = Data._of(concatenated_by_ids(pieces, form.threads, only_seen=True), NUMBERS, last["format"])
     if "names" not in last:
         return rows
     names, places = sorted_names([name.encode() for name in last["names"]], what)

@@ -158,7 +158,7 @@ def trained_model(
 def resumed(model: Any) -> WarmStart | None:
     """Return the model to resume from; None if there is none. Raises UsageError and those of `load_warm_start`."""
     if model is None or isinstance(model, Model):
-        return None if model is None else model.to_resume()
+        return None if model is None else model._to_resume()
     refuse(not isinstance(model, str | os.PathLike), "init_model must be a model, or the name of a model file")
     return load_warm_start(os.fspath(model))
 

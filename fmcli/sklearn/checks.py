@@ -17,7 +17,17 @@ ALPHA = "the check sets alpha as a strength of regularisation; here, alpha is th
 
 
 def expected_failed_checks(estimator: Any) -> dict[str, str]:
-    """Return the names of the checks that an estimator fails, with the reasons, for `check_estimator`."""
+    """Return the checks of `check_estimator` that an estimator fails.
+
+    Parameters
+    ----------
+    estimator : FMClassifier, FMRegressor, FMRanker or FMFeatures
+
+    Returns
+    -------
+    dict of str
+        The reason for each, by the name of the check.
+    """
     if not has_fit_parameter(estimator, "sample_weight"):
         return {}
     failed = dict.fromkeys(CHECKS_OF_WEIGHTS, STEPS if hasattr(estimator, "partial_fit") else ROUNDING)

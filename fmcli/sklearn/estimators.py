@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from fmcli.api.data import Data
 from fmcli.data.labels import NUMBERS as NUMERIC
 from fmcli.registry.losses import LOSSES
-from fmcli.scoring.metrics import measure
 from fmcli.sklearn.base import Estimator, labels_for, with_signature
 
 # The losses of classifiers whose scores are not probabilities of the classes.
@@ -160,7 +159,18 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return str(loss)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return (rows,) the most likely class of each row."""
+        """Return the most likely class of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+
+        Returns
+        -------
+        ndarray
+            Shape (rows,): of `classes_`.
+        """
         check_is_fitted(self)
         found = self._predicted(X, "label")
         if found.dtype.kind == "O":
@@ -170,18 +180,51 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     @available_if(is_probable)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return (rows, classes) the probability of each class."""
+        """Return the probability of each class; with a loss that has none, there is no such method.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+
+        Returns
+        -------
+        ndarray
+            Shape (rows, classes), in the order of `classes_`.
+        """
         check_is_fitted(self)
         found = self._predicted(X, "prob")
         return np.column_stack([1 - found, found]) if found.ndim == 1 else found
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return (rows, classes) the logarithm of the probability of each class."""
+        """Return the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+
+        Returns
+        -------
+        ndarray
+            Shape (rows, classes), in the order of `classes_`.
+        """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return (rows,) scores, of which positive ones stand for the second class, or (rows, classes)."""
+        """Return the scores of rows, before they become probabilities.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+
+        Returns
+        -------
+        ndarray
+            Shape (rows,), of which positive ones stand for the second class; or (rows, classes) for more than two.
+        """
         check_is_fitted(self)
         return np.asarray(self._predicted(X, "raw"))
 
@@ -220,7 +263,30 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         eval_set: Any = None,
         fields: ArrayLike | None = None,
     ) -> Self:
-        """Train the model; the parameters are as in `FMClassifier.fit`, but y has numbers."""
+        """Train the model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            As in `FMClassifier.fit`.
+        y : array-like
+            Shape (rows,): the number of each row.
+        sample_weight : array-like, optional
+            Shape (rows,): weights, which are not negative.
+        eval_set : (X, y) or list of these, optional
+            Validation data, by which the best epoch is chosen; several pairs are concatenated.
+        fields : array-like of int, optional
+            Shape (columns,): the field of each column, for models with fields.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For parameters, rows or labels that are not valid.
+        """
         X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=True)
         self._set_fields(fields)
         self.model_ = self._trained(self._data(X, label, NUMERIC, weight=weight), eval_set)
@@ -230,7 +296,23 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     def partial_fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, fields: ArrayLike | None = None
     ) -> Self:
-        """Train one more epoch on rows, as ``fmcli train -i MODEL --keep-state -e 1`` does."""
+        """Train one more epoch on rows, as ``fmcli train -i MODEL --keep-state -e 1`` does.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            As in `FMClassifier.fit`.
+        y : array-like
+            Shape (rows,): the number of each row.
+        sample_weight : array-like, optional
+            Shape (rows,): weights, which are not negative.
+        fields : array-like of int, optional
+            Shape (columns,): the field of each column, in the first call.
+
+        Returns
+        -------
+        self
+        """
         first = "model_" not in vars(self)
         X, label, weight = self._given(X, y, sample_weight, reset=first, numbers=True)
         if first:
@@ -240,8 +322,20 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return (rows,) predictions; with ``return_std`` their standard deviations over draws, too, which models by
-        mcmc and ensembles have."""
+        """Return predictions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+        return_std : bool
+            Whether to return their standard deviations over draws, too, which models by mcmc and ensembles have.
+
+        Returns
+        -------
+        ndarray, or (ndarray, ndarray) with ``return_std``
+            Shape (rows,).
+        """
         check_is_fitted(self)
         return self._predicted(X, "value", std=return_std)
 
@@ -298,15 +392,40 @@ class FMRanker(Estimator):
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return (rows,) scores, of which only differences within a group have a meaning."""
+        """Return scores, of which only differences within a group have a meaning.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+
+        Returns
+        -------
+        ndarray
+            Shape (rows,).
+        """
         check_is_fitted(self)
         return np.asarray(self._predicted(X, "raw"))
 
     def score(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> float:
-        """Return the NDCG, averaged over groups."""
+        """Return the normalized discounted cumulative gain of the order of predictions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+        y : array-like
+            Shape (rows,): the relevance of each row.
+        qid : array-like, optional
+            Shape (rows,): as in `fit`.
+
+        Returns
+        -------
+        float
+            The mean over groups.
+        """
         check_is_fitted(self)
-        outcome = self.model_.outcome(self._grouped(X, y, qid, reset=False))
-        return measure([RANKING], outcome)[RANKING]
+        return self.model_.evaluate(self._grouped(X, y, qid, reset=False), [RANKING])[RANKING]
 
     def _grouped(self, X: Any, y: ArrayLike, qid: ArrayLike | None, reset: bool) -> Data:
         """Return labelled rows with groups. Raises ValueError."""

@@ -37,7 +37,19 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
         return tags
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Train the model on rows with labels; see `FMClassifier.fit`."""
+        """Train the model on rows with labels.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            As in `FMClassifier.fit`.
+        y : array-like
+            Shape (rows,): classes or numbers.
+
+        Returns
+        -------
+        self
+        """
         X, label, _ = self._given(X, y, None, reset=True, numbers=False)
         kind = type_of_target(label)
         is_number = kind.startswith("continuous") or self.loss == "squared"
@@ -49,7 +61,18 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return (rows, rank) the factors of rows, or (rows, classes * rank)."""
+        """Return the factors of rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, list of dict, or frame
+            Shape (rows, columns).
+
+        Returns
+        -------
+        ndarray
+            Shape (rows, rank), or (rows, classes * rank) for more than two classes.
+        """
         check_is_fitted(self)
         return self.model_.factors(self._rows(X, reset=False))
 

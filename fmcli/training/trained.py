@@ -26,10 +26,19 @@ TINY = 1e-12
 class Epoch:
     """One epoch's figures.
 
-    loss : mean loss over the samples; for stochastic solvers each sample's loss before its own update, for the others
-        the losses at the end of the epoch.
-    penalty : penalty of the parameters at the end of the epoch.
-    valid : metrics on the validation data, by name; empty if there are no validation data.
+    Attributes
+    ----------
+    number : int
+        From 1 on.
+    loss : float
+        Mean loss over the samples; for stochastic solvers each sample's loss before its own update, for the others the
+        losses at the end of the epoch.
+    penalty : float
+        Penalty of the parameters at the end of the epoch.
+    valid : dict of float
+        Metrics on the validation data, by name; empty if there are no validation data.
+    seconds : float
+        What the epoch took, with its evaluation.
     """
 
     number: int
