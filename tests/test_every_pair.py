@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from problems import ROW_SOLVERS, TRAINED, build, by_feature, grouped, is_linear, score_all, taken
+from problems import ROW_SOLVERS, TRAINED, build, by_feature, grouped, is_linear, on_the_simplex, score_all, taken
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.numbering import moved
@@ -52,8 +52,6 @@ SAVED += [
 # With logistic: every other model with its default solver.
 TRIPLES = [*SAVED, *((model, MODELS[model].solver, "bpr") for model in ("sha2", "ffm", "llfm"))]
 TRIPLES += [(model, MODELS[model].solver, "logistic") for model in TRAINED if model != "fm"]
-# Scales of planted parameters that are not given by the Kind. Default: 0.5, or 0 if they do not start at random.
-SIZES = {"V": 0.7, "v0": 0.7, "P2": 0.7, "P3": 0.3}
 # LEARNABLE: options with which few rows suffice. STEADY: options with which only the start values are random.
 LEARNABLE = {"anchors": 2, "neighbours": 2, "lc": 0.02}
 STEADY = {"anchors": 1}
@@ -89,12 +87,14 @@ def planted(model, loss, rows=ROWS):
     model_options = taken(model, LEARNABLE)
     truth = build(model, FEATURES, outputs, rank=RANK, split_index=FEATURES // 2, fields=FIELDS, **model_options)
     truth.allocate(0)
-    starts = {array.name: block.start for block in truth.layout for array in block.body if block.start != "random"}
     for name, array in truth.parameters.items():
-        size = {**SIZES, **KINDS[model].planted}.get(name, 0 if name in starts else 0.5)
-        array[...] = starts.get(name, 0) + rng.normal(size=array.shape) * size
-        if name == "beta":
-            array[...] = np.where(np.arange(RANK) % 2, -1, 1) * rng.uniform(0.5, 1.5, size=array.shape)
+        array[...] = rng.normal(size=array.shape) * KINDS[model].planted.get(name, 0.5)
+        start = KINDS[model].starts.get(name, 0)
+        if name in on_the_simplex(truth):
+            array[...] = 1 / array.shape[-1]
+        elif start:
+            sizes = rng.uniform(0.5, 1.5, size=array.shape) if isinstance(start, tuple) else 1
+            array[...] = np.resize(start, array.shape[-1]) * sizes
     samples = drawn(fields_of(model), 2 * rows)
     score = score_all(truth, samples)
     score = 2 * (score - np.median(score, axis=0))

@@ -11,6 +11,7 @@ from fmcli.errors import UsageError
 from fmcli.registry.models import MODELS
 from fmcli.scoring.explain.splitter import Splitter
 from reference import slow_models
+from reference.kinds import KINDS
 
 FEATURES = 12
 NO_TERMS = {"llfm": "anchors", "kernel-basis": "training rows"}
@@ -19,7 +20,7 @@ HIGHER = [("anova", {"order": 4}), ("anova", {"order": 3, "augment": True}), ("p
           ("lifted-pn", {"order": 3}), ("lifted-anova", {"order": 4}), ("lifted-anova", {"order": 3, "augment": True}),
           ("hofm", {"order": 4}), ("hofm-shared", {"order": 4}), ("hofm-simplex", {"order": 3}),
           ("poly2", {"pair_bits": 3}), ("pn", {"augment": False}), ("fm", {"linear": False})]  # fmt: skip
-CASES = [*((name, {}) for name in TRAINED if name not in NO_TERMS), *HIGHER]
+CASES = [*((name, {}) for name in TRAINED if KINDS[name].explained), *HIGHER]
 
 
 def subject(name, rng, outputs=1, **options):

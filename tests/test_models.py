@@ -206,18 +206,16 @@ def test_start_values(name):
     seen = np.random.default_rng(0).random(features) < 0.5
     model.start(seen, 0.1, np.random.default_rng(1))
     for key, array in model.parameters.items():
-        if key in ("bias", "w", "W", "anchors"):
+        if key in ("bias", "w"):
             assert not array.any()
+        elif key in KINDS[name].starts:
+            assert (array == np.resize(KINDS[name].starts[key], array.shape[-1])).all()
         elif per_feature(key):
             rows = by_feature(model, key)
             assert not rows[~seen].any()
             assert (rows[seen] != 0).all()
             np.testing.assert_allclose(np.std(rows[seen], axis=(0, *range(2, rows.ndim))), 0.1, rtol=0.02)
             assert not np.array_equal(array[0], array[1])
-        elif key == "beta":
-            assert array.tolist() == [[1, -1, 1, -1, 1]] * 2
-        elif key == "gamma":
-            assert (array == 1).all()
         elif key in on_the_simplex(model):
             assert (array == REAL_TYPE.type(1 / array.shape[1])).all()
         else:

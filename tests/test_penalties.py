@@ -32,7 +32,7 @@ def test_value(name, only):
     params = fill(model, np.random.default_rng(0))
     others = GROUP_PENALTIES[1:] if only is None else ()  # only one group penalty may be in force
     strengths = {key: value for key, value in STRENGTHS.items() if only in (key, None) and key not in others}
-    slow = slow_models.penalty_value(params, slow_models.Penalty(**strengths), choices(model, **model_options))
+    slow = slow_models.penalty_value(name, params, slow_models.Penalty(**strengths), choices(model, **model_options))
     penalty = Penalty(**strengths)
     solver.bind(model, penalty)
     assert penalty.value(model) == pytest.approx(slow, rel=1e-6)

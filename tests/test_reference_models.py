@@ -143,7 +143,7 @@ def test_poly2_by_hand():
     assert splitmix64(0) == 0xE220A8397B1DCDAF  # the published first output of the generator
     # splitmix64(1) = 0x910A..., whose first two bits are 10.
     assert score("poly2", hashed, {0: 1.0, 1: 1.0}, {"pair_bits": 2}) == [2]
-    assert [len(row) for row in rows(p)] == [1] * 6
+    assert [len(row) for row in rows("poly2", p)] == [1] * 6
 
 
 def test_bilinear_is_the_pairs_across(rng):
@@ -173,8 +173,8 @@ def test_ffm_by_hand_and_what_it_touches():
     assert not touched("ffm", {"V": v}, {(1, 1): 1.0, (0, 9): 1.0})["V"].any()
     # An index in two fields is two entries, which form a pair.
     assert score("ffm", {"V": v}, {(1, 0): 1.0, (1, 1): 2.0}) == [3 * 5 * 2]
-    assert len(rows({"V": v, "w": v[0, :, :1, 0].T})) == 3 + 6
-    assert len(rows({"V": v, "w": v[0, :, :1, 0].T}, {"by_row": True})) == 3
+    assert len(rows("ffm", {"V": v, "w": v[0, :, :1, 0].T})) == 3 + 6
+    assert len(rows("ffm", {"V": v, "w": v[0, :, :1, 0].T}, {"by_row": True})) == 3
 
 
 def test_touched_is_the_sample_and_all_that_is_global(rng):
@@ -189,23 +189,24 @@ def test_touched_is_the_sample_and_all_that_is_global(rng):
 def test_penalty_by_hand():
     penalty = Penalty(l1_w=1.0, l1_v=10.0, l2_w=2.0, l2_v=4.0)
     fm = {"bias": np.array([99.0]), "w": np.array([[3.0, 0.0]]), "V": np.array([[[4.0], [0.0]]])}
-    assert penalty_value(fm, penalty) == (3 + 9) + (40 + 2 * 16)
-    assert penalty_value(fm, Penalty(group_l1=2.0)) == 2 * 5
+    assert penalty_value("fm", fm, penalty) == (3 + 9) + (40 + 2 * 16)
+    assert penalty_value("fm", fm, Penalty(group_l1=2.0)) == 2 * 5
     sha2 = {"bias": np.array([99.0]), "V": fm["V"], "v0": np.array([[-1.0]]), "beta": np.array([[3.0]])}
-    assert penalty_value(sha2, penalty) == (40 + 32) + (10 + 2) + 2 * 9
-    assert penalty_value(sha2, Penalty(group_l1=2.0)) == 2 * 4 + 2 * 1
-    assert penalty_value({"w": np.array([[3.0], [-4.0]])}, Penalty(group_l1=1.0)) == 7  # one group for each class
+    assert penalty_value("sha2", sha2, penalty) == (40 + 32) + (10 + 2) + 2 * 9
+    assert penalty_value("sha2", sha2, Penalty(group_l1=2.0)) == 2 * 4 + 2 * 1
+    two_classes = {"w": np.array([[3.0], [-4.0]])}  # each has a group
+    assert penalty_value("linear", two_classes, Penalty(group_l1=1.0)) == 7
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_hold_every_parameter_once(kind, rng):
     p = random_params(kind, rng, 2)
-    numbers = np.concatenate([gather(p, row) for row in rows(p)])
+    numbers = np.concatenate([gather(p, row) for row in rows(kind, p)])
     assert sorted(numbers) == sorted(np.concatenate([array.ravel() for array in p.values()]))
 
 
 def test_strengths_by_part(rng):
     p = random_params("sha2", rng)
     penalty = Penalty(1.0, 2.0, 3.0, 4.0, 5.0)
-    of = {row[0][0]: [np.unique(part).tolist() for part in strengths(p, row, penalty)] for row in rows(p)}
+    of = {row[0][0]: [np.unique(part).tolist() for part in strengths(p, row, penalty)] for row in rows("sha2", p)}
     assert of == {"V": [[2], [4], [5]], "v0": [[2], [4], [5]], "beta": [[0], [4], [0]], "bias": [[0], [0], [0]]}

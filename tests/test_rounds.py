@@ -102,9 +102,11 @@ def test_the_first_steps_are_of_single_rows(solver):
     assert_same_bits(arrays(in_rounds), arrays(by_rows))
 
 
-def test_components_declare_whether_they_have_round_steps():
+def test_entries_of_the_registry_state_what_their_classes_can():
     for name, kind in TRAINED.items():
-        assert not kind.rounds or takes_rounds(build(name, FEATURES, rank=2)), name
+        model = build(name, FEATURES, rank=2)
+        assert not kind.rounds or takes_rounds(model), name
+        assert not kind.joins or model.joins, name
     for name, solver in ROW_SOLVERS.items():
         options = {"learning_rate": 0.1, "adaptive": True}
         given = {option: value for option, value in options.items() if option in solver.options}

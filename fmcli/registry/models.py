@@ -43,7 +43,6 @@ class ModelEntry(Entry):
         its column.
     apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
         and on those that are of no feature.
-    rounds : whether it has rounds: each of its parameter rows is that of one feature, or affects every score.
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
     drawn_like : if not, the model of the same kind whose parameters can be; "": none.
@@ -66,7 +65,6 @@ class ModelEntry(Entry):
     compact: bool = False
     keeps_columns: bool = False
     apart: bool = True
-    rounds: bool = True
     drawn: bool = True
     drawn_like: str = ""
     closed_form: bool = False
@@ -74,6 +72,11 @@ class ModelEntry(Entry):
     cost: float = 1.0
     rival_with: tuple[str, ...] = ()
     before: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it has rounds: each of its parameter rows is that of one feature, or affects every score."""
+        return self.apart and not self.by_fields
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
         """Return whether training rows must have fields, given these options."""
@@ -144,7 +147,6 @@ _MODELS = (
         with_solver={"adagrad": {"learning_rate": 0.2}},
         keeps_columns=True,
         apart=False,
-        rounds=False,
         cost=15.0,
         rival_with=("adagrad",),
     ),
@@ -307,7 +309,6 @@ _MODELS = (
         "fmcli.models.bilinear:Bilinear",
         (*_FM, "split_index"),
         by_fields=True,
-        rounds=False,
         cost=1.7,
     ),
     ModelEntry(
@@ -320,7 +321,6 @@ _MODELS = (
         context=("fields", "by_row"),
         by_fields=True,
         compact=True,
-        rounds=False,
         cost=5.0,
         rival_with=("adagrad",),
     ),
@@ -331,7 +331,6 @@ _MODELS = (
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         with_solver={"ftrl": {"anchor_rate": 0.01}},
         apart=False,
-        rounds=False,
         cost=2.7,
         rival_with=("adagrad", "cd"),
     ),

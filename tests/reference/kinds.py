@@ -278,8 +278,12 @@ class Kind:
     by_field : whether the entries of samples have fields.
     fast : whether coordinate descent has faster derivatives than the gradient on all data.
     powers : whether the score is a polynomial of a degree up to the order in a single parameter; else it is affine.
-    planted : the scales of random parameters by array, if with the default scale the labels would be noise or too
-        hard to learn.
+    starts : the start values of arrays that do not start at random: a number, or several, which take turns.
+    numbered : how many axes after that of classes number the parameter rows, the groups of a group penalty, in arrays
+        without an axis of features. Default: 0, a single row for each class.
+    explained : whether the model states the terms of its scores (`split`).
+    planted : the scales of random parameters by array, if with the default scale, 0.5, the labels would be noise or
+        too hard to learn.
     steep : whether scores of orders above 2 are powers of sums, in which large parameters make small ones lose their
         digits.
     ordered : whether the definition sums over all ordered tuples, which is too slow for high orders.
@@ -293,6 +297,9 @@ class Kind:
     by_field: bool = False
     fast: bool = True
     powers: bool = False
+    starts: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
+    numbered: Mapping[str, int] = field(default_factory=dict)
+    explained: bool = True
     planted: Mapping[str, float] = field(default_factory=dict)
     steep: bool = False
     ordered: bool = False
@@ -303,29 +310,60 @@ _BIAS: Shapes = {"bias": ()}
 _LINEAR: Shapes = {"bias": (), "w": (D,)}
 _FM: Shapes = {**_LINEAR, "V": (D, K)}
 _U: Shapes = dict.fromkeys(("U1", "U2", "U3"), (D, K))
+_BETA = {"beta": (1, -1)}
+_PLANTED = {"V": 0.7}
 
 KINDS = {
     "linear": Kind(linear, _LINEAR),
-    "poly2": Kind(poly2, {**_LINEAR, "W": (21,)}, touched=touch_pairs),  # the pairs of 7 features
-    "fm": Kind(fm, _FM),
-    "anova": Kind(anova, {**_FM, "beta": (K,)}),
-    "shfm": Kind(shfm, {**_BIAS, "V": (D, K), "v0": (K,)}),
-    "sha2": Kind(shfm, {**_BIAS, "V": (D, K), "v0": (K,), "beta": (K,)}),
-    "sglfm": Kind(fm, _FM),
-    "glfm": Kind(fm, _FM),
-    "l1fm": Kind(fm, _FM),
-    "hofm": Kind(hofm, {**_LINEAR, "P2": (D, K), "P3": (D, 4)}),
-    "hofm-shared": Kind(hofm_shared, {**_BIAS, "P": (D, K), "gamma": (2, K)}, planted={"P": 0.4}),
+    "poly2": Kind(  # 21: the pairs of 7 features
+        poly2, {**_LINEAR, "W": (21,)}, touched=touch_pairs, starts={"W": 0}, numbered={"W": 1}
+    ),
+    "fm": Kind(fm, _FM, planted=_PLANTED),
+    "anova": Kind(anova, {**_FM, "beta": (K,)}, starts={**_BETA, "gamma": 1}, numbered={"gamma": 1}, planted=_PLANTED),
+    "shfm": Kind(shfm, {**_BIAS, "V": (D, K), "v0": (K,)}, planted={**_PLANTED, "v0": 0.7}),
+    "sha2": Kind(shfm, {**_BIAS, "V": (D, K), "v0": (K,), "beta": (K,)}, starts=_BETA, planted={**_PLANTED, "v0": 0.7}),
+    "sglfm": Kind(fm, _FM, planted=_PLANTED),
+    "glfm": Kind(fm, _FM, planted=_PLANTED),
+    "l1fm": Kind(fm, _FM, planted=_PLANTED),
+    "hofm": Kind(hofm, {**_LINEAR, "P2": (D, K), "P3": (D, 4)}, planted={"P2": 0.7, "P3": 0.3}),
+    "hofm-shared": Kind(
+        hofm_shared,
+        {**_BIAS, "P": (D, K), "gamma": (2, K)},
+        starts={"gamma": 1},
+        numbered={"gamma": 1},
+        planted={"P": 0.4},
+    ),
     "hofm-simplex": Kind(hofm_simplex, {**_BIAS, "P": (D, K), "theta": (3,)}, planted={"P": 0.7}),
     "all-subsets": Kind(all_subsets, {**_BIAS, "P": (D, K)}),
-    "pn": Kind(pn, {**_LINEAR, "P": (D, K), "gamma": (K,), "beta": (K,)}, powers=True, planted={"P": 0.4}, steep=True),
-    "lifted-anova": Kind(lifted_anova, {**_LINEAR, **_U, "gamma": (2, 3, K)}, planted={"U1": 1, "U2": 1}, ordered=True),
-    "lifted-pn": Kind(lifted_pn, {**_LINEAR, **_U, "gamma": (3, K)}, steep=True),
+    "pn": Kind(
+        pn,
+        {**_LINEAR, "P": (D, K), "gamma": (K,), "beta": (K,)},
+        powers=True,
+        starts={**_BETA, "gamma": 1},
+        planted={"P": 0.4},
+        steep=True,
+    ),
+    "lifted-anova": Kind(
+        lifted_anova,
+        {**_LINEAR, **_U, "gamma": (2, 3, K)},
+        starts={"gamma": 1},
+        numbered={"gamma": 1},
+        planted={"U1": 1, "U2": 1},
+        ordered=True,
+    ),
+    "lifted-pn": Kind(lifted_pn, {**_LINEAR, **_U, "gamma": (3, K)}, starts={"gamma": 1}, steep=True),
     "bilinear": Kind(bilinear, {**_LINEAR, "UV": (D, K)}, {"group": [0, 1, 1, -1, 0, 1, 0]}),
     # An index that occurs in several fields of a sample is several entries, which the fast derivatives do not support.
-    "ffm": Kind(ffm, {**_LINEAR, "V": (D, 3, K)}, touched=touch_fields, by_field=True, fast=False),
+    "ffm": Kind(ffm, {**_LINEAR, "V": (D, 3, K)}, touched=touch_fields, by_field=True, fast=False, planted=_PLANTED),
     "llfm": Kind(
-        llfm, {"bias": (2,), "w": (2, D), "V": (2, D, K), "anchors": (2, D)}, touched=touch_anchors, ranks=(1, 5)
+        llfm,
+        {"bias": (2,), "w": (2, D), "V": (2, D, K), "anchors": (2, D)},
+        touched=touch_anchors,
+        starts={"anchors": 0},
+        numbered={"anchors": 1},
+        explained=False,
+        planted=_PLANTED,
+        ranks=(1, 5),
     ),
 }
 
@@ -340,6 +378,12 @@ def per_feature(name: str) -> bool:
     return name not in SHARED and any(
         stem(name) == stem(other) for kind in KINDS.values() for other, axes in kind.arrays.items() if D in axes
     )
+
+
+def axes_of(kind: str, name: str) -> tuple[Any, ...]:
+    """Return the axes of an array of a kind after that of classes; none if it exists only with other options."""
+    of = {stem(other): axes for other, axes in KINDS[kind].arrays.items()}
+    return of.get(stem(name), ())
 
 
 def stem(name: str) -> str:

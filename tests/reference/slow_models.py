@@ -1,7 +1,6 @@
 """Scores, derivatives by complex step, parameter rows and penalties, all computed from the definitions in kinds.py."""
 
 from dataclasses import dataclass
-from itertools import product
 from math import inf
 
 import numpy as np
@@ -11,9 +10,11 @@ from reference.kinds import (
     SHARED,
     STRUCTURAL,
     Choices,
+    D,
     Mask,
     Params,
     Sample,
+    axes_of,
     column,
     per_feature,
     touch_features,
@@ -99,31 +100,28 @@ class Penalty:
 Row = list[tuple[str, tuple[int, ...]]]  # the parts of a row: (array name, index of a number or vector in that array)
 
 
-def rows(params: Params, choices: Choices = NONE) -> list[Row]:
+def rows(kind: str, params: Params, choices: Choices = NONE) -> list[Row]:
     """Return all parameters, grouped into rows. In each class, the rows are:
 
-    - all parameters of one feature (llfm: of one feature and one anchor; ffm, if its rows are by field: the factors
-      of one feature for one field separately),
-    - each other array, such as v0, as a whole; but each gamma_t separately (polynomial networks: all gamma together)
-      and each entry of W separately.
-
-    Each anchor is a row, too.
+    - all parameters of one feature and of one place on the axes before that of features (llfm: of one anchor); except
+      those of arrays with another axis behind it, whose places are rows of their own (ffm, if its rows are by field),
+    - each other array as a whole, or each place on the axes that `Kind.numbered` counts.
     """
-    owners = [name for name in params if per_feature(name)]
-    anchors = range(len(params.get("anchors", ())))
-    found: list[Row] = [[("anchors", (i,))] for i in anchors]
-    if not anchors and "V" in params and params["V"].ndim == 4 and not choices.get("by_row"):
-        owners.remove("V")
-        found += [[("V", at)] for at in np.ndindex(params["V"].shape[:3])]
-    for c in range(classes(params)):
-        found += [[("W", (c, at))] for at in range(params["W"].shape[1] if "W" in params else 0)]
-        places = product(anchors, range(features(params))) if anchors else zip(range(features(params)))
-        found += [[(name, (c, *place)) for name in owners] for place in places if owners]
-        found += [[(name, (c,))] for name in params if name not in (*owners, "V", "W", "gamma", "anchors")]
-        if "gamma" in params:
-            several = params["gamma"].ndim == (4 if "U1" in params else 3)
-            found += [[("gamma", (c, t))] for t in range(params["gamma"].shape[1])] if several else [[("gamma", (c,))]]
-    return found
+    found: list[Row] = []
+    of_features: dict[tuple[int, ...], Row] = {}
+    for name, array in params.items():
+        axes, classed = axes_of(kind, name), name not in SHARED
+        if D not in axes:
+            found += [[(name, at)] for at in np.ndindex(array.shape[: classed + KINDS[kind].numbered.get(name, 0)])]
+            continue
+        places = np.ndindex(array.shape[: classed + axes.index(D) + 1])
+        apart = len(axes) > axes.index(D) + 2 and not choices.get("by_row")
+        for at in places:
+            if apart:
+                found += [[(name, (*at, between))] for between in range(array.shape[len(at)])]
+            else:
+                of_features.setdefault(at, []).append((name, at))
+    return found + list(of_features.values())
 
 
 def gather(arrays: Params, row: Row) -> np.ndarray:
@@ -140,10 +138,10 @@ def strengths(params: Params, row: Row, penalty: Penalty) -> tuple[np.ndarray, n
     return l1, l2, 0.0 if row[0][0] in ("beta", *STRUCTURAL) else getattr(penalty, penalty.group_kind)
 
 
-def penalty_value(params: Params, penalty: Penalty, choices: Choices = NONE) -> float:
+def penalty_value(kind: str, params: Params, penalty: Penalty, choices: Choices = NONE) -> float:
     """Return R, the sum of λ1|φ| + (λ2/2)φ² over all parameters plus the sum of λ_g Ω(row) over all rows."""
     total = 0.0
-    for row in rows(params, choices):
+    for row in rows(kind, params, choices):
         phi = gather(params, row)
         l1, l2, group = strengths(params, row, penalty)
         total += np.sum(l1 * np.abs(phi) + l2 / 2 * phi**2) + group * GROUPS[penalty.group_kind].value(phi)

@@ -284,7 +284,7 @@ def run(
     params = {name: np.array(array, dtype=float) for name, array in params.items()}
     s = np.ones(len(samples)) if weights is None else np.asarray(weights, dtype=float)
     scale = s if solver == "ftrl" else s / s[s > 0].mean()
-    states = [start(params, row, solver, o) for row in rows(params, o.model)]
+    states = [start(params, row, solver, o) for row in rows(kind, params, o.model)]
     begins = (2 if solver == "ftrl" else 1) if o.l1_from_epoch is None else o.l1_from_epoch
     for r in states:
         penalise(params, r, o, factors=begins <= 1)

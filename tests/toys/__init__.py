@@ -28,7 +28,6 @@ MODEL = ModelEntry(
     ("rank", "bias", "linear"),
     context=("fields",),
     by_fields=True,
-    rounds=False,
 )
 LOSS = LossEntry("toy-log-cosh", "log cosh of the error.", f"{MODULE}:LogCosh", task="real", metrics=("rmse", "mae"))
 LINKED = LossEntry(
