@@ -3,8 +3,8 @@
 import os
 import re
 
-# What a name of a feature in libsvm and ffm text cannot have: blanks, colons, and a # at its beginning; and the sign of
-# the codes that stand for them.
+# The characters that a name of a feature in libsvm and ffm text cannot have: blanks, colons, and a # at its beginning;
+# and the sign of the codes that stand for them.
 FORBIDDEN = re.compile(r"[\s:%]|^#")
 # The codes of those that are printable.
 CODES = {f"%{ord(character):02X}": character for character in " :%#"}

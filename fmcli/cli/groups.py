@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What needs groups, in words.
+# The things that need groups, in words.
 METRICS_OF_GROUPS = (
     "the metrics gauc, ndcg, map, mrr, and recall@K, precision@K, hit@K and ndcg@K (of the first K places)"
 )

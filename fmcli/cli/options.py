@@ -138,7 +138,7 @@ class SectionCommand(click.Command):
     """
 
     context_class = HelpContext
-    # What the first screen says about further help.
+    # The last line of the first screen of help.
     more = f"{ALL_FLAG} shows all options and examples."
 
     def __init__(
@@ -320,7 +320,7 @@ def label_weights_option(section: str = "data") -> Callable[[F], F]:
 
 @dataclass(frozen=True)
 class BadLineChoice:
-    """What happens to lines with errors."""
+    """The options for lines with errors."""
 
     on_bad_line: str | None
     max_bad_lines: int | None

@@ -47,7 +47,7 @@ DEATHS = 10
 LOGGERS = ("distributed", "distributed.client")
 # Of the web servers of a local cluster, which ask nobody for a certificate: there is nothing on them.
 WITHOUT_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-# What identifies the build of a worker. Found by name, by a function that is also on workers without fmcli.
+# The values that identify the build of a worker. Found by name, by a function that is also on workers without fmcli.
 VERSION, REAL_NAME = "fmcli.__version__", "fmcli.kernels.simd.REAL"
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from fmcli.scoring.summary import Summary, summary_of
 from fmcli.system.addresses import is_remote
 from fmcli.system.files import atomic_output
 
-# What the results of different builds may depend on.
+# The version and number type, on which results may depend.
 BUILD = f"fmcli {fmcli.__version__} ({REAL})"
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
 LARGEST_INDEX = 2**31 - 2
-# What precedes the features of a row, by the column of an id: the id, and a label, which may be missing.
+# The text before the features of a row, by the column of an id: the id, and a label, which may be missing.
 BEFORE_FEATURES = {
     0: rb"(?:[^\s:#][^\s:]*[ \t]+)?",
     1: rb"[^\s#]\S*[ \t]+(?:[^\s:#][^\s:]*[ \t]+)?",

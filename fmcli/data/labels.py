@@ -16,7 +16,7 @@ from fmcli.text import number
 
 Floats = NDArray[np.float64]
 
-# What labels 0, 1, .. stand for; no names: labels are numbers.
+# The names of the labels 0, 1, ..; none: labels are numbers.
 Names = tuple[str, ...]
 NUMBERS: Names = ()
 LONGEST_NAME = 200  # characters

@@ -91,7 +91,7 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Meaning:
-    """What predictions are, as far as files of other programs do not say it.
+    """The facts about predictions that files of other programs may not have.
 
     loss : what scores mean; None: as the program has it.
     labels : the labels of two classes.

@@ -1,4 +1,4 @@
-"""What solvers ask of a model with anchors, beside what they ask of every model."""
+"""The interface of a model with anchors to solvers, in addition to that of every model."""
 
 from __future__ import annotations
 

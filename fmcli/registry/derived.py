@@ -173,6 +173,6 @@ def by_degree(second: float, above: float) -> Derived:
 
 # The initial factors of solvers that sample, chosen on held-out rows of training data.
 START_OF_SAMPLES = by_interactions(0.003, usual=0.1)
-# The same if factors are the linear weights, too, as in hofm-simplex: smaller ones first follow the linear effects, and
-# the weight of interactions falls to 0, a mode that a sampler leaves only after a hundred sweeps or more.
+# Those of models whose factors are the linear weights, too, such as hofm-simplex: smaller ones first follow the linear
+# effects, and the weight of interactions falls to 0, a mode that a sampler leaves only after a hundred sweeps or more.
 START_OF_SHARED_SAMPLES = by_interactions(0.03, usual=0.2)

@@ -67,8 +67,8 @@ PIECES_AHEAD = 2
 # Bytes as float64 up to which exported arrays have an axis of all features.
 MOST_DENSE = 4 << 30
 
-# What exported arrays by feature have, if it is not 0, for features that have no column: a divisor, and no group of a
-# bilinear model.
+# The values of exported arrays for features without a column, if these are not 0: a divisor, and no group of a bilinear
+# model.
 OF_ABSENT = {SCALE: 1, "group": -1}
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""What all estimators have: parameters from the table of training, fitting, and the conventions of scikit-learn."""
+"""The base of all estimators: parameters from the table of training, fitting, and the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
-    """What all estimators have.
+    """Base of all estimators.
 
     _loss : the loss if none is given; None: the labels decide.
     _without : the parameters of training that it does not have.

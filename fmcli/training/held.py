@@ -28,7 +28,7 @@ class Held(NamedTuple):
 
     @property
     def group(self) -> Grouping | None:
-        """What tells the groups."""
+        """The numbers, or the field, that tell the groups of rows; None: rows are held out one by one."""
         return None if self.column is None else Grouping(field_of(self.column))
 
     @property

@@ -7,7 +7,7 @@ from fmcli.data.numbering import Numbering
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-# What separates tokens, and so cannot be in a name.
+# The bytes between tokens, which cannot be in a name.
 BLANKS = b" \t\r\n"
 BYTES_TO_SEARCH = 55  # at most, for each id: a number takes 8/3 slots of 16 bytes, and 12; a name 4 slots of 8, and 23
 SHARED = "(rare)"  # no id, because it would be a name
@@ -193,7 +193,7 @@ cdef class Dictionary:
 
     @property
     def ids(self):
-        """The same ids as FeatureIds, which must not be changed. They are made when they are first needed."""
+        """The ids as FeatureIds, which must not be changed; made when they are first needed."""
         if self.found is None:
             made = FeatureIds()
             made.add_numbers(self.numbers)

@@ -84,7 +84,7 @@ cdef class Loss:
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         return self.smoothness
 
-    # The same as `slope`, for kernels.
+    # `slope` as kernels call it.
     cdef ScalarLoss of_one_score(self) noexcept nogil:
         return ScalarLoss(<void*>self, slope_of, False)
 

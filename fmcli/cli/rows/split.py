@@ -41,7 +41,7 @@ def positive_shares(value: str) -> tuple[Fraction, ...]:
 
 @dataclass(frozen=True)
 class RuleChoice:
-    """What decides which output a row is written to; if nothing does, chance does."""
+    """The rule that decides which output a row is written to; if all fields are empty, rows are split at random."""
 
     by_time: str | None
     by_group: str | None

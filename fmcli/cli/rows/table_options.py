@@ -23,7 +23,7 @@ MOST_SHOWN = 40  # columns in the log
 
 @dataclass(frozen=True)
 class TableChoice:
-    """What the columns of tables are, as far as options say."""
+    """The options that say what the columns of tables are."""
 
     label: str | None
     categorical: tuple[str, ...]

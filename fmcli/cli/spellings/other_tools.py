@@ -125,7 +125,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     },
 }
 
-# The same with the words of the field.
+# OPTIONS with the synonyms of the field.
 WORDS = {command: {**synonyms(command), **OPTIONS.get(command, {})} for command in (*OPTIONS, *SYNONYMS)}
 
 # Other names for the commands.

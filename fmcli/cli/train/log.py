@@ -43,7 +43,7 @@ MOST_WEIGHTS = 4  # of labels that are shown
 SPARSE = 10
 # The widths of the columns of a comparison.
 RIVALS = 12, 11, 6, 9, 9
-# What is watched of a solver that samples, in words.
+# The quantities of a sampler that are watched, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
 
 

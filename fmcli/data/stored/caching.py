@@ -22,7 +22,7 @@ from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
 from fmcli.system.identity import can_be_read_again, identity
 
-# What another cache has, by the entry of `Reading.about` in which it differs.
+# The words for a difference to another cache, by the entry of `Reading.about` that differs.
 OTHER = {
     "format": "another format",
     "keep_fields": "another use of fields",

@@ -1,4 +1,4 @@
-"""What is written beside predictions for the rows of a table: their cells, or an id; the result is a table again."""
+"""The columns beside predictions for the rows of a table: its cells, or an id; the result is a table again."""
 
 from __future__ import annotations
 

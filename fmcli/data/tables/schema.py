@@ -1,4 +1,4 @@
-"""What each column of a table is: as it was named, or as all of its cells say."""
+"""The kinds of the columns of a table: as they were named, or as all of their cells say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEATURES = (CATEGORY, SEVERAL, NUMBER)
 ROWS_PER_ID = 5
 # If so large a share of the cells are numbers, the others are probably missing values.
 MOSTLY = 0.9
-# What a cell of a column is, in words.
+# The words for a cell, by the kind of its column.
 EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
 
 # How the names of a category are spelled, in the order of the core: 1.0 as 1, True as true.
@@ -32,7 +32,7 @@ Layout = list[tuple[str, str, str, str, int]]
 
 @dataclass(frozen=True)
 class Schema:
-    """What the columns of a table are.
+    """The columns of a table and their kinds.
 
     kinds : column -> LABEL, WEIGHT, GROUP, IGNORED or one of FEATURES, in the order of the table. The fields of
         features are numbered in this order.

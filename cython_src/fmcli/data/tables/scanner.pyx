@@ -360,7 +360,7 @@ cdef class Keys:
 
 
 cdef class Facts:
-    """What is known about the cells of each column."""
+    """Counts and examples of the cells of each column."""
 
     cdef vector[ColumnFacts]* columns
 
