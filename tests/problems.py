@@ -45,7 +45,8 @@ def random_rows(
     sizes = [0, features, *rng.integers(0, features + 1, size=rows - 2)]
     values = [1.0] if ones else np.float32(rng.uniform(0.2, 2, size=50) * rng.choice([-1, 1], size=50)).tolist()
     found: list[Sample] = [
-        {int(j): float(rng.choice(values)) for j in sorted(rng.choice(features, size, replace=False))} for size in sizes
+        {j: values[rng.integers(len(values))] for j in sorted(rng.choice(features, size, replace=False).tolist())}
+        for size in sizes
     ]
     if not fields:
         return found

@@ -13,7 +13,7 @@ from fmcli.scoring.explain.splitter import Splitter
 from reference import slow_models
 from reference.kinds import KINDS
 
-FEATURES = 12
+FEATURES = 8
 NO_TERMS = {"llfm": "anchors", "kernel-basis": "training rows"}
 # Options for orders above the default, which have other terms.
 HIGHER = [("anova", {"order": 4}), ("anova", {"order": 3, "augment": True}), ("pn", {"order": 4}), ("pn", {"order": 3}),

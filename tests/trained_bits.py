@@ -9,6 +9,7 @@ rule and penalty, and sums that are computed anew because they have lost digits.
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -89,26 +90,28 @@ def runs() -> Iterator[tuple[Spec, bool]]:
             yield make_spec(model, solver, "softmax" if turn % 5 == 0 else "huber", options), several_fields
 
 
-def data_for(spec: Spec, several_fields: bool) -> Dataset:
+@cache
+def data_for(fields: int, several_fields: bool, large: bool, classes: bool) -> Dataset:
     """Random rows; if features have one field each, most rows have each field at most once."""
     rng = np.random.default_rng(1)
-    fields = fields_of(spec.model)
     rows = random_rows(rng, ROWS, FEATURES, fields=fields if several_fields else 0)
-    if spec.solver == "cd" and not spec.model.endswith("pn"):
+    if large:
         for row in rows[::7]:
             row |= {key: LARGE * row[key] for key in list(row)[:1]}
     if fields and not several_fields:
         rows = [
             {(j, j % fields): x for j, x in list(row.items())[: 1 if i % 3 else fields]} for i, row in enumerate(rows)
         ]
-    labels = rng.integers(0, CLASSES, ROWS) if spec.loss == "softmax" else rng.normal(size=ROWS)
+    labels = rng.integers(0, CLASSES, ROWS) if classes else rng.normal(size=ROWS)
     return dataset(rows, FEATURES, labels, rng.uniform(0.5, 2, ROWS))
 
 
 def checksum(spec: Spec, several_fields: bool) -> int:
     """The checksum of all parameters after training, which may end far from a minimum, and of the scores of the model
     attached to them: without the padding of rows that are trained."""
-    plan = job.plan(data_for(spec, several_fields), spec)
+    large = spec.solver == "cd" and not spec.model.endswith("pn")
+    data = data_for(fields_of(spec.model), several_fields, large, spec.loss == "softmax")
+    plan = job.plan(data, spec)
     with suppress(DivergedError):
         job.train(plan)
     arrays = {name: np.ascontiguousarray(array) for name, array in plan.model.parameters.items()}

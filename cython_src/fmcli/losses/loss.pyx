@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.losses.arguments cimport ScalarLoss
 from libc.math cimport INFINITY, M_2_PI, M_PI, M_SQRT1_2, NAN, erfc, exp, fabs, log, log1p, sqrt
 
-# After this many bisection steps, an interval of doubles cannot be halved further.
+# A bisection has at most this many steps; most intervals of doubles cannot be halved so often.
 HALVINGS = 100
 # Below this margin, the tail of the normal distribution is computed from the first terms of its series.
 cdef double FAR = -30
@@ -346,7 +346,10 @@ cdef class Huber(Loss):
         low, high = np.min(label), np.max(label)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            if np.average(np.clip(middle - label, -self.delta, self.delta), weights=weight) > 0:
+            if middle in (low, high):
+                break
+            slopes = np.clip(middle - label, -self.delta, self.delta)
+            if (slopes if weight is None else slopes * weight).sum() > 0:
                 high = middle
             else:
                 low = middle
