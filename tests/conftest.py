@@ -5,11 +5,18 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-import pytest
-from hypothesis import HealthCheck, settings
-
 ROOT = Path(__file__).resolve().parent.parent
+
+# If Python must not keep compiled modules beside their sources, it keeps them in pytest's cache: otherwise, each
+# process that the tests start would compile what it imports, which takes longer than most tests.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "compiled")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # `python -m pytest` puts the checkout first on the path. If the checkout was not built in place, its fmcli/ has no
 # compiled modules and would hide the installed package, which has them.

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import IO, NoReturn
 
 
@@ -97,8 +98,7 @@ def serve(number: int, patience: int) -> None:
     """Fork for each request from a socket until its other end is closed."""
     import fmcli
 
-    for module in pkgutil.walk_packages(fmcli.__path__, "fmcli."):
-        importlib.import_module(module.name)
+    _import_all(fmcli)
     gc.freeze()  # otherwise garbage collection in a run would copy all memory pages shared with this process
     with socket.socket(fileno=number) as connection:
         while True:
@@ -113,6 +113,16 @@ def serve(number: int, patience: int) -> None:
                 os.close(descriptor)
             _, status = os.waitpid(child, 0)
             connection.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _import_all(package: ModuleType) -> None:
+    """Import the modules of a package, and of those in it, but not the estimators of scikit-learn: no command needs it,
+    and forks take longer the more memory a process has."""
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if module.name != "fmcli.sklearn":
+            found = importlib.import_module(module.name)
+            if module.ispkg:
+                _import_all(found)
 
 
 def _become(request: list[bytes], descriptors: list[int], patience: int) -> NoReturn:

@@ -95,8 +95,9 @@ def in_turn(cases: Iterable[Any], others: Iterable[tuple[Any, ...]]) -> list[tup
 
 
 def pairs_of(combination: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """Return all pairs of a combination's members; each member is given with the index of its list."""
-    return set(combinations(enumerate(combination), 2))
+    """Return all pairs of a combination's members; each member is given with the index of its list. A single member has
+    no partner."""
+    return set(combinations(enumerate(combination), min(2, len(combination))))
 
 
 def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:

@@ -293,8 +293,9 @@ SKLEARN = {
 }
 
 
+# A loss for each type of labels.
 @pytest.mark.parametrize(
-    "loss", [name for name, loss in LOSSES.items() if loss.task != "levels" and is_symmetric(name)]
+    "loss", {loss.task: name for name, loss in LOSSES.items() if loss.task != "levels" and is_symmetric(name)}.values()
 )
 @given(st.data())
 def test_against_sklearn(loss, data):

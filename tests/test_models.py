@@ -17,6 +17,7 @@ from problems import (
     fill,
     gradient,
     on_the_simplex,
+    pairwise,
     random_rows,
     score_all,
     taken,
@@ -54,24 +55,26 @@ pytestmark = pytest.mark.exact
 
 
 def variants(piece):
-    """Yield the options of a model's variants: all combinations of its switches and ranks; fewer for higher orders."""
+    """Yield the options of a model's variants: all pairs of its switches and ranks; fewer ranks for higher orders."""
     kind = KINDS[piece.name]
     known = (*piece.options, *piece.context)
     switches = [option for option in ("bias", "linear", "augment", "by_row", *SEVERAL) if option in known]
     values = [SEVERAL.get(switch, (True, False)) for switch in switches]
-    every_switch = [dict(zip(switches, choice, strict=True)) for choice in itertools.product(*values)]
     if "order" not in piece.options:
-        ranks = kind.ranks or (RANKS if len(switches) < 3 else RANKS[::3])
-        for switched in every_switch:
-            yield from [switched | {"rank": rank} for rank in ranks] if "rank" in piece.options else [switched]
+        if "rank" in piece.options:
+            switches, values = [*switches, "rank"], [*values, kind.ranks or RANKS]
+        yield from [dict(zip(switches, choice, strict=True)) for choice in pairwise(*values)]
         return
     fitted = {"fit_beta": True} if "fit_beta" in piece.options else {}
-    yield from [switched | fitted | {"order": 3, "rank": 5} for switched in every_switch]
+    for choice in pairwise(*values):
+        yield dict(zip(switches, choice, strict=True)) | fitted | {"order": 3, "rank": 5}
     for order, ranks in (FEWER if kind.ordered else ORDERS).items():
         augmented = [{"augment": True}, {"augment": False}] if "augment" in switches else [{}]
-        for rank in ranks:
-            for augment in augmented[1:] if kind.ordered and order == WITHOUT_CONSTANTS else augmented:
-                yield {"order": order, "rank": rank} | augment | fitted
+        if kind.ordered and order == WITHOUT_CONSTANTS:
+            augmented = augmented[1:]
+        for place in range(max(len(ranks), len(augmented))):  # several ranks take turns with and without constants
+            augment = augmented[place % len(augmented)]
+            yield {"order": order, "rank": ranks[place % len(ranks)]} | augment | fitted
     if piece.by_degree:
         yield {"order": 4, "rank": [8, 1, 5]}
 

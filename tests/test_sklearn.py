@@ -31,7 +31,6 @@ ESTIMATORS = [
     FMRegressor(epochs=20),
     FMRanker(epochs=20),
     FMFeatures(epochs=20),
-    FMRegressor(solver="cd", epochs=20),
     FMRegressor(solver="mcmc", epochs=5),
 ]
 ROWS, COLUMNS = 300, 10

@@ -11,7 +11,10 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 
 ROWS, COLUMNS, ENTRIES, FIELDS = 150, 20, 5, 2
-PAIRS = [(model, solver, None) for model in TRAINED for solver in SOLVERS if not refusal(model, solver)]
+# Every solver, and every model with one of its solvers.
+ABLE = {model: [solver for solver in SOLVERS if not refusal(model, solver)] for model in TRAINED}
+PAIRS = [("fm", solver, None) for solver in SOLVERS]
+PAIRS += [(model, able[turn % len(able)], None) for turn, (model, able) in enumerate(ABLE.items()) if model != "fm"]
 CLOSED_FORM = [(model, None, None) for model, kind in MODELS.items() if kind.closed_form]
 # fm with each loss, by the first solver that takes it.
 LOSS_CASES = [
