@@ -97,7 +97,9 @@ def _content(file: IO[bytes]) -> bytes:
 def serve(number: int, patience: int) -> None:
     """Fork for each request from a socket until its other end is closed."""
     import fmcli
+    from fmcli.system.blas import pin_blas
 
+    pin_blas()  # as each command does, before numpy is imported
     _import_all(fmcli)
     gc.freeze()  # otherwise garbage collection in a run would copy all memory pages shared with this process
     with socket.socket(fileno=number) as connection:

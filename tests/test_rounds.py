@@ -1,9 +1,11 @@
 """Rounds in whole runs: how epochs are divided, and what the result does not depend on. The steps themselves are
 compared with their definition in test_solvers.py."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from problems import FOLLOWED, ROW_SOLVERS, TRAINED, assert_close, build, dataset, pairwise, random_rows
+from problems import FOLLOWED, ROW_SOLVERS, TRAINED, assert_close, build, dataset, in_turn, random_rows
 
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
@@ -43,7 +45,11 @@ def assert_same_bits(first, second):
         assert array.tobytes() == second[name].tobytes(), name
 
 
-@pytest.mark.parametrize(("name", "solver", "weights"), pairwise(WITH_ROUNDS, ROUND_SOLVERS, [True, False]))
+# Each model once, each solver with both values of a switch.
+CASES = in_turn(WITH_ROUNDS, product(ROUND_SOLVERS, [True, False]))
+
+
+@pytest.mark.parametrize(("name", "solver", "weights"), CASES)
 def test_the_number_of_threads_does_not_change_a_bit(name, solver, weights, monkeypatch):
     monkeypatch.setattr(
         round_epochs, "SAMPLES_BEFORE", 1
@@ -81,7 +87,7 @@ def test_rounds_stay_together(monkeypatch):
     assert orders[0] != orders[1] != orders[2]
 
 
-@pytest.mark.parametrize(("name", "solver", "ones"), pairwise(WITH_ROUNDS, ROUND_SOLVERS, [True, False]))
+@pytest.mark.parametrize(("name", "solver", "ones"), CASES)
 def test_rounds_of_one_row_are_the_usual_steps(name, solver, ones, monkeypatch):
     data = rows_with_labels(ones=ones)
     by_rows = trained(data, name, solver, epochs=1, round_size=1)
