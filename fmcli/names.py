@@ -8,7 +8,7 @@ from fmcli.errors import UsageError
 # most MOST are made.
 LETTERS_PER_ERROR, MOST = 3, 3
 # All names are listed if there are at most so many: with suggestions, and without.
-SHORT_LIST, LIST = 12, 30
+SHORT_LIST, LIST = 12, 40
 
 
 def no_such(what: str, name: str, names: Collection[str]) -> str:
