@@ -37,9 +37,11 @@ DECIDED = 2.0
 LEAST_EPOCHS, MOST_VISITS = 20, 10**8
 # A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
 ENTRIES_A_PARAMETER = 4
-# Rivals take at most so many times the work of the usual run. Another kind or solver is taken if it is better by more
-# than so many standard errors; or than one, if its run did not end by itself, because it becomes still better.
-MOST_TRAININGS, RIVALS_ERRORS = 10, 2.0
+# Rivals take at most so many times the work of the usual run.
+MOST_TRAININGS = 10
+# Another kind or solver is taken if it is better by more than so many standard errors: if its run ended by itself, if
+# it would become still better, and if it would become much better, as a solver that samples does.
+ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,11 @@ def best_rival(plan: Plan, other: Callable[[Spec], Plan]) -> tuple[Plan, list[Ri
     left = MOST_TRAININGS * one - usual.spent
     left -= race([entrant for entrant in entrants if not entrant.samples], left // 2 if samplers else left)
     race(samplers, left)
-    first = min(entrants, key=Entrant.rank, default=usual)
-    chosen = first if first.better_than(usual) else usual
+    better = [entrant for entrant in entrants if entrant.better_than(usual, entrant.margin)]
+    chosen = min(better, key=Entrant.rank, default=usual)
+    for entrant in better:
+        if entrant.margin == ERRORS_SAMPLED and not chosen.better_than(entrant, ERRORS_LONGER):
+            chosen = entrant
     rivals = [
         Rival(each.plan.spec.model, each.plan.spec.solver, each.epochs, each.spent / one, each.value, each is chosen)
         for each in sorted([usual, *entrants], key=Entrant.rank)
@@ -209,13 +214,18 @@ class Entrant:
         """Return whether a run with more epochs is possible with so much work left, and would differ."""
         return not self.ended and left // work(self.plan) > self.epochs
 
-    def better_than(self, other: Entrant) -> bool:
-        """Return whether it is better by more than the error of the difference."""
+    @property
+    def margin(self) -> float:
+        """By how many standard errors it must be better than the usual run."""
+        return ERRORS_ENDED if self.ended else ERRORS_SAMPLED if self.samples else ERRORS_LONGER
+
+    def better_than(self, other: Entrant, errors: float) -> bool:
+        """Return whether it is better by more than so many standard errors of the difference."""
         own, theirs, validation = self.tried.outcome(1), other.tried.outcome(1), self.plan.validation
         if not self.epochs or own is None or theirs is None or validation is None:
             return self.rank() < other.rank()
         found = difference(validation.chooser, own, theirs, self.plan.settings.threads)
-        return -found.worse > (RIVALS_ERRORS if self.ended else 1) * found.error
+        return -found.worse > errors * found.error
 
 
 def entrants_of(plan: Plan, other: Callable[[Spec], Plan]) -> Iterator[Entrant]:
