@@ -9,6 +9,7 @@ from problems import dataset, random_rows
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import KernelCenterer
 
+from fmcli.cli.train.log import reason
 from fmcli.errors import DivergedError, UsageError
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
@@ -192,6 +193,7 @@ def test_two_label_values_are_signs(tmp_path):
     trained = fitted(data, rank=20)
     assert trained.plan.spec.loss == "squared"
     assert set(trained.plan.data.label) == {-1.0, 1.0}
+    assert "no probabilities" in reason(trained.plan)
     path = str(tmp_path / "model")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
     scorer = prediction.load_model(path)
