@@ -221,8 +221,9 @@ class Entrant:
 
     def better_than(self, other: Entrant, errors: float) -> bool:
         """Return whether it is better by more than so many standard errors of the difference."""
-        own, theirs, validation = self.tried.outcome(1), other.tried.outcome(1), self.plan.validation
-        if not self.epochs or own is None or theirs is None or validation is None:
+        validation = self.plan.validation
+        own, theirs = (one.tried.outcome(1) if one.epochs else None for one in (self, other))
+        if own is None or theirs is None or validation is None:
             return self.rank() < other.rank()
         found = difference(validation.chooser, own, theirs, self.plan.settings.threads)
         return -found.worse > errors * found.error
