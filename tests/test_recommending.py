@@ -1,5 +1,6 @@
 """The items with the largest scores: those of all pairs, for each kind of model."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -92,8 +93,9 @@ def test_fast_scores_are_as_near_as_they_say(name, options, rng):
         scorer = scorer_of(name, rng, norm=norm, **options)
         contexts, items = problem(name, rng)
         score, rows = scores_of(scorer, contexts, items), dataset(contexts, FEATURES)
-        for first, fast, error in Recommender(scorer, dataset(items, FEATURES), 1).scores.each(rows):
-            apart = fast - score[:, first : first + fast.shape[1]]
+        recommender = Recommender(scorer, dataset(items, FEATURES), 1)
+        for first, fast, error in recommender.scores.each(rows):
+            apart = fast - score[:, recommender.equal.rows[first : first + fast.shape[1]]]
             assert (np.ptp(apart, axis=1) / 2 <= error).all()
             assert norm or (error <= 1e-2 * (1 + np.abs(score).max())).all()
 
@@ -119,6 +121,67 @@ def every(contexts, items):
         np.repeat(np.arange(contexts, dtype=np.int32), items),
         np.tile(np.arange(items, dtype=np.int32), contexts),
     )
+
+
+def test_scores_that_differ_by_rounding_errors_have_the_order_of_predict(rng):
+    """Of 25 items with nearly the same factors, whose fast scores have another order."""
+    scorer = scorer_of("fm", rng)
+    for name in ("w", "V"):
+        array = scorer.model.parameters[name][0]
+        array[15:] = array[15] * (1 + 1e-7 * rng.integers(-2, 3, array[15:].shape))
+    scorer.model.remeasure()
+    contexts, items = [{j: 1.0} for j in range(15)], [{15 + j: 1.0} for j in range(25)]
+    score = scores_of(scorer, contexts, items)
+    recommender = Recommender(scorer, dataset(items, FEATURES), 5)
+    found = recommender.find(dataset(contexts, FEATURES))
+    expected = [best(row, 5) for row in score]
+    assert found.items.reshape(-1, 5).tolist() == expected
+    _, fast, _ = next(recommender.scores.each(dataset(contexts, FEATURES)))
+    assert [best(row, 5) for row in fast] != expected
+
+
+def test_blocks_of_contexts_are_as_all_at_once(rng, monkeypatch):
+    scorer = scorer_of("ffm", rng)
+    contexts, items = (dataset(rows, FEATURES) for rows in problem("ffm", rng))
+    seen = Seen.of(*rng.integers(0, [[contexts.rows], [items.rows]], (2, 200)), contexts.rows)
+    recommender = Recommender(scorer, items, 4)
+    whole = recommender.find(contexts, seen)
+    monkeypatch.setattr("fmcli.scoring.recommend.recommender.CONTEXTS_AT_ONCE", 7)
+    monkeypatch.setattr("fmcli.scoring.recommend.halves.ITEMS_OF_PRODUCTS", 3)
+    monkeypatch.setattr("fmcli.scoring.recommend.halves.ROWS_AT_ONCE", 2)
+    firsts, blocks = zip(*recommender.each(contexts, seen, 2), strict=True)
+    assert firsts == (0, 7, 14, 21, 28)
+    np.testing.assert_array_equal(np.concatenate([block.items for block in blocks]), whole.items)
+    np.testing.assert_array_equal(np.concatenate([block.counts for block in blocks]), whole.counts)
+
+
+def test_equal_items_keep_their_order(rng, monkeypatch):
+    """Of 60 items of 4 kinds, of which contexts have seen some, or all of a kind."""
+    monkeypatch.setattr("fmcli.scoring.recommend.recommender.PAIRS_AT_ONCE", 5)
+    scorer = scorer_of("fm", rng)
+    contexts = [{j: 1.0} for j in range(8)]
+    items = [{20 + j: 1.0} for j in rng.integers(0, 4, 60).tolist()]
+    score = scores_of(scorer, contexts, items)
+    seen = (rng.random(score.shape) < 0.5) | (score == score.max(axis=1, keepdims=True)) * (np.arange(8)[:, None] < 3)
+    found = Recommender(scorer, dataset(items, FEATURES), 20).find(
+        dataset(contexts, FEATURES), Seen.of(*np.nonzero(seen), len(contexts))
+    )
+    for context, chosen in enumerate(np.split(found.items, np.cumsum(found.counts)[:-1])):
+        assert chosen.tolist() == best(score[context], 20, set(np.flatnonzero(seen[context]).tolist()))
+
+
+def test_memory_does_not_grow_with_the_number_of_pairs(rng):
+    """160 MB for the scores of all pairs."""
+    scorer = scorer_of("fm", rng)
+    contexts, items = dataset([{0: 1.0}] * 20_000, FEATURES), dataset([{15: 1.0}] * 2000, FEATURES)
+    tracemalloc.start()
+    try:
+        found = sum(len(block.items) for _, block in Recommender(scorer, items, 3).each(contexts, None, 1))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == 3 * contexts.rows
+    assert peak < 40e6
 
 
 def test_columns_that_are_shifted_count_once(rng):

@@ -57,6 +57,9 @@ def test_all_items_are_ranked(run, text, tmp_path, with_seen):
     found = json.loads(run.ok(*text, *seen, *names, "--relevant", "4", "--json").stdout)
     expected, users = slow(run, tmp_path, {(u, i) for u, i, _ in SEEN} if with_seen else set())
     assert found["metrics"] == pytest.approx(expected, rel=1e-12)
+    if with_seen:  # what is evaluated is ranked, even if it is among the pairs that were seen
+        again = run.ok(*text, *seen, "--seen", "test", *names, "--relevant", "4", "--json").stdout
+        assert json.loads(again)["metrics"] == found["metrics"]
     assert found["users"] == len({u for u, *_ in TEST})
     assert found["users_without"] == found["users"] - users > 0
     assert found["pairs_seen"] == (len({(u, i) for u, i, _ in SEEN if u in {u for u, *_ in TEST}}) if with_seen else 0)

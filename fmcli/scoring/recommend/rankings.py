@@ -24,14 +24,9 @@ from fmcli.scoring.metrics import BINARY, metric_of
 from fmcli.scoring.prediction import Counts, Scorer
 from fmcli.scoring.ranking import OfGroups, RankedRows
 from fmcli.scoring.recommend.halves import PAIRS_AT_ONCE, scored, united
+from fmcli.scoring.recommend.hashes import Hashes, hashes
 from fmcli.system.parallel import in_turn
 
-# The constants of splitmix64, by which entries are hashed.
-STEP, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-
-FIELD = 1 << 32  # in a hash, beside the number of a column
-
-Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 
 
@@ -110,25 +105,6 @@ class Read:
             data = data if bits else add_ids(self.ids, TextRows(data, ids, {}))
             pieces.append(data if labelled else data.changed(label=np.zeros(data.rows)))
         return concatenated(pieces)
-
-
-def hashes(data: Dataset, kept: NDArray[np.bool_]) -> Hashes:
-    """Return (rows) a hash of the set of those entries of each row whose columns are kept."""
-    value = np.ones(data.nnz, dtype=np.float32) if data.value is None else np.ascontiguousarray(data.value)
-    field = 0 if data.field is None else data.field.astype(np.int64)
-    mixed = mix((data.index.astype(np.int64) + field * FIELD).view(np.uint64))
-    mixed = mix(mixed ^ value.view(np.uint32).astype(np.uint64))
-    mixed[~kept[data.index]] = 0
-    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-    return np.asarray(sums[data.indptr[1:]] - sums[data.indptr[:-1]])
-
-
-def mix(numbers: Hashes) -> Hashes:
-    """Return hashes of numbers."""
-    numbers = numbers + STEP
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * FIRST
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * SECOND
-    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
 
 
 def places_in(known: Hashes, wanted: Hashes) -> Numbers:

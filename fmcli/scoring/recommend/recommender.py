@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,21 @@ from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.scoring.prediction import OutputType, Scorer
 from fmcli.scoring.recommend.candidates import Candidates
-from fmcli.scoring.recommend.halves import ByPairs, ByProducts, PairScores, Scored, scored, united
+from fmcli.scoring.recommend.halves import (
+    PAIRS_AT_ONCE,
+    ByPairs,
+    ByProducts,
+    PairScores,
+    Scored,
+    scored,
+    united,
+)
+from fmcli.scoring.recommend.hashes import hashes
 from fmcli.system.parallel import in_turn
 
 # Contexts for which a thread finds the items at a time.
 CONTEXTS_AT_ONCE = 256
+LOW = 0xFFFFFFFF  # the item in a number of a pair
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.int32]
@@ -38,7 +49,50 @@ class Seen(NamedTuple):
         """Return pairs of `count` contexts and of items, which may occur several times."""
         pairs = np.unique((contexts << 32) + items)
         begins = np.searchsorted(pairs >> 32, np.arange(count + 1))
-        return cls(begins.astype(np.int64), (pairs & 0xFFFFFFFF).astype(np.int32))
+        return cls(begins.astype(np.int64), (pairs & LOW).astype(np.int32))
+
+
+class Equal:
+    """Items with the same features, which have the same scores, so that only one of them is scored.
+
+    rows : int32 (kinds), the first item of each kind; kinds are in their order.
+    kind : (items) the kind of each item.
+    size : (kinds) how many items there are.
+    """
+
+    def __init__(self, items: Dataset) -> None:
+        found = np.unique(
+            hashes(items, np.ones(items.features, dtype=np.bool_)), return_index=True, return_inverse=True
+        )
+        _, first, kind = found
+        place = np.empty(len(first), dtype=np.int64)
+        place[np.argsort(first)] = np.arange(len(first))
+        self.rows: Rows = np.sort(first).astype(np.int32)
+        self.kind: Numbers = place[kind]
+        self.size: Numbers = np.bincount(self.kind, minlength=len(first))
+        self._members = np.argsort(self.kind, kind="stable")
+        self._begins = np.cumsum(self.size) - self.size
+
+    def seen(self, seen: Seen) -> Seen:
+        """Return the kinds of which each context has seen all items."""
+        context = np.repeat(np.arange(len(seen.begins) - 1), np.diff(seen.begins))
+        some = slice(int(seen.begins[0]), int(seen.begins[-1]))
+        pairs, count = np.unique((context << 32) + self.kind[seen.items[some]], return_counts=True)
+        whole = pairs[count == self.size[pairs & LOW]]
+        return Seen.of(whole >> 32, whole & LOW, len(seen.begins) - 1)
+
+    def expanded(self, context: Rows, kind: Rows, top: int, seen: Seen) -> tuple[Numbers, Rows]:
+        """Return, for pairs of a context and a kind, the place of the pair and an item, for the first `top` items of
+        each kind that the context has not seen."""
+        most = top + np.diff(seen.begins)[context]  # so many, of which some may have been seen
+        sizes = np.minimum(self.size[kind], most)
+        pair = np.repeat(np.arange(len(kind)), sizes)
+        within = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        item = self._members[self._begins[kind][pair] + within]
+        some = slice(int(seen.begins[0]), int(seen.begins[-1]))
+        known = (np.repeat(np.arange(len(seen.begins) - 1), np.diff(seen.begins)) << 32) + seen.items[some]
+        kept = ~np.isin((context[pair].astype(np.int64) << 32) + item, known)
+        return pair[kept], item[kept].astype(np.int32)
 
 
 class Found(NamedTuple):
@@ -80,11 +134,13 @@ class Recommender:
         self.output: OutputType = scorer.default_output()
         self.of_items = np.zeros(scorer.model.features, dtype=np.bool_)
         self.of_items[items.index] = True
+        self.equal = Equal(items)
+        kinds = items.take(self.equal.rows)
         try:
-            self.scores: PairScores = ByProducts(scorer, items, self.of_items)
+            self.scores: PairScores = ByProducts(scorer, kinds, self.of_items)
             self.reason = ""
         except UsageError as error:
-            self.scores, self.reason = ByPairs(scorer, items, str(error)), str(error)
+            self.scores, self.reason = ByPairs(scorer, kinds, str(error)), str(error)
 
     def shared(self, contexts: Dataset) -> tuple[int, int] | None:
         """Return the first row of contexts with a feature that items have, and its column; None: there is none."""
@@ -99,18 +155,29 @@ class Recommender:
         by the order of the items; those without a score that is a number are the last."""
         if seen is None:
             seen = Seen(np.zeros(contexts.rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
-        candidates = Candidates(self.top, seen.begins, seen.items)
+        candidates = Candidates(self.top, *self.equal.seen(seen))
         for first, score, error in self.scores.each(contexts):
             candidates.add(score, first, error)
-        counts, items = candidates.found()
+        counts, kinds = candidates.found()
         context = np.repeat(np.arange(contexts.rows, dtype=np.int32), counts)
-        found = self.score(contexts, context, items)
-        order = np.lexsort((items, -found.raw, context))
-        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        best = order[place < self.top].astype(np.int32)
-        predictions = self.scorer.predicted(found.score[best], self.output)
-        pairs = united(contexts, self.items, context[best], items[best])
-        return Found(np.minimum(counts, self.top), items[best], found.raw[best], predictions, pairs)
+        parts = [self._best(contexts, context[some], kinds[some], seen) for some in portions(counts)]
+        context, items = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+        raw, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
+        predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
+        pairs = united(contexts, self.items, context, items)
+        return Found(np.bincount(context, minlength=contexts.rows), items, raw, predictions, pairs)
+
+    def _best(self, contexts: Dataset, context: Rows, kinds: Rows, seen: Seen) -> tuple[Rows, Rows, Floats, Floats]:
+        """Return the contexts and items of the best pairs of contexts and kinds of items, and their scores."""
+        found = self.score(contexts, context, self.equal.rows[kinds])
+        pair, items = self.equal.expanded(context, kinds, self.top, seen)
+        order = np.lexsort((items, -found.raw[pair], context[pair]))
+        pair, items = pair[order], items[order]
+        of_pair = context[pair]
+        place = np.arange(len(pair)) - np.searchsorted(of_pair, of_pair)
+        best = place < self.top
+        pair = pair[best]
+        return of_pair[best], items[best], found.raw[pair], found.score[pair]
 
     def score(self, contexts: Dataset, context: Rows, items: Rows) -> Scored:
         """Return the scores of pairs of a context and an item, whose bits are those of predict."""
@@ -128,3 +195,15 @@ class Recommender:
             return start, self.find(contexts.take(np.arange(start, stop, dtype=np.int32)), of_block)
 
         yield from in_turn(work, blocks(), threads)
+
+
+def portions(counts: Numbers) -> list[slice]:
+    """Return slices of pairs, of whole contexts, which have so many each: of few pairs, so that their scores take
+    little memory."""
+    ends = np.cumsum(counts)
+    cuts = [0]
+    for end, count in zip(ends.tolist(), counts.tolist(), strict=True):
+        if end - cuts[-1] > PAIRS_AT_ONCE and end - count > cuts[-1]:
+            cuts.append(end - count)
+    cuts.append(int(ends[-1]) if len(ends) else 0)
+    return [slice(start, stop) for start, stop in pairwise(cuts)]
