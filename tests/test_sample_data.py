@@ -21,6 +21,20 @@ def test_adult_holds_the_same_rows_in_both_formats(part, rows):
         assert plain == [with_fields[0]] + [entry.split(":", 1)[1] for entry in with_fields[1:]]
 
 
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_the_table_of_adult_has_the_same_rows(part):
+    header, *rows = [line.split(",") for line in (FOLDER / f"adult.{part}.csv").read_text().splitlines()]
+    fields = dict(zip(header, [0, 1, 3, 5, 6, 9, 12], strict=False))
+    columns = {name: {} for name in fields}
+    for row, (label, *entries) in zip(rows, lines(f"adult.{part}.ffm"), strict=True):
+        cells, numbers = dict(zip(header, row, strict=True)), dict(map(int, entry.split(":")[:2]) for entry in entries)
+        assert cells["income"] == (">50K" if label == "1" else "<=50K")
+        for name, field in fields.items():
+            assert columns[name].setdefault(numbers.get(field), cells[name]) == cells[name]
+            assert (cells[name] == "") == (field not in numbers)
+    assert all(len(set(names.values())) == len(names) for names in columns.values())
+
+
 def test_columns_of_adult_belong_to_the_fields_of_the_readme():
     last = [4, 12, 17, 33, 38, 45, 59, 65, 70, 72, 74, 76, 81, 122]
     for part in ("train", "test"):

@@ -617,6 +617,14 @@ def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratin
     assert "expected a user of its table; it has no such row" in done.stderr
 
 
+def test_a_table_without_a_header_is_joined(run, tmp_path):
+    (tmp_path / "r.csv").write_text("".join(f"{i % 7},{i % 5}\n" for i in range(70)))
+    (tmp_path / "users.csv").write_text("user,job\n" + "".join(f"{user},job{user % 2}\n" for user in range(7)))
+    named = ("--columns", "user,stars", "--label", "stars", "--join", "user=users.csv")
+    run.ok("train", *QUICK, *named, "-o", "m.fm", "r.csv")
+    assert len(run.ok("predict", "--join", "user=users.csv", "m.fm", "r.csv").stdout.split()) == 70
+
+
 def test_workers_do_not_read_tables(run, ratings):
     done = run("train", *QUICK[:2], *NAMED, "--cluster", "local:1", "--cluster-dir", "d", "-o", "m.fm", ratings)
     assert done.returncode == 2

@@ -135,7 +135,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if plan.settings.patience is not None and (why := why_no_early_stop(plan)):
         log.warning(f"--patience has no effect, because {why}")
     if plan.transform.scale and plan.transform.scale.centers is not None:
-        log_centers(log, plan.transform.scale)
+        log_centers(log, plan.transform.scale, given=SCALE in spec.given)
     if plan.odd_columns:
         odd = plan.odd_columns
         log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out}")
@@ -150,12 +150,12 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
 
 
-def log_centers(log: Log, scaling: Scaling) -> None:
-    """Log how many columns zscore centers, or warn if it centers none."""
+def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
+    """Log how many columns zscore centers, or warn if it was given and centers none."""
     flag = OPTIONS[SCALE].flag
     if scaling.centered:
         log.line(f"{flag} {ZSCORE}: {scaling.centered:,} columns are centered, so that every row has them")
-    else:
+    elif given:
         log.warning(
             f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
             f"{flag} {STANDARD} does the same"

@@ -89,6 +89,8 @@ class Schema:
             unknown = set(kinds.values()) - {LABEL, WEIGHT, GROUP, IGNORED, *FEATURES}
             if unknown or len(kinds) < len(columns):
                 raise BadInputError("a column of its table has no valid kind, or two have one name")
+            joins = {str(column): tuple(map(str, names)) for column, names in entry["joins"].items()}
+            others = {name for names in joins.values() for name in names}
             of_kind = next((name for name, kind in kinds.items() if kind == GROUP), None)
             return cls(
                 kinds,
@@ -99,10 +101,10 @@ class Schema:
                 tuple(map(str, entry["missing"])),
                 bool(entry.get("missing_feature", False)),
                 {str(column): tuple(map(float, edges)) for column, edges in entry.get("bins", {}).items()},
-                () if entry["header"] else tuple(kinds),
+                () if entry["header"] else tuple(name for name in kinds if name not in others),
                 entry["delimiter"],
                 bool(entry["latin1"]),
-                {str(column): tuple(map(str, names)) for column, names in entry["joins"].items()},
+                joins,
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise BadInputError(f"its table is not described as tables are: {error!r}") from error
