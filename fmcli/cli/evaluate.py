@@ -30,9 +30,8 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import log_counts, log_model
-from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
+from fmcli.cli.relations import check_model, files_of, join_option, parse_relations, relation_option
 from fmcli.cli.report import as_json, section
-from fmcli.cli.rows.prepared import join_option
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
 from fmcli.registry.losses import LOSSES

@@ -14,8 +14,8 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, write_report
+from fmcli.cli.relations import join_option
 from fmcli.cli.report import as_json, section
-from fmcli.cli.rows.prepared import join_option
 from fmcli.registry.modes import check_modes
 
 TOP = 10

@@ -27,8 +27,7 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
-from fmcli.cli.relations import check_model, files_of, parse_relations, relation_option
-from fmcli.cli.rows.prepared import join_option
+from fmcli.cli.relations import check_model, files_of, join_option, parse_relations, relation_option
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
 from fmcli.scoring.beside import Beside

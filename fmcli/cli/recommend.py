@@ -20,7 +20,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, open_sink
 from fmcli.cli.predict import IDS, log_counts, log_model
-from fmcli.cli.rows.prepared import join_option, names
+from fmcli.cli.relations import join_option, names
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
 from fmcli.system.files import probe_output

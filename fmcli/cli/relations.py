@@ -1,9 +1,11 @@
-"""The option for relations."""
+"""The options for relations, and for tables that are joined."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
@@ -13,6 +15,34 @@ if TYPE_CHECKING:
     from fmcli.scoring.prediction import Scorer
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the type of an option that is a list of names with commas between them; click also passes the default."""
+    found = value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+    if not all(found):
+        raise click.BadParameter(f"{value!r} has an empty name")
+    return found
+
+
+def column_table(value: str) -> tuple[str, str]:
+    """Return the type of an option COLUMN=TABLE."""
+    column, equals, path = value.partition("=")
+    if not (column and equals and path):
+        raise click.BadParameter(f"{value!r} is not COLUMN=TABLE, such as user=users.csv")
+    return column, path
+
+
+def join_option(function: F) -> F:
+    """Return --join: tables whose rows are referred to."""
+    return option(
+        "data",
+        "--join",
+        type=column_table,
+        multiple=True,
+        metavar="COLUMN=TABLE",
+        help="Left join of a table with TABLE, which has a header, on this column. May be repeated. [default: none]",
+    )(function)
 
 
 def relation_option(rows: str, *, more: str = "", section: str = "data") -> Callable[[F], F]:

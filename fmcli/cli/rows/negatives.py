@@ -5,12 +5,11 @@ from __future__ import annotations
 import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
+from fmcli.cli.relations import column_table, names
 from fmcli.cli.rows.prepared import (
     check_paths,
-    column_table,
     form_of,
     log_written,
-    names,
     output_option,
     seed_option,
     table_options,

@@ -11,6 +11,7 @@ import click
 
 from fmcli.cli.options import check_files, option
 from fmcli.cli.output import Log, open_sink
+from fmcli.cli.relations import names
 from fmcli.errors import UsageError
 from fmcli.system.files import probe_output
 
@@ -19,22 +20,6 @@ if TYPE_CHECKING:
     from fmcli.prepare.written import Written
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the type of an option that is a list of names with commas between them; click also passes the default."""
-    found = value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
-    if not all(found):
-        raise click.BadParameter(f"{value!r} has an empty name")
-    return found
-
-
-def column_table(value: str) -> tuple[str, str]:
-    """Return the type of an option COLUMN=TABLE."""
-    column, equals, path = value.partition("=")
-    if not (column and equals and path):
-        raise click.BadParameter(f"{value!r} is not COLUMN=TABLE, such as user=users.csv")
-    return column, path
 
 
 UTF_8, LATIN_1 = "utf-8", "latin-1"
@@ -62,18 +47,6 @@ def table_options(function: F) -> F:
         metavar="NAMES",
         default=(),
         help="Names of the columns, with commas between them: the table has no header. [default: the header's]",
-    )(function)
-
-
-def join_option(function: F) -> F:
-    """Return --join: tables whose rows are referred to."""
-    return option(
-        "data",
-        "--join",
-        type=column_table,
-        multiple=True,
-        metavar="COLUMN=TABLE",
-        help="Left join of a table with TABLE, which has a header, on this column. May be repeated. [default: none]",
     )(function)
 
 

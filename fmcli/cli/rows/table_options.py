@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.options import gathered, option
-from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, join_option, names, table_of
+from fmcli.cli.relations import join_option, names
+from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 
 if TYPE_CHECKING:
