@@ -35,6 +35,10 @@ class UsageError(FmcliError):
     exit_status = 2
 
 
+class NothingNewError(UsageError):
+    """No row has a feature that a model has not seen."""
+
+
 class DivergedError(FmcliError):
     """Training produced a number that is not finite.
 

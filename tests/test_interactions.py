@@ -173,16 +173,14 @@ def test_the_most_frequent_features(rng, fields):
     assert together(data.take(some), features).tolist() == both
 
 
-def test_counts_take_little_beside_the_parameters(rng):
-    """Counts have the smallest type. None are kept if they would be large compared with the parameters."""
+def test_counts_have_the_smallest_type(rng):
     few, many = np.array([3, 255, 0], dtype=np.int32), np.array([3, 256], dtype=np.int32)
-    assert compact(few, 3).dtype == np.uint8
-    assert compact(few, 2) is None
-    assert compact(many, 8).tolist() == [3, 256]
-    assert compact(many, 7) is None
+    assert compact(few).dtype == np.uint8
+    assert compact(few).tolist() == [3, 255, 0]
+    assert compact(many).tolist() == [3, 256]
     data = dataset(random_rows(rng, 30, FEATURES), FEATURES).changed(label=np.zeros(30))
     rows = np.arange(30, dtype=np.int32)
-    assert occurrences.count(data, rows, 0).counts.tolist() == data.counts(rows).tolist()
+    assert occurrences.count(data, rows).counts.tolist() == data.counts(rows).tolist()
 
 
 def test_sums_of_counts_end_at_the_largest_number():

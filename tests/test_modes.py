@@ -35,7 +35,7 @@ def test_a_pair_is_refused_with_its_reason():
     for flag, other in PAIRS:
         with pytest.raises(UsageError, match=f"{flag} and {other} cannot be combined: .*; leave one of them out"):
             check_modes({flag: "x", other: True})
-        check_modes({flag: True, other: None})
+        check_modes({flag: True, other: None, **parent_of(flag)})
         check_modes({flag: 0.0, other: True, **parent_of(other)})
 
 

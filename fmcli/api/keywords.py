@@ -24,6 +24,7 @@ class Keywords(TypedDict, total=False):
     min_count: int
     share_rare: bool
     init_model: Any
+    only_new: bool
     keep_state: bool | None
     ensemble: int
     max_seconds: float | None
@@ -84,6 +85,7 @@ class Keywords(TypedDict, total=False):
     ftrl_power: float | None
     l1_from_epoch: int | None
     tol: float | None
+    init_strength: float | None
     epochs: int | None
     burn_in: int | None
     draws: int | None
@@ -121,6 +123,7 @@ class Parameters(TypedDict, total=False):
     min_count: int
     share_rare: bool
     init_model: Any
+    only_new: bool
     keep_state: bool | None
     ensemble: int
     max_seconds: float | None
@@ -176,6 +179,7 @@ class Parameters(TypedDict, total=False):
     ftrl_power: float | None
     l1_from_epoch: int | None
     tol: float | None
+    init_strength: float | None
     epochs: int | None
     burn_in: int | None
     draws: int | None

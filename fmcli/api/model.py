@@ -398,9 +398,10 @@ class Model:
                 else:
                     write_text(scorer, file.write)
 
-    def _to_resume(self) -> WarmStart:
-        """Return the model for a run that resumes from it. Raises UsageError for an ensemble."""
-        return warm_start_of(self._name, self._file)
+    def _to_resume(self, *, several: bool = False) -> WarmStart:
+        """Return the model for a run that resumes from it. Raises UsageError for an ensemble, unless it may have
+        `several` members."""
+        return warm_start_of(self._name, self._file, several=several)
 
     def _output(self, wanted: Output | None) -> OutputType:
         """Return what to predict. Raises UsageError for what the model does not have."""

@@ -48,6 +48,7 @@ class Choices:
     min_count: int = 1
     share_rare: bool = False
     init_model: Any = None
+    only_new: bool = False
     keep_state: bool | None = None
     ensemble: int = 1
     max_seconds: float | None = None
@@ -105,6 +106,9 @@ DOCS = {
     "share_rare": Doc("bool", "Whether the features that ``min_count`` drops share a column."),
     "init_model": Doc(
         "Model or file, optional", "The model to resume from, whose options hold unless others are given."
+    ),
+    "only_new": Doc(
+        "bool", "Whether to learn only the features that ``init_model`` has not seen, all else being constant."
     ),
     "keep_state": Doc(
         "bool, optional", "Whether the model keeps its solver's state, to resume from; if small by default."

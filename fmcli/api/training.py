@@ -25,7 +25,7 @@ from fmcli.choosing.calibrating import calibrated
 from fmcli.choosing.cross_validation import Candidate
 from fmcli.data.dataset import Dataset
 from fmcli.data.weights import Weighting, weigh, weigh_labels
-from fmcli.errors import UsageError
+from fmcli.errors import NothingNewError, UsageError
 from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
@@ -133,13 +133,19 @@ def trained_model(
 ) -> Model:
     """Return the model of `train`; `interrupt` ends training once it is set. Raises the errors of `train`."""
     begin = time.perf_counter()
-    warm_start = resumed(choices.init_model)
+    warm_start = resumed(choices.init_model, several=choices.only_new)
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
     read = read_rows(data, spec, choices, warm_start)
     unweighted = None if valid is None else for_spec(as_data(valid, "valid", read.form), spec, optional=choices.auto)
     evaluated = weigh_labels(unweighted, read.of_labels) if unweighted and read.of_labels else unweighted
-    plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt)
+    try:
+        plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt)
+    except NothingNewError as error:
+        assert warm_start is not None
+        assert warm_start.file is not None
+        warnings.warn(str(error), stacklevel=3)
+        return Model(warm_start.file, UNNAMED, [])
     if choices.calibrate is not None:
         plan = replace(plan, calibration=calibration_of(read, unweighted, plan, choices))
     form = read.format
@@ -155,17 +161,22 @@ def trained_model(
     return Model(copied(file_of(trained, figures, form, keep_state=keep), UNNAMED), UNNAMED, history)
 
 
-def resumed(model: Any) -> WarmStart | None:
-    """Return the model to resume from; None if there is none. Raises UsageError and those of `load_warm_start`."""
+def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
+    """Return the model to resume from; None if there is none. Raises UsageError and those of `load_warm_start`.
+
+    several : whether it may be an ensemble.
+    """
     if model is None or isinstance(model, Model):
-        return None if model is None else model._to_resume()
+        return None if model is None else model._to_resume(several=several)
     refuse(not isinstance(model, str | os.PathLike), "init_model must be a model, or the name of a model file")
-    return load_warm_start(os.fspath(model))
+    return load_warm_start(os.fspath(model), several=several)
 
 
 def spec_of(choices: Choices, options: Mapping[str, Any], warm_start: WarmStart | None) -> Spec:
     """Return the spec of a run. Raises UsageError for names and values that do not exist or cannot be combined."""
     given = {name: value for name, value in options.items() if value is not None}
+    if warm_start is not None and choices.only_new:
+        return warm_start.of_newcomers(given)
     if warm_start is not None:
         return warm_start.continued(choices.model, choices.solver, choices.loss, given)
     return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, given)
@@ -187,12 +198,17 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
         "--holdout 0": choices.holdout == 0,
         "--refit": choices.refit,
         "-i": choices.init_model is not None,
+        "--only-new": choices.only_new,
+        "-m": choices.model,
+        "-s": choices.solver,
+        "--loss": choices.loss,
         "--ensemble": choices.ensemble > 1,
         "--max-seconds": choices.max_seconds,
         "--keep-state": choices.keep_state,
         "--auto": choices.auto,
         "--disk": choices.cache is not None,
         "--memory": choices.memory,
+        "--init-strength": spec.values.get("init_strength") if "init_strength" in spec.given else None,
     }
     check_modes({flag: value for flag, value in given.items() if value}, spec)
 
@@ -272,7 +288,8 @@ def plan_of(
         warm_start=warm_start,
         valid_name="valid",
         refit=choices.refit,
-        look=choices.look,
+        look=choices.look and not choices.only_new,
+        only_new=choices.only_new,
         rivals=tuple(rivals(spec, model_given=choices.model is not None)) if choices.auto else (),
         keep_state=bool(choices.keep_state),
         metrics=tuple(choices.metrics or ()),

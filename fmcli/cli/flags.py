@@ -14,6 +14,7 @@ FLAGS = {
     "model": "-m",
     "loss": "--loss",
     "init_model": "-i",
+    "only_new": "--only-new",
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
     "hash_bits": "--hash-bits",

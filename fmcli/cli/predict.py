@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Stream
     from fmcli.data.related.files import RelationFiles
+    from fmcli.model_file.container import ModelFile
     from fmcli.scoring.prediction import Counts, OutputType, Scorer
 
 # The tokens of a line that can be ids.
@@ -62,6 +63,7 @@ class Request:
     output : a file; None: standard output.
     output_dir : a folder instead.
     wanted : the type of output; None: by the loss.
+    fold_in : files of labelled rows whose new features the model learns first.
     explain : how many interactions each row has in its explanation; None: there are predictions.
     beside : what follows each prediction.
     json : whether explanations are JSON.
@@ -81,6 +83,7 @@ class Request:
     join: tuple[tuple[str, str], ...]
     explain: int | None = None
     json: bool = False
+    fold_in: tuple[str, ...] = ()
 
 
 @click.command(
@@ -91,6 +94,8 @@ class Request:
         "fmcli predict train.libsvm.fm test.libsvm > predictions.txt",
         "# Labels for several files, written to a file when all are complete.",
         "fmcli predict --output-type label -o labels.txt best.fm part1.ffm.gz part2.ffm.gz",
+        "# Users that the model does not know are learned first, from what they have rated.",
+        "fmcli predict --fold-in history.libsvm day.fm candidates.libsvm > predictions.txt",
         "# In a pipe.",
         "zcat day*.gz | fmcli predict day.fm | head",
         "# What each feature contributes to the scores, and the three largest interactions of each row.",
@@ -138,6 +143,14 @@ class Request:
     default="zero",
     help="What to do with features that did not occur in training: count them as 0; also warn of them; or stop with an "
     "error. [default: zero]",
+)
+@option(
+    "data",
+    "--fold-in",
+    multiple=True,
+    metavar="HISTORY",
+    help="Labelled rows of features that the model does not know, such as new users: it learns these first, as train "
+    "--only-new, in memory. May be repeated.",
 )
 @option(
     "output",
@@ -200,6 +213,7 @@ def command(
     std: bool,
     interval: float | None,
     unseen: str,
+    fold_in: tuple[str, ...],
     id_column: str | None,
     explain: int | None,
     explain_format: str | None,
@@ -226,7 +240,7 @@ def command(
     else:
         cluster.check(inputs, threads)
     there = inputs if cluster is None else cluster.files
-    check_files([model, *there, *files_of(related)], [output] if output is not None else [])
+    check_files([model, *there, *fold_in, *files_of(related)], [output] if output is not None else [])
     if output_dir is not None:
         check_output_dir(output, output_dir)
     if output is not None:
@@ -238,7 +252,7 @@ def command(
         stream = Stream(unbuffered, number, None if number else id_column, passthrough, label_weights)
         beside = Beside(std, interval)
         of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, beside, related, join
-        request = Request(*of_rows, explain, explain_format == "json")
+        request = Request(*of_rows, explain, explain_format == "json", fold_in)
         if cluster is None:
             run(log, request, bad)
         else:
@@ -282,8 +296,11 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     # These imports take as long as reading a model of 40 MB.
     from fmcli.scoring.prediction import Counts, predict, scorer_of
 
-    scorer = scorer_of(request.model, file())
+    loaded = file()
+    scorer = scorer_of(request.model, loaded)
     check_model(request.relations, scorer)
+    if request.fold_in:
+        scorer = folded_in(log, request, scorer, loaded, threads)
     counts = Counts()
     reading: dict[str, Any] = {
         "format": request.format,
@@ -308,6 +325,17 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
             if log.due():
                 log.progress_of_rows(counts.rows, time.perf_counter() - begin, counts.bytes, size)
     log_result(log, request, scorer, counts, bad, time.perf_counter() - begin)
+
+
+def folded_in(log: Log, request: Request, scorer: Scorer, file: ModelFile, threads: int) -> Scorer:
+    """Return the model with the new features of the labelled rows of --fold-in."""
+    from fmcli.training.newcomers.folding import fold_in_files
+
+    begin = time.perf_counter()
+    found = fold_in_files(scorer, file, request.fold_in, request.format, threads)
+    names, took = ", ".join(request.fold_in), seconds(time.perf_counter() - begin)
+    log.line(f"learned {found.features:,} new features of {names}: {found.rows:,} rows, {took}")
+    return found.scorer
 
 
 def explained(

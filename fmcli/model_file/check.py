@@ -123,8 +123,8 @@ def are_counts(value: Any) -> bool:
     """Return whether a value has the form of feature counts."""
     return (
         type(value) is dict
-        and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels"}
-        and (value.get("labels") is None or COUNT.holds(value["labels"]))
+        and {"rows", "looked_at"} <= value.keys() <= {"rows", "looked_at", "labels", "total"}
+        and all(value.get(name) is None or COUNT.holds(value[name]) for name in ("labels", "total"))
         and COUNT.holds(value["looked_at"])
         and type(value["rows"]) is list
         and all(map(COUNT.holds, value["rows"]))

@@ -20,6 +20,7 @@ class Facts:
     products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
     updates : whether training resumes from a model.
+    holds : whether the rows of that model are known, and others than these, so that they may hold its parameters.
     solver : the name of the solver.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
@@ -36,6 +37,7 @@ class Facts:
     spread: float = 1.0
     products: float = 1.0
     updates: bool = False
+    holds: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,11 @@ def passes(usual: int, least: int, updates: int | None = None) -> Derived:
         return max(least, min(MOST_EPOCHS, MOST_VISITS // visits))
 
     return Derived(text if updates is None else f"{text}, or {updates} with -i", of)
+
+
+def with_earlier_rows(strength: float) -> Derived:
+    """Return a strength by which the rows of an earlier model hold its parameters; 0 without such a model."""
+    return Derived(f"{strength:g} with -i and other rows, else 0", lambda facts: strength if facts.holds else 0.0)
 
 
 def of_libfm(strength: float) -> Derived:

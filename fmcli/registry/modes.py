@@ -189,6 +189,27 @@ MODES = (
         },
     ),
     Mode("--log-every", needs=by_rows),
+    Mode(
+        "--init-strength",
+        {
+            **dict.fromkeys(("--disk", "--cluster"), "the curvatures of the rows are measured in memory"),
+            "--relation": "models know how often features occurred in joined rows",
+            "--only-new": "it keeps all parameters that the earlier model has",
+        },
+    ),
+    Mode(
+        "--only-new",
+        {
+            **dict.fromkeys(("-m", "-s", "--loss"), "all but the new features is as in the earlier model"),
+            **dict.fromkeys(("-v", "--holdout", "--refit"), "new features get a minimum, whose epochs nothing chooses"),
+            **dict.fromkeys(("--keep-state", "--no-keep-state"), "the state is that of the earlier model"),
+            "--ensemble": "an ensemble learns new features as it is",
+            "--test": "only a run that draws all parameters knows the mean over its sweeps",
+            "--checkpoint": "it takes a short time, and can be run again",
+            "--relation": "new features are known by the rows that they are in; join the files",
+            **dict.fromkeys(("--disk", "--online", "--cluster"), "the rows of new features are in memory"),
+        },
+    ),
     Mode("--hash-bits", {"--rare share": "a shared column needs a dictionary of ids"}),
     Mode(
         "--min-count",
@@ -234,6 +255,13 @@ MODES = (
             "--cluster": "workers only predict",
         },
         parts=("--explain-format",),
+    ),
+    Mode(
+        "--fold-in",
+        {
+            "--cluster": "workers read the model's file; train it with --only-new",
+            "--relation": "new features are known by the rows that they are in",
+        },
     ),
     Mode("--importance", {"--verify": "the model is not shown"}, parts=("--permute",)),
     Mode("--similar", dict.fromkeys(("--importance", "--verify"), "similar features are listed instead")),
@@ -315,4 +343,5 @@ MODES = (
         parts=("--cluster-dir", "--output-dir"),
         needs=on_cluster,
     ),
+    Mode("-i", parts=("--only-new", "--init-strength")),
 )

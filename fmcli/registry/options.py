@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fmcli.registry.derived import Derived, by_longest_row, passes
+from fmcli.registry.derived import Derived, by_longest_row, passes, with_earlier_rows
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -263,6 +263,15 @@ _OPTIONS = (
         float,
         1e-5,
         "Stop when the relative decrease of the objective in an epoch is at most X.",
+        "solver",
+        low=0,
+    ),
+    Option(
+        "init_strength",
+        float,
+        with_earlier_rows(1.0),
+        "With -i: how much the rows count that the earlier model was trained on, which hold its parameters near where "
+        "they were: 0 fits the new rows alone, 1 counts all rows alike, more keeps closer to the earlier model.",
         "solver",
         low=0,
     ),

@@ -124,7 +124,7 @@ _SOLVERS = (
         "cd",
         "Coordinate descent (as ALS): no learning rate, and the objective never increases.",
         "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
-        ("tol", "nuclear"),
+        ("tol", "nuclear", "init_strength"),
         {"epochs": passes(50, least=50), **_PER_ROW},
         # Rare features need a stronger penalty than those that every row has.
         looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))},
@@ -140,7 +140,7 @@ _SOLVERS = (
         "lbfgs",
         "L-BFGS: uses full-batch gradients.",
         "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
-        ("tol",),
+        ("tol", "init_strength"),
         {"epochs": passes(200, least=200), **_PER_ROW},
         patience=_PLATEAU,
         cost=2.0,

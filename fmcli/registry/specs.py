@@ -159,6 +159,7 @@ def resolve(
     spread: float = 1.0,
     products: float = 1.0,
     updates: bool = False,
+    holds: bool = False,
 ) -> Spec:
     """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are those of
     Facts."""
@@ -178,6 +179,7 @@ def resolve(
                 spread,
                 products,
                 updates,
+                holds,
             )
             values[name] = default.of(facts)
     return replace(spec, values=values)

@@ -10,6 +10,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
+from fmcli.solvers.coordinate.hold import Hold, hold_of
 from fmcli.solvers.trainer import Observer, Position, Trainer
 
 
@@ -23,6 +24,7 @@ class Minimizer(ABC):
     data : Dataset with labels, to train on.
     threads : the number of threads; it does not change the result.
     on_rows : called several times a second with the epoch (from 1) and the completed part of it, in rows.
+    hold : what holds parameters near their start values; those of simplexes and anchors are then constant.
     arguments : additional arguments of a subclass, for its `prepare`.
     """
 
@@ -34,12 +36,13 @@ class Minimizer(ABC):
         data: Dataset,
         threads: int = 1,
         on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
+        hold: Hold | None = None,
         **arguments: Any,
     ) -> None:
         if model.anchored:
             model.anchored.freeze(data)
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
-        self.threads, self.on_rows = threads, on_rows
+        self.threads, self.on_rows, self.hold = threads, on_rows, hold
         self.prepare(**arguments)
 
     @staticmethod
@@ -79,7 +82,14 @@ class MinimizingTrainer(Trainer):
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task = self.task
-        self.engine = self.minimizer(task.model, loss, penalty, task.training_data(), task.threads, observer.rows)
+        minimizer, arguments = self.chosen()
+        data, threads, rows = task.training_data(), task.threads, observer.rows
+        hold = hold_of(task.earlier, task.model, loss, penalty, data) if task.earlier else None
+        self.engine = minimizer(task.model, loss, penalty, data, threads, rows, hold, **arguments)
+
+    def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
+        """Return the minimizer, and the arguments of its `prepare`."""
+        return self.minimizer, {}
 
     def position(self) -> Position:
         return self.engine.position()

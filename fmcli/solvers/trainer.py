@@ -18,9 +18,12 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
+from fmcli.solvers.newcomers import Newcomers
 
 if TYPE_CHECKING:
     from threading import Event
+
+    from fmcli.solvers.coordinate.hold import Earlier
 
 Position = Mapping[str, NDArray[Any]]
 
@@ -60,6 +63,8 @@ class Task:
     epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
     deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
     interrupt : ends training as the deadline does, once it is set; None: nothing does.
+    earlier : the rows of the warm start, which hold parameters near their start values; None: nothing does.
+    newcomers : the features whose parameters are trained, all others being constant; None: all are trained.
     """
 
     spec: Spec
@@ -69,6 +74,8 @@ class Task:
     epochs_before: int = 0
     deadline: float | None = None
     interrupt: Event | None = None
+    newcomers: Newcomers | None = None
+    earlier: Earlier | None = None
 
     def late(self, seconds: float = 0) -> bool:
         """Return whether the deadline has passed, or passes in so many seconds, or training was interrupted."""

@@ -113,13 +113,13 @@ class Comparison:
 
 def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
     """Return a finished run beside the best constant, by the metric that chose the epoch, or without validation data by
-    the first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, or a single
-    pass without validation data.
+    the first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, a single
+    pass without validation data, or the few rows of new features.
 
     summary : the summary of the run, from `fmcli.training.trained.summary`.
     """
     validation = trained.validated.plan.validation
-    if not trained.epochs:
+    if not trained.epochs or trained.plan.newcomers:
         return None
     if validation:
         name = validation.chooser

@@ -28,14 +28,16 @@ MOST_AT_END, MOST_ON_THE_WAY = 10, 1000
 class DivergenceCheck:
     """Checks every epoch of a run, and the final model. Each check raises DivergedError.
 
-    Two kinds of runs are checked only for numbers that are not finite: those with a loss for counts, which can be
-    negative, so that multiples of it mean nothing; and a single pass over a stream, whose rows cannot evaluate it.
+    Some runs are checked only for numbers that are not finite: those with a loss for counts, which can be negative, so
+    that multiples of it mean nothing; a single pass over a stream, whose rows cannot evaluate it; and runs that learn
+    new features alone, by few rows.
     """
 
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
-        comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and not plan.one_pass
+        few = plan.one_pass or plan.newcomers is not None  # of which a constant may fit the labels by chance
+        comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and not few
         self.constant = baseline.loss if comparable else math.inf
         self.before = math.inf
 

@@ -21,6 +21,7 @@ from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import Draw, kept_sweeps, whole_draws
 from fmcli.training.job import train
 from fmcli.training.look import Looked, look
+from fmcli.training.newcomers.learning import learn
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
@@ -144,6 +145,9 @@ def completed(
 
     Raises the errors of `train`.
     """
+    if plan.newcomers:
+        trained = learn(plan, on_epoch)
+        return trained, summary(trained)
     plan, looked = look(plan)
     on_looks(looked)
     if members > 1:

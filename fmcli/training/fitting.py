@@ -96,6 +96,9 @@ def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, R
     warm_start = settings.warm_start
     labels = labels_of(settings, rows)
     spec = with_loss(settings.spec, labels.loss)
+    if settings.only_new and warm_start:
+        transform = replace(warm_start.transform, fieldless=not MODELS[spec.model].needs_fields(spec.values))
+        return transform, rows.hold_out(spec, HoldOut(0.0)), spec
     if rows.related and not is_bounded(spec, labels):
         raise UsageError(
             f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "

@@ -29,26 +29,24 @@ from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
-from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, START_STREAM, generator
 from fmcli.scoring.rows import score_rows
+from fmcli.solvers import newcomers
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
-from fmcli.training.planning import Plan, prepare
+from fmcli.training.newcomers.starting import start_at_minimum
+from fmcli.training.planning import Plan, prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import BestEpoch
 
 __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare", "summary", "train"]
-
-# The penalties' options.
-STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_from_epoch")
 
 
 def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings: Any) -> Plan:
@@ -111,8 +109,7 @@ class Run:
         self.loss, self.trainer = build_loss(spec, labels.loss, plan.model.columns), build_trainer(plan.task)
         self.baseline = baseline_of(plan, self.loss)
         self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
-        strengths = {name: spec.values[name] for name in STRENGTHS if name in spec.values}
-        penalty = Penalty(**strengths, epochs=plan.penalised_before + len(self.epochs))
+        penalty = Penalty(**strengths_of(spec), epochs=plan.penalised_before + len(self.epochs))
         self.model.allocate(self.trainer.slots)
         if kept is None:
             start(plan, self.loss)
@@ -252,8 +249,11 @@ def start(plan: Plan, loss: Loss) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             best = loss.best_constant(labels.label, labels.weight, labels.rows)
             model.parameters["bias"][...] = (best - empty_score(model))[: model.outputs]
+    if plan.newcomers:
+        newcomers.start(model, plan.newcomers, spec.values["init_std"], spec.values["seed"])
     if plan.warm_start:
         plan.warm_start.copy_parameters(model)
+        start_at_minimum(plan, model, loss)
     elif model.anchored:
         model.anchored.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))
 

@@ -171,7 +171,6 @@ def resumed(run: Run) -> WarmStart:
     The epoch is not over, so that it does not count.
     """
     plan, model = run.plan, run.model
-    parameters = REAL_TYPE.itemsize * model.parameter_count
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
     spec, epochs = plan.spec, plan.epochs_before
     return WarmStart(
@@ -181,5 +180,5 @@ def resumed(run: Run) -> WarmStart:
         transform=plan.transform,
         arrays={**model.parameters, **model.constants, **state_arrays(model)},
         state=SolverState(spec.solver, model.slots, run.trainer.updates),
-        occurrences=count(plan.data, plan.rows, parameters, previous, plan.counts),
+        occurrences=count(plan.data, plan.rows, previous, plan.counts, plan.rows_here),
     )

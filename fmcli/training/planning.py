@@ -4,33 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.counts.occurrences import are_same, checksum
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
 from fmcli.data.scaling import SCALE, OddColumns, find_odd_columns
 from fmcli.data.training_rows import TrainingRows
 from fmcli.data.transform import Transform, marked
-from fmcli.errors import UsageError
+from fmcli.errors import NothingNewError, UsageError
 from fmcli.models.model import Model
 from fmcli.registry.build import build_trainer
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import Spec, resolve
 from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.scoring.calibration import Calibration
+from fmcli.solvers.coordinate.hold import Earlier
+from fmcli.solvers.newcomers import Newcomers, find
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.fitting import fit, on_columns, on_dense_rows
+from fmcli.training.newcomers.columns import on_new_columns
 from fmcli.training.rows import Rows
 from fmcli.training.settings import HoldOut, Settings, make_model
 from fmcli.training.tested import TestedRows
 from fmcli.training.validation import Validation, measured_rows
 from fmcli.training.warm_start import WarmStart
 
+# The penalties' options.
+STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_from_epoch")
+# The option that says how strongly the rows of a warm start hold its parameters.
+HOLD = "init_strength"
 # How many rows at least, if there are so many, show how large the start values of a sampler should be.
 ROWS_FOR_START = 10_000
 
@@ -50,6 +59,7 @@ class Plan:
     resumes : whether the solver resumes with the state that the warm start has kept.
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
+    newcomers : the new features, if only their parameters are learned.
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
     calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
@@ -68,6 +78,7 @@ class Plan:
     evaluation: Validation
     validation: Validation | None
     memory: MemoryNeed
+    newcomers: Newcomers | None = None
     tested: TestedRows | None = None
     calibration: Calibration | None = None
     refit_epochs: int | None = None
@@ -105,6 +116,30 @@ class Plan:
             self.epochs_before,
             settings.deadline,
             settings.interrupt,
+            self.newcomers,
+            self.earlier,
+        )
+
+    @property
+    def rows_here(self) -> int:
+        """The number of rows to train on, without those of a stream that have gone."""
+        return len(self.rows) if self.source.in_memory else self.source.count
+
+    @property
+    def earlier(self) -> Earlier | None:
+        """The rows of the warm start, if they hold its parameters."""
+        strength, warm_start = self.spec.values.get(HOLD, 0), self.warm_start
+        if not strength or warm_start is None or self.newcomers:
+            return None
+        counts, rows = warm_start.occurrences.counts, warm_start.occurrences.total
+        assert counts is not None
+        seen, old = warm_start.transform.seen, warm_start.model
+        return Earlier(
+            strength,
+            counts.max(initial=0) if rows is None else rows,
+            counts,
+            {name: old.known(name, seen) for name in old.parameters},
+            lambda: prepared_model(self.spec, self.source, self.transform, None),
         )
 
     @property
@@ -145,22 +180,28 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     """
     as_read = rows
     read = [*rows.in_memory, *([valid] if valid else [])]
-    rows, settings = on_columns(settings, rows)
+    rows, settings = on_new_columns(settings, rows) if settings.only_new else on_columns(settings, rows)
     settings = on_dense_rows(settings, rows, validated=valid is not None)
     transform, rows, spec = fit(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
     source = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler)
+    warm_start, labels, newcomers = settings.warm_start, transform.labels, None
+    if settings.only_new and warm_start:
+        newcomers = find(source.data, warm_start.transform.seen)
+        if not newcomers.sets:
+            raise NothingNewError(f"{warm_start.path} has seen all features of the rows")
+        source = TrainingRows(source.data, newcomers.rows, source.fields)
     seen, counts, transform = occurring(source, transform, settings)
-    warm_start, labels = settings.warm_start, transform.labels
     unseen = rows.held_out if valid is None else valid
     validated = None if unseen is None else transform.of(unseen, settings.valid_name if valid else "")
     spec = resolve(
         spec,
-        rows=source.count,
+        rows=1 if newcomers else source.count,  # penalties per row, whose losses are summed
         nonzeros=source.nonzeros,
         features=int(seen.sum()),
         longest=source.longest_square,
         validated=validated is not None,
         updates=warm_start is not None,
+        holds=warm_start is not None and not newcomers and can_hold(warm_start, source, counts),
         **(start_facts(source, labels) if spec.solver_entry.is_sampler else {}),
     )
     clip = transform.label_range if spec.values["clip"] else None
@@ -168,8 +209,10 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     validation = None
     if validated is not None and evaluation.chooser:
         validation = replace(evaluation, data=validated, held_out=valid is None)
+    if spec.values.get(HOLD) and warm_start and warm_start.occurrences.counts is None:
+        raise UsageError(f"{warm_start.path} does not know how often its features occurred", **{HOLD: 0})
     model = prepared_model(spec, source, transform, warm_start)
-    trainer = build_trainer(Task(spec, model, source, settings.threads))
+    trainer = build_trainer(Task(spec, model, source, settings.threads, newcomers=newcomers))
     resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
     held = account.held([*read, source.data, *([] if validated is None else [validated])]) + source.rows.nbytes
     held += 0 if counts is None else counts.nbytes
@@ -187,6 +230,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         validation=validation,
         memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
         other=(lambda spec: prepare(replace(settings, spec=spec), as_read, valid)) if settings.rivals else None,
+        newcomers=newcomers,
     )
 
 
@@ -198,6 +242,19 @@ def occurring(
     seen, counts = source.occurrences(settings.threads)
     both = settings.warm_start.also_seen(seen) if settings.warm_start else seen
     return seen, counts, replace(transform, marks=marked(both))
+
+
+def can_hold(warm_start: WarmStart, source: TrainingRows, counts: NDArray[np.int32] | None) -> bool:
+    """Return whether the rows of a warm start may hold its parameters: they are known, and are others than these."""
+    if not source.in_memory or source.data.relations or warm_start.occurrences.counts is None:
+        return False
+    times = source.data.counts(source.rows) if counts is None else counts
+    return not are_same(checksum(source.data, source.rows), times, warm_start.occurrences)
+
+
+def strengths_of(spec: Spec) -> dict[str, Any]:
+    """Return the options of a spec that are strengths of penalties, for Penalty."""
+    return {name: spec.values[name] for name in STRENGTHS if name in spec.values}
 
 
 def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
-from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.solvers import SOLVERS, solver_entry
 from fmcli.registry.specs import OF_SCHEDULE, REFINES, SOLVER, Spec, make_spec, takes
 
 # Options that are penalties, not the losses' own.
@@ -18,6 +18,11 @@ PENALTIES = frozenset(
     for name, option in OPTIONS.items()
     if option.group == "penalty" and not any(name in loss.options for loss in LOSSES.values())
 )
+
+
+# The solver of new features, and its options: as many epochs as it takes until all parameters stand still.
+BY_COLUMNS = "cd"
+OF_NEWCOMERS = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,22 @@ class PreviousRun:
         chosen = solver or (self.solver if SOLVER in self.given else None)
         spec = make_spec(model or self.model, chosen, loss or self.loss, {**inherited, **options})
         return replace(spec, given=spec.given - (inherited.keys() - self.given))
+
+    def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
+        """Return the spec of a run that learns new features alone: by coordinate descent, or by draws if this run made
+        some, whatever solver it had; penalties are relative to the sum of the losses.
+
+        Raises the errors of make_spec.
+        """
+        kind, loss = MODELS[self.model], LOSSES[self.loss]
+        solver = self.solver if solver_entry(self.solver).is_sampler else BY_COLUMNS
+        names = self.options.keys() & {*self.lasting(), *loss.options}
+        lasting = {name: self.options[name] for name in names if takes(name, self.model, solver, self.loss)}
+        usual = {}
+        if solver == BY_COLUMNS:
+            usual = {**OF_NEWCOMERS, **SOLVERS[solver].defaults, **kind.with_solver.get(solver, {}), **OF_NEWCOMERS}
+            usual = {name: usual[name] for name in (*OF_NEWCOMERS, "l2_w", "l2_v") if REFINES.get(name) not in options}
+        return make_spec(self.model, solver, self.loss, {**lasting, **usual, **options})
 
     def inherited(
         self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]

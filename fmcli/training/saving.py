@@ -15,11 +15,11 @@ from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import NOISE, draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
-from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.prediction import scorer_of
+from fmcli.training.newcomers.growth import grown_file
 from fmcli.training.planning import Plan
 from fmcli.training.previous_run import PreviousRun
 from fmcli.training.trained import Trained
@@ -49,15 +49,18 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
 
     With `keep_state`, a later run of the same solver can resume exactly where this one ended.
 
+    After a run that learns new features alone, it is the earlier file, which has grown by them.
+
     Raises DivergedError if that state is not finite.
     """
     plan = trained.plan
+    if plan.newcomers is not None:
+        return grown_file(trained)
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
-    parameters = REAL_TYPE.itemsize * plan.model.parameter_count
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
-    occurrences = count(plan.data, plan.rows, parameters, previous, plan.counts)
+    occurrences = count(plan.data, plan.rows, previous, plan.counts, plan.rows_here)
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,
@@ -90,16 +93,21 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
     return ModelFile(filed(meta), tensors)
 
 
-def load_warm_start(path: str) -> WarmStart:
+def load_warm_start(path: str, *, several: bool = False) -> WarmStart:
     """Open a model file to resume from. Raises the errors of `load_model`."""
-    return warm_start_of(path, load(path))
+    return warm_start_of(path, load(path), several=several)
 
 
-def warm_start_of(path: str, file: ModelFile) -> WarmStart:
-    """Return the model in a file to resume from; `path` is its name in messages. Raises the errors of `scorer_of`."""
+def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmStart:
+    """Return the model in a file to resume from; `path` is its name in messages.
+
+    several : whether it may be an ensemble, whose last member is the model.
+
+    Raises the errors of `scorer_of`, and UsageError for an ensemble.
+    """
     scorer = scorer_of(path, file)
     meta = scorer.meta
-    if scorer.members > 1:
+    if scorer.members > 1 and not several:
         raise UsageError(
             f"{path} is an ensemble of {scorer.members} models, and training resumes from a single one; train the "
             "ensemble again"
@@ -118,6 +126,7 @@ def warm_start_of(path: str, file: ModelFile) -> WarmStart:
         transform=scorer.transform,
         arrays=file.tensors,
         state=SolverState(meta["solver"], meta["slots"], meta["updates"]) if kept else None,
+        file=file,
         occurrences=scorer.occurrences,
     )
 

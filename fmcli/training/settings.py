@@ -69,6 +69,10 @@ class Settings:
     min_count : features in fewer of the rows to train on are rare.
     share_rare : whether rare features share a column; otherwise they count as unseen.
     table : what the columns of the tables are that the rows come from; None: they come from other text.
+    only_new : whether only the parameters of features are learned that the warm start has not seen; all others are
+        constant.
+    whole : then, once the rows are known: the whole warm start, with columns for new features, which are 0;
+        `warm_start` is the part of it that has the columns of the rows.
     groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a
         field.
 
@@ -98,6 +102,8 @@ class Settings:
     share_rare: bool = False
     groups: PriorGroups | None = None
     table: Schema | None = None
+    only_new: bool = False
+    whole: WarmStart | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:

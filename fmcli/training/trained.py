@@ -104,7 +104,7 @@ class Trained:
     @property
     def converged(self) -> bool:
         """Whether the relative decrease of the objective in the last epoch is at most the tolerance, if any."""
-        tolerance = self.plan.spec.values.get("tol")
+        tolerance = None if self.plan.newcomers else self.plan.spec.values.get("tol")  # they end on their own
         if tolerance is None or len(self.epochs) < max(2, self.plan.eligible):
             return False
         before, now = (epoch.objective for epoch in self.epochs[-2:])

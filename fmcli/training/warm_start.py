@@ -17,6 +17,7 @@ from fmcli.data.numbering import Numbering, moved
 from fmcli.data.scaling import SCALE, Scaling
 from fmcli.data.transform import Transform, every_column, marked
 from fmcli.errors import LEAVE_OUT, UsageError
+from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import parameter_of, state_name
 from fmcli.models.model import Model
 from fmcli.registry.build import build_model
@@ -52,6 +53,7 @@ class WarmStart:
     model : the model, attached to the arrays of the file.
     transform : what that run learned from its rows before training, and did to them.
     arrays : all arrays of the file, including the solver's state.
+    file : the file; None: there is none.
     state : what the file has kept of the solver; None: nothing.
     occurrences : how often features occurred in these rows.
     """
@@ -63,6 +65,12 @@ class WarmStart:
     arrays: Mapping[str, NDArray[Any]]
     state: SolverState | None
     occurrences: Occurrences = UNKNOWN
+    file: ModelFile | None = None
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The metadata of its file."""
+        return self.file.meta if self.file else {}
 
     @property
     def occurring(self) -> Numbering | Dictionary:
@@ -72,26 +80,47 @@ class WarmStart:
         return Numbering(np.flatnonzero(self.transform.seen).astype(np.int32), self.model.features)
 
     def on_columns(self, numbering: Numbering | Dictionary) -> WarmStart:
-        """Return this model with the columns of a numbering of all features that it has seen. Raises UsageError if
-        its arrays cannot be changed so."""
+        """Return this model with the columns of a numbering, of all features that it has seen, or of some. Raises
+        UsageError if its arrays cannot be changed so."""
         transform, ours = self.transform, self.transform.numbering
-        if ours is not None and len(numbering) == len(ours):
+        columns = numbering.columns_from(every_column(self.model.features) if ours is None else ours)
+        if ours is not None and len(columns) == len(numbering) and np.array_equal(columns, np.arange(len(columns))):
             return replace(self, transform=replace(transform, numbering=numbering))
         self.model.check_renumbering()
-        ours = every_column(self.model.features) if ours is None else ours
-        columns = numbering.columns_from(ours)
+        return self._moved(columns, len(numbering), numbering, transform.fields)
+
+    def grown(self, features: int, fields: int) -> WarmStart:
+        """Return this model with so many columns, to which others are added at the end, and so many fields."""
+        numbering = self.transform.numbering
+        if (features, fields) == (self.model.features, self.transform.fields):
+            return self
+        return self._moved(np.arange(self.model.features), features, numbering, fields)
+
+    def _moved(
+        self, columns: NDArray[Any], size: int, numbering: Numbering | Dictionary | None, fields: int
+    ) -> WarmStart:
+        """Return this model with so many columns: columns[j] is that of column j here, -1: none."""
+        transform = self.transform
         source = np.flatnonzero(columns >= 0)
-        target, size = columns[source], len(numbering)
-        arrays = dict(self.arrays)
-        for name, array in self.arrays.items():
-            axis = self.model.feature_axis(parameter_of(name))
-            if axis is not None:
-                arrays[name] = moved(array, axis, source, target, size)
+        target = columns[source]
         kind = MODELS[self.run.model]
         options = {name: self.run.options[name] for name in kind.options}
         cutpoints = self.model.cutpoints
-        model = build_model(kind, size, self.model.outputs, options, transform.fields, cutpoints=cutpoints)
-        model.attach(arrays)
+        model = build_model(kind, size, self.model.outputs, options, fields, cutpoints=cutpoints)
+        if kind.keeps_columns:
+            model.inherit(self.model, transform.seen)  # which refuses columns that change places
+        arrays, shapes = dict(self.arrays), model.shapes()
+        for name, array in self.arrays.items():
+            parameter = parameter_of(name)
+            axis = self.model.feature_axis(parameter)
+            if axis is not None:
+                arrays[name] = moved(array, axis, source, target, size)
+            if parameter in shapes:
+                arrays[name] = extended(arrays[name], shapes[parameter])
+        model.attach({**arrays, **model.fitted_constants(arrays)})
+        for name in arrays:
+            if parameter_of(name) in model.constants:
+                arrays[name] = extended(arrays[name], model.constants[parameter_of(name)].shape)
         occurrences, counts = self.occurrences, self.occurrences.counts
         scale, groups = transform.scale, transform.groups
         if scale is not None:
@@ -107,6 +136,7 @@ class WarmStart:
             transform=replace(
                 transform,
                 features=size,
+                fields=fields,
                 numbering=numbering,
                 scale=scale,
                 groups=groups,
@@ -123,6 +153,29 @@ class WarmStart:
         for kind in (self.run.model, model or self.run.model):
             self.check_trained_by_epochs(kind)
         return self.run.continued(model, solver, loss, options)
+
+    def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
+        """Return the spec of a run that learns the features that this model has not seen, all other parameters being
+        constant; see PreviousRun.of_newcomers.
+
+        Raises the errors of make_spec, and UsageError for models whose parameters do not belong to features, or whose
+        loss has no minimum to find.
+        """
+        kind, loss, numbering = MODELS[self.run.model], LOSSES[self.run.loss], self.transform.numbering
+        reason, bits = "", self.run.options.get("pair_bits", 0)
+        if kind.closed_form:
+            reason = f"{kind.name} has landmarks, and no parameters of features"
+        elif loss.pairwise:
+            reason = f"loss {loss.name} compares rows, so that new features have no minimum of their own"
+        elif not loss.smooth:
+            reason = f"loss {loss.name} is not differentiable, and new features are learned by coordinate descent"
+        elif numbering is not None and numbering.shared is not None:
+            reason = "features that it has not seen share a column with rare ones"
+        elif kind.keeps_columns and (pairs := self.model.features * (self.model.features - 1) // 2) > 1 << bits:
+            reason = f"its {pairs:,} pairs share entries by a hash, and those of new features have none of their own"
+        if reason:
+            raise UsageError(f"{self.path} cannot learn new features alone: {reason}", only_new=LEAVE_OUT)
+        return self.run.of_newcomers(options)
 
     def labels_for(self, spec: Spec) -> Labels:
         """Return the labels of this model, under the loss of the spec. Raises UsageError if it takes others."""
@@ -204,3 +257,12 @@ class WarmStart:
         both, ours = seen.copy(), self.transform.seen
         both[: len(ours)] |= ours
         return both
+
+
+def extended(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return an array of this shape, with zeros after the ends of an array's axes."""
+    if array.shape == shape:
+        return array
+    larger = np.zeros(shape, array.dtype)
+    larger[tuple(map(slice, array.shape))] = array
+    return larger

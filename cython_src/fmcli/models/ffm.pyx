@@ -145,6 +145,10 @@ cdef class FFM(Model):
     def known(self, name, seen):
         return self.marks(slice(None)) if name == "V" else super().known(name, seen)
 
+    def fitted_constants(self, constants):
+        met = constants["met"]
+        return {"met": np.pad(met, ((0, 0), (0, self.marks_size() - met.shape[1])))}
+
     def attach(self, arrays):
         super().attach(arrays)
         met = arrays["met"]

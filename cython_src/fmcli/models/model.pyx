@@ -167,6 +167,19 @@ cdef class Model:
                 return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
         return np.ones((), dtype=np.bool_)
 
+    def owners(self, int b, features):
+        """Return int32 (rows of block b in one class): the feature, out of some (bool), that each row belongs to,
+        because it enters no score without this feature; -1: none of them."""
+        layout = self.layout[b]
+        if not layout.by_feature:
+            return np.full(self.block[b].rows, -1, dtype=np.int32)
+        return np.repeat(np.where(features, np.arange(self.features), -1).astype(np.int32), layout.rows_each)
+
+    def fitted_constants(self, constants):
+        """Return name -> array of constants of a model with as many features and perhaps fewer fields, as this one has
+        them, of those that differ."""
+        return {}
+
     def export_needed(self):
         """Return bytes of the arrays that `exported` allocates."""
         return 0

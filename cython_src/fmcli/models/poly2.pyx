@@ -1,5 +1,7 @@
 """Polynomial regression of degree 2, with one weight for each pair of features."""
 
+import numpy as np
+
 from fmcli.models.layout import BlockLayout
 from fmcli.models.linear import bias_block
 from fmcli.models.split import TablePairs, split_of
@@ -124,6 +126,12 @@ cdef class Poly2(Model):
         raise UsageError(
             "the pairs of poly2 have places by column, so that a dictionary of ids cannot get new features; train on "
             "all rows at once, or hash the ids of the first model, too")
+
+    def owners(self, int b, features):
+        if b != self.table or not self.exact:
+            return super().owners(b, features)
+        second, first = np.tril_indices(self.features, -1)
+        return np.where(features[second], second, np.where(features[first], first, -1)).astype(np.int32)
 
     def split(self):
         return split_of(

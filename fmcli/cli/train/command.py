@@ -105,6 +105,14 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
         "were given for it, except for the number of epochs, which is 1 by default for stochastic solvers; options "
         "given here take precedence. It may be the output file.",
     ),
+    option(
+        "run",
+        "--only-new",
+        is_flag=True,
+        help="With -i: learn the features that this model has not seen, and leave all else as it is, bit by bit. Each "
+        "gets the minimum of the losses of its rows plus the penalty, relative to their sum [l2-w: 1, l2-v: 10]; after "
+        "mcmc, a draw for each draw.",
+    ),
     format_option(),
     table_options,
     group_field_option(NEEDED_BY),
@@ -158,6 +166,7 @@ class Asked:
     solver: str | None
     loss: str | None
     init_model: str | None
+    only_new: bool
     ids: IdChoice
     weights: WeightChoice
     sampling: SamplingChoice
@@ -193,13 +202,14 @@ class Asked:
         if self.online:
             choices.setdefault("epochs", 1)
         written = self.written
-        spec, warm_start = choose(self.model, self.solver, self.loss, choices, self.init_model, written.log_json)
+        of_model = self.model, self.solver, self.loss, choices, self.init_model, written.log_json
+        spec, warm_start = choose(*of_model, only_new=self.only_new)
         settings = Settings(
             spec,
             warm_start=warm_start,
             valid_name=" and ".join(validation.valid),
             refit=validation.refit,
-            look=validation.look,
+            look=validation.look and not self.only_new,
             rivals=tuple(rivals(spec, model_given=self.model is not None)) if validation.auto else (),
             keep_state=bool(written.keep_state),
             metrics=validation.metrics,
@@ -210,6 +220,7 @@ class Asked:
             hash_bits=self.ids.bits(warm_start),
             min_count=self.ids.min_count or 1,
             share_rare=self.ids.rare == "share",
+            only_new=self.only_new,
             **validation.held.settings,
         )
         if validation.valid or validation.holdout:

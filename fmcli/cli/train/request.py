@@ -137,8 +137,12 @@ def choose(
     options: Mapping[str, Any],
     init_model: str | None,
     log_json: str | None,
+    *,
+    only_new: bool = False,
 ) -> tuple[Spec, WarmStart | None]:
     """Return the spec of the run, and the model to resume from, if one is given.
+
+    only_new : whether it learns new features alone.
 
     Raises UsageError if the options cannot be combined, and the errors of load_warm_start.
     """
@@ -147,5 +151,7 @@ def choose(
     check_files([init_model], [log_json] if log_json not in (None, "-") else [])
     from fmcli.training.saving import load_warm_start
 
-    warm_start = load_warm_start(init_model)
+    warm_start = load_warm_start(init_model, several=only_new)
+    if only_new:
+        return warm_start.of_newcomers(options), warm_start
     return warm_start.continued(model, solver, loss, options), warm_start

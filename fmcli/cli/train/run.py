@@ -26,13 +26,15 @@ from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.sampling import write_test
 from fmcli.cli.train.start import log_start
 from fmcli.cli.train.tables import with_tables
-from fmcli.errors import DivergedError, UsageError, WorseThanConstantError
+from fmcli.errors import DivergedError, NothingNewError, UsageError, WorseThanConstantError
+from fmcli.model_file.container import save as save_file
 from fmcli.system.memory import human_bytes, peak
 from fmcli.training import job
 from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.look import Looked, look
+from fmcli.training.newcomers.learning import learn
 from fmcli.training.refit import refit, refits, whole
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import summary
@@ -75,7 +77,13 @@ def train_rows(
     """Train the model on the rows of a plan, which `planned` returns with their format, and save it."""
     begin = time.perf_counter()
     settings = request.settings
-    plan, format = planned()
+    try:
+        plan, format = planned()
+    except NothingNewError as error:
+        log.warning(f"{error}: the model is as it was")
+        if not request.dry_run and settings.warm_start and settings.warm_start.file:
+            save_file(request.model, settings.warm_start.file)
+        return
     log_comparison(log, plan)
     plan, looked = (plan, Looked()) if request.dry_run else look(plan)
     again = refits(plan)
@@ -103,6 +111,9 @@ def train_rows(
             save(log, progress, trained, summary(trained), format, request, begin, facts, ends)
 
         try:
+            if plan.newcomers:
+                finish(learn(plan, progress.epoch, progress), diverged=False)
+                return
             trained = job.train(plan, progress.epoch, progress, keeper)
             log_best_epoch(log, trained, again)
             if again:

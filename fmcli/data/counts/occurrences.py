@@ -26,8 +26,6 @@ MOST = 100
 MOST_PAIRS = 1 << 20
 # The names of the arrays in model files.
 TOGETHER, COUNTS = "together", "counts"
-# The counts of all features are kept if they take at most SMALL bytes, or at most PART of the parameters' bytes.
-SMALL, PART = 1 << 20, 1 / 4
 # The counts are stored as the first of these types that can represent all of them.
 TYPES = (np.dtype(np.uint8), np.dtype(np.int32))
 MOST_ROWS = np.iinfo(np.int32).max  # larger counts are stored as this one
@@ -46,6 +44,7 @@ class Occurrences:
     looked_at : the number of rows examined for pairs.
     counts : one of TYPES (all features), the number of rows that have each feature; None: only those of the most
         frequent features are known.
+    total : the number of all rows; None: not known.
     labels : a checksum of the labels of the last run's rows, by which the same rows are recognized; None: not known.
     """
 
@@ -56,6 +55,7 @@ class Occurrences:
     looked_at: int = 0
     counts: NDArray[Any] | None = None
     labels: int | None = None
+    total: int | None = None
 
     def entries(self, numbering: Numbering | Dictionary | None) -> dict[str, Any]:
         """Return the entries for the metadata of a model file; the numbering is that of the columns."""
@@ -63,6 +63,7 @@ class Occurrences:
         features = self.features if numbering is None else numbering.features_of(self.features)
         if self.rows is not None:
             known = {"rows": self.rows.tolist(), "looked_at": self.looked_at, "labels": self.labels}
+            known |= {} if self.total is None else {"total": self.total}
         return {"frequent": np.stack([features, self.fields], axis=1).tolist(), "occurrences": known}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -91,26 +92,26 @@ def bytes_needed(features: int, *, resumed: bool) -> int:
 def count(
     data: Dataset,
     rows: NDArray[np.int32],
-    parameters: int,
     previous: Occurrences = UNKNOWN,
     times: NDArray[np.int32] | None = None,
+    total: int | None = None,
 ) -> Occurrences:
     """Count the features of the rows with these indices.
 
     Parameters
     ----------
-    parameters : the bytes that the model's parameters take in its file.
     previous : the counts of the warm start. They are added if they cover all features, unless these rows are the
         same ones again.
-    times : int32 (features), the number of these rows that have each feature, if it is known.
+    times : int32 (features), the number of the run's rows that have each feature, if it is known.
+    total : the number of the run's rows, if these are some of them.
     """
     times = data.counts(rows) if times is None else times
-    label = data.label if len(rows) == data.rows else data.label[rows]
-    labels, before = zlib.crc32(label.data), previous.counts
-    if before is not None and labels == previous.labels and np.array_equal(times, before):
+    labels, before, total = checksum(data, rows), previous.counts, len(rows) if total is None else total
+    if before is not None and are_same(labels, times, previous):
         before = None
     if before is not None:
         times = added(times, before)
+        total += previous.total or int(before.max(initial=0))
     features = most_frequent(times, MOST)
     some = np.ascontiguousarray(rows[:: stride(data.nnz, data.rows)])
     found = Occurrences(
@@ -119,8 +120,9 @@ def count(
         times[features].astype(np.int64),
         together(data.joined(some), features),
         len(some),
-        compact(times, max(SMALL, int(PART * parameters))),
+        compact(times),
         labels,
+        total,
     )
     return found if before is None else with_earlier(found, previous)
 
@@ -138,11 +140,24 @@ def added(counts: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
     return np.minimum(total, MOST_ROWS, out=total).astype(np.int32)
 
 
-def compact(times: NDArray[np.int32], room: int) -> NDArray[Any] | None:
-    """Return the counts in the smallest type that can represent them; None if that takes more than `room` bytes."""
+def checksum(data: Dataset, rows: NDArray[np.int32]) -> int:
+    """Return the checksum of the labels of rows."""
+    label = data.label if len(rows) == data.rows else data.label[rows]
+    return zlib.crc32(label.data)
+
+
+def are_same(labels: int, times: NDArray[np.int32], previous: Occurrences) -> bool:
+    """Return whether rows with these labels and counts are those of a warm-start model again."""
+    before = previous.counts
+    if before is None or labels != previous.labels or len(before) > len(times):
+        return False
+    return np.array_equal(times[: len(before)], before) and not times[len(before) :].any()
+
+
+def compact(times: NDArray[np.int32]) -> NDArray[Any]:
+    """Return the counts in the smallest type that can represent them."""
     highest = times.max(initial=0)
-    kind = next(kind for kind in TYPES if highest <= np.iinfo(kind).max)
-    return times.astype(kind) if kind.itemsize * len(times) <= room else None
+    return times.astype(next(kind for kind in TYPES if highest <= np.iinfo(kind).max))
 
 
 def with_earlier(found: Occurrences, previous: Occurrences) -> Occurrences:
@@ -179,5 +194,12 @@ def kept(
         return Occurrences(features, fields)
     rows = np.array(known["rows"], dtype=np.int64)
     return Occurrences(
-        features, fields, rows, arrays[TOGETHER], known["looked_at"], arrays.get(COUNTS), known.get("labels")
+        features,
+        fields,
+        rows,
+        arrays[TOGETHER],
+        known["looked_at"],
+        arrays.get(COUNTS),
+        known.get("labels"),
+        known.get("total"),
     )

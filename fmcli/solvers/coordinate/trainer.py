@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,14 +73,17 @@ class CoordinateDescent(Minimizer):
 
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent."""
-        self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient)
+        holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
+        self.descent = Descent(
+            self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, holds=holds, pulls=pulls
+        )
         self._begin([CoordinateUpdater(self.descent) for _ in range(self.threads)])
 
     def _begin(self, updaters: Sequence[CoordinateUpdater]) -> None:
         """Take the updaters of all threads, and lay out the sweeps."""
         self.ended, self.updaters = 0, updaters
         self.large_rows = LargeRowUpdater(self.updaters)
-        self.blocks = blocks_in_order(self.model)
+        self.blocks = blocks_in_order(self.model, held=self.hold is not None)
         self.sweeps = {number: self._sweeps(number) for number in self.blocks}
 
     @property
@@ -108,9 +111,18 @@ class CoordinateDescent(Minimizer):
         parts: list[tuple[Columns, int, RelationRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
         if self.model.layout[number].by_feature:
             parts += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
-        orders = [self.descent.order(number, columns) for columns, _, _ in parts]
+        orders = [self._order(number, columns) for columns, _, _ in parts]
         runs = in_runs(orders, self.data.rows)
         return [self._sweep(order, *parts[part]) for part, order in runs] or [self._sweep(orders[0], *parts[0])]
+
+    def _order(self, number: int, columns: Columns) -> NDArray[np.int64]:
+        """Return the rows of a block that are updated, in their order: those that enter samples."""
+        return self.descent.order(number, columns)
+
+    @property
+    def done(self) -> bool:
+        """Whether another epoch would change nothing."""
+        return False
 
     def _sweep(self, order: NDArray[np.int64], columns: Columns, samples: int, related: RelationRows | None) -> Sweep:
         ends = np.zeros(len(order) + 1, dtype=np.int64)
@@ -150,7 +162,7 @@ class CoordinateDescent(Minimizer):
                     self.descent.load_strengths()
                     reached = None
                 # This recomputes all scores and caches, too, so that the next epoch starts without rounding errors.
-                if after(*(reached or self.objective(pool))):
+                if after(*(reached or self.objective(pool))) or self.done:
                     break
 
     def _step_apart(self, pool: ThreadPoolExecutor) -> tuple[float, float] | None:
@@ -163,7 +175,7 @@ class CoordinateDescent(Minimizer):
             return sum(reached)
 
         anchored = self.model.anchored
-        if not (anchored and anchored.learned):
+        if self.hold or not (anchored and anchored.learned):
             return None
         if anchored.step_apart([self.data], self.loss, objective):
             self._recompute_sweeps()
@@ -180,7 +192,7 @@ class CoordinateDescent(Minimizer):
         return {"ended": np.array(self.ended)}
 
     def move_to(self, position: Position, epochs: int) -> None:
-        require_names(position, self.position())
+        require_names(position, CoordinateDescent.position(self))
         self.ended = whole_number(position, "ended", epochs, epochs)
         self._recompute_sweeps()
 
@@ -189,7 +201,7 @@ class CoordinateDescent(Minimizer):
         for rows in self.descent.related:
             self._by_parts(pool, rows.data.indptr, lambda _, *part, rows=rows: rows.measure(*part))
         loss = sum(self._by_samples(pool, lambda thread, *part: self.updaters[thread].measure(*part)))
-        return loss, self.descent.penalty_value()
+        return loss, self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
 
     def _by_samples(self, pool: ThreadPoolExecutor, work: Callable[[int, int, int], T]) -> list[T]:
         """Run `work(updater, start, stop)` on consecutive slices of the samples; return the results in order."""
@@ -271,15 +283,24 @@ class CoordinateTrainer(MinimizingTrainer):
 
     minimizer = CoordinateDescent
 
+    def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
+        newcomers = self.task.newcomers
+        if newcomers is None:
+            return super().chosen()
+        from fmcli.solvers.coordinate.partial import PartialDescent  # which is a CoordinateDescent
 
-def blocks_in_order(model: Model) -> list[int]:
-    """Return the blocks to train, in the order of updates: fitted weights of kernels come before the factors, so that
-    their start values do not decide their final signs ([PN] 9.1).
+        return PartialDescent, {"newcomers": newcomers, "tol": self.task.spec.values["tol"]}
+
+
+def blocks_in_order(model: Model, *, held: bool = False) -> list[int]:
+    """Return the blocks to train, except for simplexes if parameters are `held`, in the order of updates: fitted
+    weights of kernels come before the factors, so that their start values do not decide their final signs ([PN] 9.1).
 
     At the start of an epoch the caches are exact, too, which these weights need: if a kernel has vanished, later in an
     epoch its cache holds rounding errors only, and there is no limit to a step along those.
     """
-    moved = [number for number, layout in enumerate(model.layout) if layout.trained]
+    layouts = enumerate(model.layout)
+    moved = [number for number, layout in layouts if layout.trained and not (held and layout.constraint)]
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
 
 

@@ -6,6 +6,7 @@ from fmcli.solvers.coordinate.row_slice import RowSlice
 
 class CoordinateUpdater(RowSlice):
     def measure(self, start: int, stop: int) -> float: ...
+    def add_curvatures(self, block: int, output: int, order: NDArray[np.int64], total: NDArray[np.float64]) -> None: ...
     def run(
         self,
         block: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,10 @@ class LBFGS(Minimizer):
         self.simplexes: list[Vector] = []
         for number, layout in enumerate(self.model.layout):
             self._strengths(number, layout)
+        self.pull = np.zeros(0)
+        if self.hold:
+            self.pull = self._vector(self.hold.pulls)
+            self.l2 += self._vector(self.hold.holds)
         self.mean_loss = self.penalty_value = 0.0
         self.point = self.gradient = np.zeros(0)
         self.value = 0.0
@@ -89,6 +93,12 @@ class LBFGS(Minimizer):
         if layout.constraint == "simplex":
             self.simplexes += list(np.arange(self.objective.size)[where].reshape(rows, width)[:, : layout.columns])
 
+    def _vector(self, model: Model) -> Vector:
+        """Return the parameters of a model with the same rows, as a vector of the search."""
+        vector = np.empty(self.objective.size)
+        Objective(model, self.loss, self.data).read(vector)
+        return vector
+
     def evaluate(self, free: Vector, gradient: Vector) -> float:
         """Return the objective at a vector of the search, whose gradient it sets; not finite if they overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -102,6 +112,8 @@ class LBFGS(Minimizer):
         self.objective.read(values)  # rounded to the model's real type
         self.gradients[...] = 0
         np.multiply(self.l2, values, out=gradient)
+        if self.hold:
+            gradient -= self.pull
         if self.elsewhere:
             self.mean_loss, of_loss = self.elsewhere(self.objective)
             gradient += of_loss
@@ -112,7 +124,10 @@ class LBFGS(Minimizer):
         for where in self.simplexes:
             theta = values[where]
             gradient[where] = theta * (gradient[where] - theta @ gradient[where])
-        self.penalty_value = float(self.l2 @ np.square(values, out=values) / 2)
+            if self.hold:
+                gradient[where] = 0
+        pulled = self.hold.constant - float(self.pull @ values) if self.hold else 0.0
+        self.penalty_value = float(self.l2 @ np.square(values, out=values) / 2) + pulled
         self.on_rows(min(self.iteration + 1, self.epochs), self.source.count)
         return self.mean_loss + self.penalty_value
 
@@ -152,6 +167,7 @@ class LBFGS(Minimizer):
             self.model.end_epoch()  # by now it is known which rows enter samples at all
             self._begin_round()
         anchored = self.model.anchored if self.model.anchored and self.model.anchored.learned else None
+        anchored = None if self.hold else anchored
         while self.iteration < epochs:
             full = anchored and self.iteration - self.round_began == ROUND
             if not full and self._iterate():
@@ -276,7 +292,7 @@ class LBFGSTrainer(MinimizingTrainer):
             super().prepare(loss, penalty, observer)
         else:
             data, source = task.data, task.source
-            of_rows = {"source": source, "elsewhere": source.gradients(task)}
+            of_rows: dict[str, Any] = {"source": source, "elsewhere": source.gradients(task)}
             self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, **of_rows)
 
 

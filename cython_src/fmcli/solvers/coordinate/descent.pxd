@@ -34,6 +34,8 @@ cdef struct BlockRule:
     PenaltyStrength weight
     double group    # strength of the group penalty
     int group_penalty  # its position in the list of group_penalties.h
+    double* moved   # of each row, if steps are watched: the largest change of one of its parameters,
+    double* size    # and its largest parameter
 
 
 cdef class Descent:
@@ -46,6 +48,7 @@ cdef class Descent:
     cdef Loss loss
     cdef int generation          # of the model's rows when this object was made
     cdef Penalty penalty
+    cdef readonly Model holds, pulls
     cdef bint bounded            # whether the curvature of the loss is bounded
     cdef double curvature
     cdef BlockRule rule[MAX_BLOCKS]
@@ -54,6 +57,7 @@ cdef class Descent:
     cdef double nuclear          # the strength of the nuclear norm
     cdef int beta                # the block of fitted kernel weights, if that strength is not 0
     cdef double[:, ::1] norms    # |p_s|^2 of the kernels of each class
+    cdef readonly list watched   # of each block, float64 (2, rows): moved and size of its rows
 
     cdef require(self)
 

@@ -51,15 +51,23 @@ cdef class Descent:
         have a largest curvature.
     by_gradient : take derivatives from the model's `gradient` even if the model has functions for columns, whose oracle
         it is.
+    summed : take the sum of the losses, not their mean.
+    holds, pulls : models with the same rows, allocated without state; None: nothing holds the parameters. Otherwise the
+        penalty has a further part, the sum of hold / 2 parameter^2 - pull parameter over all parameters.
 
     Attributes
     ----------
+    watched : after `watch`, of each block float64 (2, rows of a class): how far the parameters of each row have moved
+        in one update at most, and how large they are.
     columns : of each block, which samples its rows enter.
     related : of each relation, its rows.
     fast : whether derivatives come from the model's functions for columns.
     """
 
-    def __init__(self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False):
+    def __init__(
+        self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False, summed=False,
+        Model holds=None, Model pulls=None
+    ):
         cdef Py_ssize_t i, b, size
         cdef real[::1] flat
         cdef RelationRows rows
@@ -67,6 +75,14 @@ cdef class Descent:
         if data.label is None or data.features != model.features:
             raise ValueError("the data must have labels, and as many columns as the model")
         loss.check(data.label, model.outputs)
+        if (pulls is None) != (holds is None):
+            raise ValueError("holds need pulls, and pulls need holds")
+        for other in (holds, pulls):
+            if other is not None:
+                other.require(training=True)
+                if other.shapes() != model.shapes() or other.slots:
+                    raise ValueError("holds and pulls must have the rows of the model, without state")
+        self.holds, self.pulls = holds, pulls
         self.generation = model.generation
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
         self.bounded, self.curvature = isfinite(loss.smoothness), loss.smoothness
@@ -80,11 +96,12 @@ cdef class Descent:
             rows = RelationRows(model, relation.data, relation.row)
             self.related.append(rows)
             self.parts.push_back(rows.table)
-        self.nuclear, self.beta = penalty.nuclear, 0
+        self.nuclear, self.beta, self.watched = penalty.nuclear, 0, []
         for b, layout in enumerate(model.layout):
             self.rule[b].affine = AFFINE[layout.affine]
             self.rule[b].simplex = layout.constraint == "simplex"
             self.rule[b].of_kernels = layout.role == "kernel weights"
+            self.rule[b].moved = self.rule[b].size = NULL
             if self.rule[b].of_kernels:
                 self.beta = b
         self.load_strengths()
@@ -96,7 +113,8 @@ cdef class Descent:
         self.memory = allocate(data.rows * self.states.size // sizeof(real) + 1)
         flat = self.memory
         self.states.at = <char*>&flat[0]
-        cdef const double[::1] share = data.shares()
+        ones = np.ones(data.rows) if data.weight is None else data.weight
+        cdef const double[::1] share = ones if summed else data.shares()
         for i in range(data.rows):
             self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], share[i]
 
@@ -132,6 +150,16 @@ cdef class Descent:
             if layout.touched == "selected":
                 self.columns[b] = by_row(self.model, self.data, b)
 
+    def watch(self):
+        """Begin to record the steps of rows, in `watched`."""
+        cdef double[:, ::1] numbers
+        self.require()
+        self.watched = [np.zeros((2, layout.rows(self.model.features))) for layout in self.model.layout]
+        for b, found in enumerate(self.watched):
+            numbers = found
+            if found.size:
+                self.rule[b].moved, self.rule[b].size = &numbers[0, 0], &numbers[1, 0]
+
     def order(self, int b, Columns columns=None):
         """int64: block b's rows of one class that enter samples, or entries of these columns, in the order of updates.
 
@@ -154,4 +182,12 @@ cdef class Descent:
     def penalty_value(self):
         """Return the penalty of the parameters as they are."""
         self.require()
-        return self.penalty.value(self.model)
+        return self.penalty.value(self.model) + self.value_of_holds()
+
+    def value_of_holds(self):
+        """Return the part of the penalty that holds parameters."""
+        if self.holds is None:
+            return 0.0
+        arrays = self.model.parameters, self.holds.parameters, self.pulls.parameters
+        each = [[of[name].astype(np.float64) for of in arrays] for name in self.model.parameters]
+        return float(sum([np.sum((hold / 2 * value - pull) * value) for value, hold, pull in each]))

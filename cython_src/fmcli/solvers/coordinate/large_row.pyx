@@ -74,12 +74,13 @@ cdef class LargeRowUpdater:
             for part in range(self.sums.shape[0]):
                 first.quadratic.add(&self.sums[part, 0])
             first.quadratic.complete()
+            first.add_holds(v)
             first.solve(v)
             if first.round_step(v):
                 for member in self.team[1:]:
                     member.follow(first)
                 each(self.apply_parts)
-                first.put(v, True)
+                first.take_step(v)
         self.sums = np.zeros((0, 1))
 
     # An updater of the team.

@@ -16,6 +16,10 @@ cdef struct CurrentRow:
     Py_ssize_t lanes  # reals in its body
     bint with_bias    # the bias is treated as the row's weight
     BlockRule* rule
+    const real* hold_body    # what holds the row, if something does: see Descent
+    const real* hold_weight
+    const real* pull_body
+    const real* pull_weight
 
 
 cdef class RowSlice:
@@ -34,11 +38,14 @@ cdef class RowSlice:
     cdef double* change  # the changes of a chunk's scores by the step
 
     cdef void select_row(self, ColumnView* v) noexcept nogil
+    cdef (const real*, const real*) same_row(self, Model other, const ColumnView* v) noexcept nogil
     cdef bint next_slice(self, ColumnView* v) noexcept nogil
     cdef Py_ssize_t slice_width(self, int block, Py_ssize_t at) noexcept nogil
     cdef void follow(self, RowSlice other) noexcept nogil
     cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil
     cdef real* number(self, const ColumnView* v, Py_ssize_t f) noexcept nogil
+    cdef double hold(self, const ColumnView* v, Py_ssize_t f) noexcept nogil
+    cdef double pull(self, const ColumnView* v, Py_ssize_t f) noexcept nogil
     cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil
     cdef bint affine(self) noexcept nogil
     cdef void derivatives(self, const ColumnView* part) noexcept nogil

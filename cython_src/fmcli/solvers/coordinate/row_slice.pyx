@@ -56,7 +56,21 @@ cdef class RowSlice:
             current.weight = self.model.block[0].weight + v.output * self.model.block[0].weight_stride
         elif current.weight != NULL:
             current.weight += row * self.model.block[v.block].weight_stride
+        if self.descent.holds is not None:
+            current.hold_body, current.hold_weight = self.same_row(self.descent.holds, v)
+            current.pull_body, current.pull_weight = self.same_row(self.descent.pulls, v)
         v.at = v.lanes = v.weight = 0
+
+    # The body and the weight of the current row in a model with the same rows.
+    cdef (const real*, const real*) same_row(self, Model other, const ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t row = v.output * other.block[v.block].rows + v.row
+        cdef const real* body = other.block[v.block].body + row * other.block[v.block].body_stride
+        cdef const real* weight = NULL
+        if self.current.with_bias:
+            weight = other.block[0].weight + v.output * other.block[0].weight_stride
+        elif other.block[v.block].weight != NULL:
+            weight = other.block[v.block].weight + row * other.block[v.block].weight_stride
+        return body, weight
 
     # Move the view on to the row's next slice; whether there is one.
     cdef bint next_slice(self, ColumnView* v) noexcept nogil:
@@ -108,6 +122,13 @@ cdef class RowSlice:
     # The f-th parameter of the slice.
     cdef inline real* number(self, const ColumnView* v, Py_ssize_t f) noexcept nogil:
         return self.current.body + v.at + f if f < v.lanes else self.current.weight
+
+    # What holds it.
+    cdef inline double hold(self, const ColumnView* v, Py_ssize_t f) noexcept nogil:
+        return self.current.hold_body[v.at + f] if f < v.lanes else self.current.hold_weight[0]
+
+    cdef inline double pull(self, const ColumnView* v, Py_ssize_t f) noexcept nogil:
+        return self.current.pull_body[v.at + f] if f < v.lanes else self.current.pull_weight[0]
 
     # The slice's parameters <- where they stood, or where the step leads.
     cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil:

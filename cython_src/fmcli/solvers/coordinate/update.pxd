@@ -13,6 +13,7 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void update_row(self, ColumnView* v) noexcept nogil
     cdef void update_slice(self, const ColumnView* v) noexcept nogil
     cdef void load(self, const ColumnView* v) noexcept nogil
+    cdef void add_holds(self, const ColumnView* v) noexcept nogil
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil
     cdef void solve(self, const ColumnView* v) noexcept nogil
     cdef visit(self, int block, int output, RelationRows related)
@@ -23,6 +24,7 @@ cdef class CoordinateUpdater(RowSlice):
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
     cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil
     cdef void add_to_bound(self, const ColumnView* part) noexcept nogil
+    cdef void take_step(self, const ColumnView* v) noexcept nogil
     cdef bint round_step(self, const ColumnView* v) noexcept nogil
     cdef double objective(self, const ColumnView* v, bint stepped) noexcept nogil
     cdef void bound_related(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil

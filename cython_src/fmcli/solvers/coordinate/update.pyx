@@ -9,7 +9,7 @@ from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.related.sums cimport join
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
-from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, Descent
+from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, BlockRule, Descent
 from fmcli.solvers.coordinate.row_slice cimport CHUNK, RowSlice
 from libc.math cimport fabs
 from libc.stdint cimport int64_t
@@ -174,6 +174,30 @@ cdef class CoordinateUpdater(RowSlice):
                 start = end
         return total
 
+    def add_curvatures(self, int block, int output, const int64_t[::1] order, double[::1] total):
+        """Add the curvatures of the mean loss in each parameter of these rows of a block and class, for their body,
+        with padding, and their weight: total (lanes + 1). Scores and caches must be measured, and there must be no
+        group penalty."""
+        cdef ColumnView v
+        cdef Py_ssize_t i, f, at
+        cdef Columns columns = self.descent.columns[block]
+        self.visit(block, output, None)
+        if total.shape[0] != self.model.block[block].lanes + 1:
+            raise ValueError("total has not the width of the rows")
+        self.begin_view(block, output, &v)
+        for i in range(order.shape[0]):
+            if not 0 <= order[i] < self.model.block[block].rows:
+                raise IndexError("no such row")
+            v.row = order[i]
+            columns.view(v.row, &v)
+            self.select_row(&v)
+            while v.n and self.next_slice(&v):
+                self.load(&v)
+                self.bound_loss(&v, 0, v.n)
+                for f in range(self.quadratic.width):
+                    at = v.at + f if f < v.lanes else total.shape[0] - 1
+                    total[at] += self.quadratic.G[f * self.quadratic.width + f]
+
     # ValueError unless there is something to update.
     cdef require(self):
         if self.descent is None:
@@ -214,6 +238,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.load(v)
         self.bound_loss(v, 0, v.n)
         self.quadratic.complete()
+        self.add_holds(v)
         if not bounded:
             before = self.objective(v, False)
         self.solve(v)
@@ -224,7 +249,7 @@ cdef class CoordinateUpdater(RowSlice):
                 return
             if bounded or self.objective(v, True) <= before:
                 self.apply_step(v, 0, v.n)
-                self.put(v, True)
+                self.take_step(v)
                 return
 
     # ---- Its steps. ----
@@ -243,6 +268,22 @@ cdef class CoordinateUpdater(RowSlice):
             self.quadratic.phi[f] = self.number(v, f)[0]
         if self.descent.nuclear > 0:
             self.load_nuclear_norm(v)
+
+    # The derivatives of what holds the slice.
+    cdef void add_holds(self, const ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef double strength, most = 0
+        cdef double* r = self.quadratic.r
+        cdef double* G = self.quadratic.G
+        if self.descent.holds is None:
+            return
+        for f in range(self.quadratic.width):
+            strength = self.hold(v, f)
+            r[f] += strength * self.quadratic.phi[f] - self.pull(v, f)
+            most = max(most, strength)
+            if not self.quadratic.together:
+                G[f * self.quadratic.width + f] += strength
+        self.quadratic.curvature += most
 
     # sum_s |beta_s| |p_s|^2 as a function of beta is an l1 penalty; as one of a feature's factors, an l2 penalty.
     cdef void load_nuclear_norm(self, const ColumnView* v) noexcept nogil:
@@ -329,12 +370,27 @@ cdef class CoordinateUpdater(RowSlice):
             moves |= step[f] != 0
         return moves
 
+    # The parameters take the step, which is recorded if steps are watched.
+    cdef void take_step(self, const ColumnView* v) noexcept nogil:
+        cdef Py_ssize_t f
+        cdef BlockRule* rule = self.current.rule
+        self.put(v, True)
+        if rule.moved == NULL:
+            return
+        for f in range(self.quadratic.width):
+            rule.moved[v.row] = max(rule.moved[v.row], fabs(self.quadratic.step[f]))
+            rule.size[v.row] = max(rule.size[v.row], fabs(self.quadratic.phi[f] + self.quadratic.step[f]))
+
     # What depends on the slice, now or after the step: the loss of the row's samples, and the penalty.
     cdef double objective(self, const ColumnView* v, bint stepped) noexcept nogil:
         cdef Py_ssize_t n, at = 0
         cdef ColumnView part
         cdef double total = 0, kept
         cdef double* sample_state
+        if self.descent.holds is not None:
+            for n in range(self.quadratic.width):
+                kept = self.quadratic.phi[n] + stepped * self.quadratic.step[n]
+                total += (self.hold(v, n) / 2 * kept - self.pull(v, n)) * kept
         while at < v.n:
             part = self.chunk(v, at)
             if stepped:

@@ -1,0 +1,129 @@
+"""What holds the parameters of an earlier model while a run minimises the loss of new rows.
+
+The earlier model was trained on other rows, whose loss and penalty had their minimum at its parameters m. Near m, they
+are about a quadratic function of each parameter p,
+
+    (c + l2) / 2 (p - m)^2,    c: the sum over these rows of weight * largest l'' * (derivative of the score by p)^2
+
+A run with the strength S adds S times this function to its objective, and takes S times the l2 penalty of p away, or
+all of it if S > 1, because the function has it already. S = 0 forgets the earlier rows; S = 1 lets a row of them count
+as much as a new one; a larger S keeps the parameters nearer to m, and an infinite one at m. So the model after several
+updates is about that of all rows at once (a Laplace approximation with a diagonal covariance).
+
+Of the earlier rows, only the number n of those with each feature is known. So c is n times the mean of its summand over
+the new rows that have any feature, for each column of parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.losses.loss import Loss
+from fmcli.models.layout import BlockLayout, padded
+from fmcli.models.model import Model
+from fmcli.penalties.penalty import Penalty
+from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.update import CoordinateUpdater
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What is known of the rows that an earlier model was trained on.
+
+    strength : S above.
+    rows : how many they are.
+    counts : (features) how many of them have each feature.
+    known : array name -> which of its values took part, as of Model.known.
+    twin : returns a model with the same rows as that of the run, not allocated.
+    """
+
+    strength: float
+    rows: float
+    counts: NDArray[Any]
+    known: Mapping[str, NDArray[np.bool_]]
+    twin: Callable[[], Model]
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A part of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant."""
+
+    holds: Model
+    pulls: Model
+    constant: float
+
+
+def hold_of(earlier: Earlier, model: Model, loss: Loss, penalty: Penalty, data: Dataset) -> Hold:
+    """Return what holds a model, which has the earlier parameters, in a run on these rows."""
+    strength, total = earlier.strength, data.total_weight()
+    holds, pulls, constant = earlier.twin(), earlier.twin(), 0.0
+    for twin in (holds, pulls):
+        twin.allocate(0)
+        for array in twin.parameters.values():
+            array[...] = 0
+    for layout, means in zip(model.layout, mean_curvatures(model, loss, data), strict=True):
+        if layout.constraint or not layout.trained:
+            continue
+        body, weight = penalty.l2(layout)
+        for name, columns in columns_of(layout).items():
+            l2 = body if columns.size > 1 or name != layout.weight else weight
+            times = spread(earlier, model, layout, name)
+            before = np.where(times > 0, times * means[columns] / total + l2, 0)
+            centre = model.parameters[name].astype(np.float64)
+            holds.parameters[name][...] = strength * before - min(strength, 1) * l2 * (before > 0)
+            pulls.parameters[name][...] = strength * before * centre
+            constant += strength / 2 * float(np.sum(before * centre**2))
+    return Hold(holds, pulls, constant)
+
+
+def spread(earlier: Earlier, model: Model, layout: BlockLayout, name: str) -> Floats:
+    """Return how many of the earlier rows each parameter of an array has entered, in the array's shape or in one that
+    broadcasts to it."""
+    shape = model.shapes()[name]
+    if not layout.by_feature:
+        return np.full(shape, earlier.rows)
+    axis = model.feature_axis(name)
+    assert axis is not None
+    counts = np.zeros(shape[axis])
+    counts[: len(earlier.counts)] = earlier.counts
+    times = counts.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    known = earlier.known[name]
+    took_part = np.zeros(tuple(map(max, known.shape, shape[1:])), dtype=np.bool_)
+    took_part[tuple(map(slice, known.shape))] = known
+    return times * took_part.reshape(1, *took_part.shape, *(1,) * (len(shape) - 1 - took_part.ndim))
+
+
+def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
+    """Return the places of the columns of each array in a block's rows, in the shape of the array's row."""
+    found, begin = {}, 0
+    for array in layout.body:
+        parts = [begin + part * padded(array.columns) + np.arange(array.columns) for part in range(array.parts)]
+        found[array.name] = np.concatenate(parts).reshape(array.shape)
+        begin += array.parts * padded(array.columns)
+    if layout.weight:
+        found[layout.weight] = np.array(layout.lanes)
+    return found
+
+
+def mean_curvatures(model: Model, loss: Loss, data: Dataset) -> list[Floats]:
+    """Return for each block (lanes + 1) the mean over the rows of data of weight * largest l'' * (derivative of the
+    score)^2, for each column of its parameters; of a block by feature, over the entries of all rows."""
+    descent = Descent(model, loss, Penalty(), data, summed=True)
+    updater = CoordinateUpdater(descent)
+    updater.measure(0, data.rows)
+    found = []
+    for number, layout in enumerate(model.layout):
+        total, order = np.zeros(layout.lanes + 1), descent.order(number)
+        for output in range(model.outputs):
+            updater.add_curvatures(number, output, order, total)
+        entries = data.nnz * layout.rows_each if layout.by_feature else data.rows * layout.rows_each
+        found.append(total / max(1, entries * model.outputs))
+    return found

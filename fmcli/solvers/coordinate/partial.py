@@ -1,0 +1,82 @@
+"""Coordinate descent over the parameters of new features only."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.base.kept import require_names
+from fmcli.solvers.coordinate.columns import Columns
+from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.coordinate.update import CoordinateUpdater
+from fmcli.solvers.newcomers import NONE, Newcomers
+from fmcli.solvers.trainer import Position
+
+
+class PartialDescent(CoordinateDescent):
+    """Cyclic descent on the SUM of the losses plus penalty, by the parameters of new features; all others are constant.
+
+    Each set of newcomers ends on its own, once no parameter of it moves in an epoch by more than `tol` times the
+    largest one that moves. So the result for a set is that of its rows alone, bit by bit.
+    """
+
+    def prepare(self, by_gradient: bool = False, newcomers: Newcomers | None = None, tol: float = 0.0) -> None:
+        """Allocate the states of samples."""
+        assert newcomers is not None
+        self.newcomers, self.tol = newcomers, tol
+        self.active = np.ones(newcomers.sets, dtype=np.bool_)
+        self.total = self.data.total_weight()
+        self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, summed=True)
+        self.descent.watch()
+        self.set_of_row = [self._set_of_row(number) for number in range(len(self.model.layout))]
+        self._begin([CoordinateUpdater(self.descent) for _ in range(self.threads)])
+
+    @property
+    def done(self) -> bool:
+        return not self.active.any()
+
+    def _set_of_row(self, number: int) -> NDArray[np.int32]:
+        """Return (rows of a block) the set of newcomers that each row belongs to, or NONE."""
+        owner = self.model.owners(number, self.newcomers.features)
+        return np.where(owner == NONE, NONE, self.newcomers.number[owner]).astype(np.int32)
+
+    def _order(self, number: int, columns: Columns) -> NDArray[np.int64]:
+        order = super()._order(number, columns)
+        sets = self.set_of_row[number][order]
+        chosen: NDArray[np.int64] = order[(sets != NONE) & self.active[sets]]
+        return chosen
+
+    def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
+        """Return the mean loss, and the penalty in proportion."""
+        loss, penalty = super().objective(pool)
+        return loss / self.total, penalty / self.total
+
+    def _step_apart(self, pool: ThreadPoolExecutor) -> None:
+        """Leave out the sets that have reached their minimum. Parameters that are in no block are constant."""
+        moved, size = np.zeros((2, len(self.active)))
+        for number, sweeps in self.sweeps.items():
+            watched = self.descent.watched[number]
+            for sweep in sweeps:
+                sets = self.set_of_row[number][sweep.order]
+                np.maximum.at(moved, sets, watched[0][sweep.order])
+                np.maximum.at(size, sets, watched[1][sweep.order])
+            watched[...] = 0
+        still = self.active & (moved > self.tol * size)
+        if not np.array_equal(still, self.active):
+            self.active = still
+            self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+
+    def position(self) -> Position:
+        return {**super().position(), "active": self.active.astype(np.uint8)}
+
+    def move_to(self, position: Position, epochs: int) -> None:
+        require_names(position, self.position())
+        active = position["active"]
+        if active.shape != self.active.shape or active.dtype != np.uint8:
+            raise ValueError("active is not of these newcomers")
+        self.active = active.astype(np.bool_)
+        super().move_to({"ended": position["ended"]}, epochs)
+        self.sweeps = {number: self._sweeps(number) for number in self.blocks}

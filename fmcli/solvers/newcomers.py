@@ -1,0 +1,138 @@
+"""New features, which a run learns alone: all other parameters of the model stay as they are.
+
+The result for a feature depends on the rows that it is in, and on other new features only if they are in those rows,
+directly or through others: new features that are connected in this way are a set. So no random number may depend on the
+place of a feature or a row among all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.numbering import Numbering
+from fmcli.models.layout import REAL_TYPE
+from fmcli.models.model import Model
+
+# The numbers of features that are not new, and of rows of parameters that do not belong to new features.
+NONE = -1
+# The constants of splitmix64 (Steele, Lea and Flood, 2014), whose outputs are random numbers of 64 bits.
+WEYL, FIRST, SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Newcomers:
+    """The new features of some rows.
+
+    number : int32 (features), the number of the set that each feature is in, or NONE.
+    sets : how many sets there are.
+    keys : (features) what random numbers depend on: the id of each feature.
+    rows : int32, the numbers of the rows that have a new feature.
+    """
+
+    number: NDArray[np.int32]
+    sets: int
+    keys: Keys
+    rows: NDArray[np.int32]
+
+    @property
+    def features(self) -> NDArray[np.bool_]:
+        """(features) which of them are new."""
+        return np.asarray(self.number != NONE)
+
+
+def find(data: Dataset, seen: NDArray[np.bool_]) -> Newcomers:
+    """Return the new features of rows. seen : (features) which features are known, of the first ones."""
+    new = data.seen()
+    new[: len(seen)] &= ~seen[: len(new)]
+    entries = np.flatnonzero(new[data.index])
+    column = data.index[entries]
+    row = np.searchsorted(data.indptr, entries, side="right") - 1
+    rows, at = np.unique(row, return_inverse=True)
+    least = connected(column, at, data.features, len(rows))
+    _, number = np.unique(least[new], return_inverse=True)
+    numbers = np.full(data.features, NONE, dtype=np.int32)
+    numbers[new] = number
+    sets = int(number.max(initial=NONE)) + 1
+    return Newcomers(numbers, sets, keys_of(data.numbering, data.features, new), rows.astype(np.int32))
+
+
+def connected(column: NDArray[np.int32], row: NDArray[np.intp], columns: int, rows: int) -> NDArray[np.int32]:
+    """Return int32 (columns): the least column that each one is connected with, by rows that have both or a chain of
+    columns between them. The entries are in these columns and rows."""
+    least = np.arange(columns, dtype=np.int32)
+    while True:
+        of_row = np.full(rows, columns, dtype=np.int32)
+        np.minimum.at(of_row, row, least[column])
+        nearer = least.copy()
+        np.minimum.at(nearer, column, of_row[row])
+        nearer = nearer[nearer]
+        if np.array_equal(nearer, least):
+            return least
+        least = nearer
+
+
+def keys_of(numbering: Numbering | Dictionary | None, columns: int, wanted: NDArray[np.bool_]) -> Keys:
+    """Return the keys of the wanted columns: numbers that belong to their features, whatever others there are."""
+    keys = np.arange(columns, dtype=np.uint64)
+    if isinstance(numbering, Numbering):
+        return numbering.ids.astype(np.uint64)
+    if numbering is not None:
+        chosen = np.flatnonzero(wanted)
+        keys[chosen] = [key_of(id) for id in numbering.written(chosen.tolist())]
+    return keys
+
+
+def key_of(id: int | str) -> int:
+    """Return the key of a feature; those of names are hashes."""
+    return id if isinstance(id, int) else int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
+
+
+def scrambled(keys: Keys) -> Keys:
+    """Return splitmix64 of numbers."""
+    with np.errstate(over="ignore"):
+        mixed = keys + WEYL
+        mixed = (mixed ^ mixed >> np.uint64(30)) * FIRST
+        mixed = (mixed ^ mixed >> np.uint64(27)) * SECOND
+        return mixed ^ mixed >> np.uint64(31)
+
+
+def normal_numbers(keys: Keys, count: int, seed: int, stream: int) -> NDArray[np.float64]:
+    """Return (keys, count) normal numbers that depend on the key, the seed and the stream only (Box and Muller)."""
+    purpose = scrambled(np.array([seed, stream], dtype=np.uint64))
+    with np.errstate(over="ignore"):
+        first = scrambled(keys ^ scrambled(purpose[:1] + purpose[1:]))
+        words = scrambled(first[:, None] + np.arange(2 * count, dtype=np.uint64) * WEYL)
+    uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    angle = 2 * np.pi * uniform[:, count:]
+    return np.asarray(np.sqrt(-2 * np.log(uniform[:, :count])) * np.cos(angle))
+
+
+def start(model: Model, newcomers: Newcomers, init_std: float | list[float], seed: int) -> None:
+    """Set the start values of new features in a model that has those of all features (Model.start): random ones depend
+    on the feature alone."""
+    new = np.flatnonzero(newcomers.features)
+    for number, (name, std) in enumerate(random_arrays(model, init_std)):
+        axis = model.feature_axis(name)
+        if axis is None:
+            continue
+        values: NDArray[Any] = np.moveaxis(model.parameters[name], axis, 0)
+        shape = values.shape[1:]
+        drawn = normal_numbers(newcomers.keys[new], int(np.prod(shape)), seed, number)
+        started = values[new] != 0  # of the others, no score depends on them
+        values[new] = np.where(started, std * drawn.reshape(len(new), *shape), 0).astype(REAL_TYPE)
+
+
+def random_arrays(model: Model, init_std: float | list[float]) -> list[tuple[str, float]]:
+    """Return the arrays with random start values, and their standard deviations."""
+    names = [array.name for layout in model.layout if layout.start == "random" for array in layout.body]
+    stds = init_std if isinstance(init_std, list) else [init_std] * len(names)
+    return list(zip(names, stds, strict=True))

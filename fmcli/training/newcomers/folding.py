@@ -1,0 +1,70 @@
+"""Folding in: a model in memory learns the new features of some labelled rows, to score rows that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fmcli.data.labels import NUMBERS
+from fmcli.data.reader import read
+from fmcli.errors import NothingNewError
+from fmcli.model_file.container import ModelFile
+from fmcli.model_file.state import STATE
+from fmcli.registry.models import MODELS
+from fmcli.scoring.prediction import Scorer, scorer_of
+from fmcli.training.newcomers.growth import grown_file
+from fmcli.training.newcomers.learning import learn
+from fmcli.training.planning import prepare
+from fmcli.training.rows import Rows, RowsInMemory
+from fmcli.training.saving import warm_start_of
+from fmcli.training.settings import Settings
+
+
+@dataclass(frozen=True)
+class FoldedIn:
+    """A model that has learned new features, how many they are, and the number of the rows that have them."""
+
+    scorer: Scorer
+    features: int
+    rows: int
+
+
+def fold_in(path: str, file: ModelFile, rows: Rows, threads: int = 1) -> FoldedIn:
+    """Return the model in a file, whose path is for messages, with the new features of labelled rows: as `train -i PATH
+    --only-new` learns them, without the state of its solver. Its arrays are copied.
+
+    Raises the errors of WarmStart.of_newcomers and of `train`.
+    """
+    tensors = {name: array for name, array in file.tensors.items() if not name.startswith(f"{STATE}.")}
+    warm_start = warm_start_of(path, replace(file, meta={**file.meta, "slots": None}, tensors=tensors), several=True)
+    settings = Settings(warm_start.of_newcomers({}), warm_start=warm_start, only_new=True, threads=threads)
+    try:
+        plan = prepare(settings, rows)
+    except NothingNewError:
+        return FoldedIn(scorer_of(path, file), 0, 0)
+    grown = grown_file(learn(plan))
+    assert plan.newcomers is not None
+    features = int(np.count_nonzero(plan.newcomers.features))
+    return FoldedIn(scorer_of(path, grown), features, len(plan.newcomers.rows))
+
+
+def fold_in_files(
+    scorer: Scorer, file: ModelFile, paths: Sequence[str], format: str = "auto", threads: int = 1
+) -> FoldedIn:
+    """Return a model with the new features of the labelled rows in files, which may be tables if the model's rows were.
+
+    Raises the errors of `read` and of `fold_in`.
+    """
+    kind, options = MODELS[scorer.meta["model"]], scorer.meta["options"]
+    table = read(
+        scorer.tables(paths) if format == "auto" else paths,
+        format=format,
+        keep_fields=kind.needs_fields(options),
+        compact=kind.compact,
+        threads=threads,
+        labels=scorer.labels.names,
+        hash_bits=scorer.transform.hash_bits,
+    )
+    return fold_in(scorer.path, file, RowsInMemory(table.dataset, table.labels or NUMBERS), threads)

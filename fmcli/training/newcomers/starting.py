@@ -1,0 +1,49 @@
+"""Where new features begin if a stochastic solver resumes from a model: at their minimum, given all else.
+
+From random start values, an epoch of an update would move the features that the model knows to what suits the new ones
+as they are, and leave these far from where they belong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fmcli.errors import UsageError
+from fmcli.losses.loss import Loss
+from fmcli.models.model import Model
+from fmcli.penalties.penalty import Penalty
+from fmcli.registry.specs import resolve
+from fmcli.solvers.coordinate.partial import PartialDescent
+from fmcli.solvers.newcomers import find
+
+if TYPE_CHECKING:
+    from fmcli.training.planning import Plan
+
+# How near to the minimum: the solver goes on from there.
+EPOCHS, TOLERANCE = 10, 1e-3
+
+
+def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:
+    """Bring the new features of a model, which has the parameters of the warm start, to their minimum on the rows to
+    train on, if these are in memory and the loss has one."""
+    warm_start, in_steps = plan.warm_start, plan.spec.by_rows and plan.spec.values["epochs"]
+    if warm_start is None or not in_steps or not plan.source.in_memory or plan.settings.stream or model.anchored:
+        return
+    try:
+        spec = warm_start.of_newcomers({})
+    except UsageError:  # they have no minimum
+        return
+    data = plan.data if len(plan.rows) == plan.data.rows else plan.data.take(plan.rows)
+    newcomers = find(data, warm_start.transform.seen)
+    if not newcomers.sets:
+        return
+    spec = resolve(spec, rows=1, nonzeros=data.nnz, features=data.features, validated=False)
+    PartialDescent(
+        model,
+        loss,
+        Penalty(l2_w=spec.values["l2_w"], l2_v=spec.values["l2_v"]),
+        data.take(newcomers.rows),
+        plan.settings.threads,
+        newcomers=newcomers,
+        tol=TOLERANCE,
+    ).run(EPOCHS, lambda loss, penalty: False)
