@@ -38,6 +38,9 @@ and a cache that the model defines:
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
         model.update_cache(view, step)  caches and scores follow
 
+The rows of an earlier model hold its parameters as a further part of the penalty (solvers/coordinate/hold.py). A run
+that learns new features alone visits the parameter rows that belong to these only (solvers/coordinate/partial.py).
+
 Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the minimum of the quadratic, but to a draw
 from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the
 seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
@@ -95,7 +98,7 @@ above it in this list, so that there are no circles:
     training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
                   kinds, solvers and options, the job itself, several of them (ensemble.py), one pass over a stream
                   (online.py), validation, the previous run and the warm start from its model, divergence, refit, memory
-                  account, saving, checkpoints
+                  account, saving, checkpoints; training/newcomers has runs that learn new features alone
     choosing      comparing options: folds of the rows, and cross-validation, whose runs share the rows in memory
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS

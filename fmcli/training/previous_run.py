@@ -9,7 +9,7 @@ from typing import Any
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
-from fmcli.registry.solvers import SOLVERS, solver_entry
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import OF_SCHEDULE, REFINES, SOLVER, Spec, make_spec, takes
 
 # Options that are penalties, not the losses' own.
@@ -53,20 +53,17 @@ class PreviousRun:
         return replace(spec, given=spec.given - (inherited.keys() - self.given))
 
     def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
-        """Return the spec of a run that learns new features alone: by coordinate descent, or by draws if this run made
-        some, whatever solver it had; penalties are relative to the sum of the losses.
+        """Return the spec of a run that learns new features alone: by coordinate descent, whatever solver this run had,
+        with that solver's penalties, which are then relative to the sum of the losses.
 
         Raises the errors of make_spec.
         """
-        kind, loss = MODELS[self.model], LOSSES[self.loss]
-        solver = self.solver if solver_entry(self.solver).is_sampler else BY_COLUMNS
-        names = self.options.keys() & {*self.lasting(), *loss.options}
-        lasting = {name: self.options[name] for name in names if takes(name, self.model, solver, self.loss)}
-        usual = {}
-        if solver == BY_COLUMNS:
-            usual = {**OF_NEWCOMERS, **SOLVERS[solver].defaults, **kind.with_solver.get(solver, {}), **OF_NEWCOMERS}
-            usual = {name: usual[name] for name in (*OF_NEWCOMERS, "l2_w", "l2_v") if REFINES.get(name) not in options}
-        return make_spec(self.model, solver, self.loss, {**lasting, **usual, **options})
+        kind, solver = MODELS[self.model], SOLVERS[BY_COLUMNS]
+        names = self.options.keys() & {*self.lasting(), *LOSSES[self.loss].options}
+        lasting = {name: self.options[name] for name in names if takes(name, self.model, BY_COLUMNS, self.loss)}
+        usual = {**solver.defaults, **kind.with_solver.get(BY_COLUMNS, {})}
+        penalties = {name: usual[name] for name in ("l2_w", "l2_v") if REFINES[name] not in options}
+        return make_spec(self.model, BY_COLUMNS, self.loss, {**lasting, **penalties, **OF_NEWCOMERS, **options})
 
     def inherited(
         self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]

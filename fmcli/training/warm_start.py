@@ -23,6 +23,7 @@ from fmcli.models.model import Model
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
+from fmcli.registry.solvers import solver_entry
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.previous_run import PreviousRun
@@ -163,7 +164,9 @@ class WarmStart:
         """
         kind, loss, numbering = MODELS[self.run.model], LOSSES[self.run.loss], self.transform.numbering
         reason, bits = "", self.run.options.get("pair_bits", 0)
-        if kind.closed_form:
+        if solver_entry(self.run.solver).is_sampler:
+            reason = f"its {self.run.solver} draws depend on priors, which the file does not have"
+        elif kind.closed_form:
             reason = f"{kind.name} has landmarks, and no parameters of features"
         elif loss.pairwise:
             reason = f"loss {loss.name} compares rows, so that new features have no minimum of their own"

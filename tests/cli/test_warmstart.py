@@ -226,11 +226,35 @@ def test_validation_data_choose_the_epoch_of_an_update(run, ratings, tmp_path, m
     assert (4 in epochs) == bool(more)
 
 
-@pytest.mark.parametrize("solver", ["cd", "lbfgs", "mcmc"])
-def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver):
+@pytest.mark.parametrize(
+    ("solver", "option"), [("cd", "--init-strength=0"), ("lbfgs", "--init-strength=0"), ("mcmc", "")]
+)
+def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver, option):
     run("train", "-q", "-e", "5", "-s", solver, "-o", "m", "old.train")
-    done = run("train", "-i", "m", "-e", "5", "-o", "n", "new.train")
-    assert f"fmcli: warning: {solver} fits these rows alone, and forgets those that m was trained on" in done.stderr
+    done = run("train", "-i", "m", "-e", "5", "-o", "n", *filter(None, [option]), "new.train")
+    forgets = f"fmcli: warning: {solver} fits these rows alone, and forgets those that m was trained on"
+    assert forgets in done.stderr
+    if option:
+        done = run("train", "-i", "m", "-e", "5", "-o", "n", "new.train")
+        assert "earlier rows hold the parameters, with --init-strength" in done.stderr
+        assert forgets not in done.stderr
+
+
+def test_new_users_are_learned_alone_and_in_memory(run, ratings, tmp_path):
+    """Predictions of known users stay the same bytes; predict --fold-in gives those of the grown model."""
+    run.ok("train", "-q", "-e", "30", "-o", "m", "old.train")
+    done = run.ok("train", "-i", "m", "--only-new", "-o", "n", "new.train")
+    assert "all else is as in m" in done.stderr
+    before, after = (run.ok("predict", "-q", model, "old.check").stdout for model in "mn")
+    assert before == after
+    grown, folded = run.ok("predict", "n", "new.check"), run.ok("predict", "--fold-in", "new.train", "m", "new.check")
+    assert grown.stdout == folded.stdout != run.ok("predict", "m", "new.check").stdout
+    assert "new features of new.train" in folded.stderr
+    again = run.ok("train", "-i", "n", "--only-new", "-o", "same", "new.train")
+    assert "n has seen all features of the rows: the model is as it was" in again.stderr
+    assert (tmp_path / "n").read_bytes() == (tmp_path / "same").read_bytes()
+    run.fails(2, "train", "--only-new", "-o", "x", "new.train")
+    run.fails(2, "train", "-i", "m", "--only-new", "-s", "cd", "-o", "x", "new.train")
 
 
 def test_another_schedule_drops_the_options_of_the_earlier_one(run, halves, tmp_path):

@@ -110,8 +110,7 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
         "--only-new",
         is_flag=True,
         help="With -i: learn the features that this model has not seen, and leave all else as it is, bit by bit. Each "
-        "gets the minimum of the losses of its rows plus the penalty, relative to their sum [l2-w: 1, l2-v: 10]; after "
-        "mcmc, a draw for each draw.",
+        "gets the minimum of the losses of its rows plus the penalty, relative to their sum. [l2-w: 1, l2-v: 10]",
     ),
     format_option(),
     table_options,

@@ -244,11 +244,20 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     new = plan.seen.copy()
     known = warm_start.transform.seen
     new[: len(known)] &= ~known
+    if plan.newcomers:
+        learned = f"{int(new.sum()):,} new features, in {plan.source.count:,} rows"
+        log.line(f"learning {learned}; all else is as in {path}")
+        return
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
-    if not plan.spec.by_rows:
+    if earlier := plan.earlier:
+        log.line(
+            f"{int(earlier.rows):,} earlier rows hold the parameters, with --init-strength {number(earlier.strength)}"
+        )
+    elif not plan.spec.by_rows:
         log.warning(
             f"{plan.spec.solver} fits these rows alone, and forgets those that {path} was trained on unless they are "
-            "among them; train on all rows together, or update a model of a stochastic solver, such as -s adagrad"
+            "among them; train on all rows together, learn only what is new (--only-new), or update a model of a "
+            "stochastic solver, such as -s adagrad"
         )
     elif plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
         log.line("one epoch, as more would fit these rows at the expense of earlier ones; -e sets another number")

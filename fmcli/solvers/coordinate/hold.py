@@ -97,7 +97,7 @@ def spread(earlier: Earlier, model: Model, layout: BlockLayout, name: str) -> Fl
     times = counts.reshape([-1 if at == axis else 1 for at in range(len(shape))])
     known = earlier.known[name]
     took_part = np.zeros(tuple(map(max, known.shape, shape[1:])), dtype=np.bool_)
-    took_part[tuple(map(slice, known.shape))] = known
+    took_part[tuple(slice(None if size == 1 else size) for size in known.shape)] = known
     return times * took_part.reshape(1, *took_part.shape, *(1,) * (len(shape) - 1 - took_part.ndim))
 
 

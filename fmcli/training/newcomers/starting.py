@@ -25,9 +25,15 @@ EPOCHS, TOLERANCE = 10, 1e-3
 
 def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:
     """Bring the new features of a model, which has the parameters of the warm start, to their minimum on the rows to
-    train on, if these are in memory and the loss has one."""
-    warm_start, in_steps = plan.warm_start, plan.spec.by_rows and plan.spec.values["epochs"]
-    if warm_start is None or not in_steps or not plan.source.in_memory or plan.settings.stream or model.anchored:
+    train on, if these are in memory and the loss has one.
+
+    Only a solver whose kept state limits the steps of known features goes on from there: others would move these too
+    far towards the new ones.
+    """
+    warm_start = plan.warm_start
+    if warm_start is None or not plan.resumes or not warm_start.state or not warm_start.state.slots:
+        return
+    if not plan.spec.values["epochs"] or not plan.source.in_memory or plan.settings.stream or model.anchored:
         return
     try:
         spec = warm_start.of_newcomers({})
