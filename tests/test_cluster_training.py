@@ -29,7 +29,7 @@ from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
-from fmcli.training.planning import prepare
+from fmcli.training.planning import prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings, make_model
 
@@ -144,7 +144,7 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     again = replace(plan, model=model_)
     model_.allocate(step.slots)
     job.start(again, loss)
-    step.bind(model_, Penalty(**{name: spec.values[name] for name in job.STRENGTHS if name in spec.values}))
+    step.bind(model_, Penalty(**strengths_of(spec)))
     step.start()
     rounds = SampleRounds(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
     RoundLoop(model_, step, loss).train_on(None, rounds, np.arange(count, dtype=np.int32), 0, count)

@@ -31,7 +31,7 @@ from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job, validation
 from fmcli.training.baseline import baseline_of
-from fmcli.training.planning import prepare
+from fmcli.training.planning import prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
@@ -145,10 +145,9 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
     assert len(plan.source.sizes) >= 3
     rows = make_solver(plan.spec)
     loss = build_loss(plan.spec, "squared", 1)
-    strengths = {name: plan.spec.values[name] for name in job.STRENGTHS if name in plan.spec.values}
     plan.model.allocate(rows.slots)
     job.start(plan, loss)
-    rows.bind(plan.model, Penalty(**strengths))
+    rows.bind(plan.model, Penalty(**strengths_of(plan.spec)))
     rows.start()
     pieces = [data for data, _ in plan.source.every()]
     begins = np.cumsum([0, *(data.rows for data in pieces)])

@@ -39,6 +39,7 @@ FLAGS = {
     "bins": "--bins",
     "id_column": "--id-column",
     "calibrate": "--calibrate",
+    "relevant": "--relevant",
 }
 
 

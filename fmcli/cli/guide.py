@@ -24,7 +24,7 @@ HEADING = re.compile(r"^(#+) (.+)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 # Pages that mention nearly every word.
 OPTIONS_PAGE = "options"
-LAST = (OPTIONS_PAGE, "coming-from", "papers")
+LAST = (OPTIONS_PAGE, "coming-from", "papers", "python")
 
 
 def topics() -> dict[str, str]:

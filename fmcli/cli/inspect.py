@@ -38,7 +38,7 @@ TITLES = {
         "# The features whose shares of the scores are largest on these rows, and what the metric loses without them.",
         "fmcli inspect --importance test.libsvm --permute train.libsvm.fm",
         "# The films that are most like one film.",
-        'fmcli inspect --similar "film=Casablanca (1942)" ratings.fm',
+        "fmcli inspect --similar film=Casablanca ratings.fm",
         "# Verify all checksums of the file.",
         "fmcli inspect --verify large.fm",
     ],

@@ -114,6 +114,31 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "quiet": "Print only warnings and errors",
         },
     },
+    "convert": {
+        "Columns": {
+            "label": "Column of the label",
+            "categorical": "Columns of names [columns of text and ids]",
+            "numeric": "Columns of numbers [columns with fractions, or of 0 and 1]",
+            "several": "Columns whose cells have several names",
+            "ignore": "Columns that are not used",
+            "weight_column": "Column of the weights of rows",
+            "group": "Column of the group of a row",
+            "join": "Join a table on this column",
+        },
+        "Table": {
+            "columns": "Names of the columns [those of the header]",
+            "delimiter": "What separates cells [found in the first line]",
+            "sql": "The result of a query in place of a file",
+            "schema": "What the columns are, from this file",
+            "print_schema": "Write what the columns are, and exit",
+        },
+        "Output": {
+            "to": "Format, libsvm or ffm [libsvm]",
+            "numbers": "Numbers instead of names",
+            "output": "Write to FILE [standard output]",
+            "quiet": "Print only warnings and errors",
+        },
+    },
     "evaluate": {
         "Metrics": {
             "metrics": "Metric; may be repeated [all that fit the loss]",

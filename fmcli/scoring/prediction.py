@@ -270,7 +270,7 @@ class Scorer:
         if self.noise is None:
             raise UsageError(
                 f"{self.path} does not know the noise of its labels: intervals need a model of numbers that mcmc has "
-                "trained, since fmcli keeps the noise of each draw"
+                "trained, by a version that keeps the noise of each draw"
             )
 
     def intervals(self, data: Dataset, level: float) -> NDArray[np.float64]:

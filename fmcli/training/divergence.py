@@ -30,14 +30,15 @@ class DivergenceCheck:
 
     Some runs are checked only for numbers that are not finite: those with a loss for counts, which can be negative, so
     that multiples of it mean nothing; a single pass over a stream, whose rows cannot evaluate it; and runs that learn
-    new features alone, by few rows.
+    new features alone, by few rows, or whose parameters earlier rows hold.
     """
 
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
         few = plan.one_pass or plan.newcomers is not None  # of which a constant may fit the labels by chance
-        comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and not few
+        free = not few and plan.earlier is None
+        comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and free
         self.constant = baseline.loss if comparable else math.inf
         self.before = math.inf
 

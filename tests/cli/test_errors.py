@@ -100,7 +100,7 @@ MISUSE = [
     ),
     (["train", "--loss", "mse", "t"], 2, "there is no loss 'mse'; did you mean squared?"),
     (["train", "-x", "acc", "t"], 2, "there is no metric 'acc'; did you mean accuracy?"),
-    (["trian", "t"], 2, "there is no command 'trian'; did you mean train? there are: train, "),
+    (["trian", "t"], 2, "there is no command 'trian'; did you mean train?"),
     (["fit", "t"], 2, "there is no command 'fit'; did you mean train?"),
     (["t"], 2, "there is no command 't', but a file with this name; did you mean fmcli train t?"),
     (["-m", "fm", "train", "t"], 2, "there is no option '-m': options follow the command: fmcli COMMAND -m"),

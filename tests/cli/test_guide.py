@@ -69,7 +69,7 @@ def test_help_of_a_kind_is_its_section(fmcli):
         ("CSV", "data +Tables, splits and negatives"),
         ("adagrad", "solvers "),
         ("cd", "solvers "),
-        ("bpr", "losses +Ranking"),
+        ("bpr", "losses "),
         ("patience", "training "),
     ],
 )
