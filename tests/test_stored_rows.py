@@ -386,7 +386,7 @@ def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
     options = {**taken("llfm", LEARNABLE), "llfm_variant": variant, "anchors": 3, "norm": False}
 
     def trained(epochs, prepared, **settings):
-        spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs})
+        spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs, "init_strength": 0.0})
         return job.train(prepared(Settings(spec, threads=2, **settings)))
 
     save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare(settings, rows_of_cache(cache))), {}, "libsvm")
