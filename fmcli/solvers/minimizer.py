@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
-from fmcli.solvers.coordinate.hold import Hold, hold_of
 from fmcli.solvers.trainer import Observer, Position, Trainer
+
+if TYPE_CHECKING:
+    from fmcli.solvers.coordinate.hold import Hold
 
 
 class Minimizer(ABC):
@@ -84,7 +86,7 @@ class MinimizingTrainer(Trainer):
         task = self.task
         minimizer, arguments = self.chosen()
         data, threads, rows = task.training_data(), task.threads, observer.rows
-        hold = hold_of(task.earlier, task.model, loss, penalty, data) if task.earlier else None
+        hold = task.earlier.hold(task.model, loss, penalty, data) if task.earlier else None
         self.engine = minimizer(task.model, loss, penalty, data, threads, rows, hold, **arguments)
 
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:

@@ -35,6 +35,15 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Hold:
+    """A part of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant."""
+
+    holds: Model
+    pulls: Model
+    constant: float
+
+
+@dataclass(frozen=True)
 class Earlier:
     """What is known of the rows that an earlier model was trained on.
 
@@ -51,37 +60,27 @@ class Earlier:
     known: Mapping[str, NDArray[np.bool_]]
     twin: Callable[[], Model]
 
-
-@dataclass(frozen=True)
-class Hold:
-    """A part of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant."""
-
-    holds: Model
-    pulls: Model
-    constant: float
-
-
-def hold_of(earlier: Earlier, model: Model, loss: Loss, penalty: Penalty, data: Dataset) -> Hold:
-    """Return what holds a model, which has the earlier parameters, in a run on these rows."""
-    strength, total = earlier.strength, data.total_weight()
-    holds, pulls, constant = earlier.twin(), earlier.twin(), 0.0
-    for twin in (holds, pulls):
-        twin.allocate(0)
-        for array in twin.parameters.values():
-            array[...] = 0
-    for layout, means in zip(model.layout, mean_curvatures(model, loss, data), strict=True):
-        if layout.constraint or not layout.trained:
-            continue
-        body, weight = penalty.l2(layout)
-        for name, columns in columns_of(layout).items():
-            l2 = body if columns.size > 1 or name != layout.weight else weight
-            times = spread(earlier, model, layout, name)
-            before = np.where(times > 0, times * means[columns] / total + l2, 0)
-            centre = model.parameters[name].astype(np.float64)
-            holds.parameters[name][...] = strength * before - min(strength, 1) * l2 * (before > 0)
-            pulls.parameters[name][...] = strength * before * centre
-            constant += strength / 2 * float(np.sum(before * centre**2))
-    return Hold(holds, pulls, constant)
+    def hold(self, model: Model, loss: Loss, penalty: Penalty, data: Dataset) -> Hold:
+        """Return what holds a model, which has the earlier parameters, in a run on these rows."""
+        strength, total = self.strength, data.total_weight()
+        holds, pulls, constant = self.twin(), self.twin(), 0.0
+        for twin in (holds, pulls):
+            twin.allocate(0)
+            for array in twin.parameters.values():
+                array[...] = 0
+        for layout, means in zip(model.layout, mean_curvatures(model, loss, data), strict=True):
+            if layout.constraint or not layout.trained:
+                continue
+            body, weight = penalty.l2(layout)
+            for name, columns in columns_of(layout).items():
+                l2 = body if columns.size > 1 or name != layout.weight else weight
+                times = spread(self, model, layout, name)
+                before = np.where(times > 0, times * means[columns] / total + l2, 0)
+                centre = model.parameters[name].astype(np.float64)
+                holds.parameters[name][...] = strength * before - min(strength, 1) * l2 * (before > 0)
+                pulls.parameters[name][...] = strength * before * centre
+                constant += strength / 2 * float(np.sum(before * centre**2))
+        return Hold(holds, pulls, constant)
 
 
 def spread(earlier: Earlier, model: Model, layout: BlockLayout, name: str) -> Floats:

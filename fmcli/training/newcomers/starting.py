@@ -19,7 +19,7 @@ from fmcli.solvers.newcomers import find
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
 
-# How near to the minimum: the solver goes on from there.
+# How near to the minimum: the solver continues from there.
 EPOCHS, TOLERANCE = 10, 1e-3
 
 
@@ -27,7 +27,7 @@ def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:
     """Bring the new features of a model, which has the parameters of the warm start, to their minimum on the rows to
     train on, if these are in memory and the loss has one.
 
-    Only a solver whose kept state limits the steps of known features goes on from there: others would move these too
+    Only a solver whose kept state limits the steps of known features continues from there: others would move these too
     far towards the new ones.
     """
     warm_start = plan.warm_start
