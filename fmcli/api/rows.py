@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,45 +117,64 @@ def is_chunks(rows: Any) -> bool:
     return isinstance(rows, Iterator) or (isinstance(rows, list) and bool(rows) and is_labelled(rows[0]))
 
 
+def kept(rows: Any) -> Any:
+    """Return an iterator of frames as a list, because what their columns are depends on all of their rows; other rows
+    as they are."""
+    if not isinstance(rows, Iterator):
+        return rows
+    first = list(islice(rows, 1))
+    return [*first, *rows] if frames_of(first) else chain(first, rows)
+
+
+def frames_of(rows: Any) -> dict[str, Any]:
+    """Return a frame, or a list of frames, by names for messages; nothing for other rows."""
+    if is_frame(rows):
+        return {FRAME: rows}
+    several = isinstance(rows, list) and all(map(is_frame, rows))
+    return {f"frame {number}": frame for number, frame in enumerate(rows)} if several else {}
+
+
 def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | None:
     """Return frames and files as inputs of the reader, and what their columns are if they are tables; None for other
     rows. Raises BadInputError, MissingInputError and UsageError."""
-    if not is_frame(rows) and not is_files(rows):
+    frames = frames_of(rows)
+    if not frames and not is_files(rows):
         return None
     named = form.named or Named()
-    tables = is_frame(rows) or named.label is not None or any(map(is_table, paths_of(rows)))
+    tables = frames or named.label is not None or any(map(is_table, paths_of(rows)))
     if not tables:
         return paths_of(rows), form.schema
     if form.schema is None:
-        inputs: list[Input] = [extent_of(rows)] if is_frame(rows) else list(paths_of(rows))
+        inputs: list[Input] = [extent_of(*one) for one in frames.items()] or list(paths_of(rows))
         form = replace(form, schema=schema_of(inputs, named, form.threads)[0])
     return list(table_paths(rows, form)), form.schema
 
 
-def extent_of(frame: Any) -> Extent:
+def extent_of(name: str, frame: Any) -> Extent:
     """Return a frame as an input, without the index of pandas, which would be a column of it."""
-    return Extent(FRAME, frame=frame.reset_index(drop=True) if hasattr(frame, PANDAS) else frame)
+    return Extent(name, frame=frame.reset_index(drop=True) if hasattr(frame, PANDAS) else frame)
 
 
 def table_paths(rows: Any, form: RowForm, *, partial: bool = False) -> list[TablePath]:
-    """Return a frame, or files, as tables with the schema of a form. partial : as in TablePath.of."""
+    """Return frames, or files, as tables with the schema of a form. partial : as in TablePath.of."""
     assert form.schema is not None
     more: dict[str, Any] = {"fields": form.fields, "by": form.by, "partial": partial}
-    if is_frame(rows):
-        return [TablePath.of(FRAME, form.schema, frame=extent_of(rows).frame, **more)]
+    if frames := frames_of(rows):
+        return [TablePath.of(name, form.schema, frame=extent_of(name, one).frame, **more) for name, one in frames.items()]
     return [TablePath.of(path, form.schema, **more) for path in paths_of(rows)]
 
 
 def as_data(rows: Any, what: str, form: RowForm) -> Data:
     """Return labelled rows in memory.
 
-    rows : Data, files, a frame, (X, y), or chunks, an iterator or a list of Data or (X, y).
+    rows : Data, files, a frame, (X, y), or chunks, an iterator or a list of Data, (X, y) or frames.
     what : the name of the parameter, for messages.
 
     Raises BadInputError and UsageError.
     """
     if isinstance(rows, Data):
         return with_names(rows, what, form.names)
+    rows = kept(rows)
     if (inputs := inputs_of(rows, form)) is not None:
         return of_inputs(*inputs, form)
     if is_chunks(rows):
@@ -162,7 +182,7 @@ def as_data(rows: Any, what: str, form: RowForm) -> Data:
     refuse(
         not is_labelled(rows),
         f"{what} must be (X, y), the name of a file, a list of them, fmcli.Data, what fmcli.read returns, a frame with "
-        "label, or an iterator of such pairs",
+        "label, or an iterator of such pairs or frames",
     )
     X, y = rows
     return of_pair(X, y, form)
@@ -185,7 +205,7 @@ def of_pair(
     refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
     named = replace(form.named or Named(), labelled=False)
     refuse(named.label is not None, "the labels are given twice, as y and by label")
-    schema = form.schema or schema_of([extent_of(X)], named, form.threads)[0]
+    schema = form.schema or schema_of([extent_of(FRAME, X)], named, form.threads)[0]
     rows = unlabelled(X, replace(form, schema=schema))
     format = FFM if form.fields else LIBSVM
     return labelled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
@@ -257,7 +277,7 @@ def chunk_rows(
         name = f"chunk {number} of {what}"
         refuse(not is_labelled(chunk) or is_frame(chunk), f"{name} is of the type {type(chunk).__name__}, not (X, y)")
         data = as_data(chunk, name, form)
-        refuse(data.schema != form.schema, f"{name} has a frame; give one frame or a query for all rows, with label")
+        refuse(data.schema != form.schema, f"{name} has a frame as X; give frames with their labels, and label")
         refuse(data.dataset.label is None or not data.rows, f"{name} has no {'rows' if data.rows == 0 else 'labels'}")
         refuse(data.dataset.group is not None, f"{name} has groups, which only rows that are given at once can have")
         facts: dict[str, Any] = {"format": data.format}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fmcli.api.data import for_spec
 from fmcli.api.errors import refuse
-from fmcli.api.rows import RowForm, chunk_rows, has_weights, inputs_of, is_chunks
+from fmcli.api.rows import RowForm, chunk_rows, has_weights, inputs_of, is_chunks, kept
 from fmcli.data.faults import BadLines
 from fmcli.data.stored.cache import Cache, build
 from fmcli.data.stored.caching import Reading, cache_of, why_not
@@ -31,6 +31,7 @@ def cached(
     """
     place, shuffled = os.fspath(path), bool(spec.values.get("shuffle", True))
     fields = MODELS[spec.model].needs_fields(spec.values)
+    rows = kept(rows)
     if (inputs := inputs_of(rows, form)) is not None:
         paths, schema = inputs
         reading = Reading("auto", fields, has_weights(schema), shuffled, form.names)

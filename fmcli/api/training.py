@@ -66,7 +66,7 @@ def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), *
     data : (X, y), Data, files, frame, or iterator
         The rows to train on; see `fmcli.Data` and `fmcli.read`. X may also be a frame of pandas, polars, pyarrow or
         DuckDB; one with its labels, or a table (CSV, Parquet), needs ``label``. An iterator, or a list, has chunks:
-        (X, y) or Data.
+        (X, y), Data, or frames with ``label``, which are kept in memory.
     valid : (X, y), Data, files, frame, or iterator, optional
         Validation data, by which the best epoch is chosen. By default, some rows are held out.
     callbacks : sequence of callable

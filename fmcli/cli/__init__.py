@@ -34,7 +34,7 @@ COMMANDS = {
     "import": "Import a model of libFM, libffm or xLearn.",
     "cv": "Estimate how well options predict, by cross-validation.",
     "plot": "Draw the logs of runs as SVG.",
-    "split": "Split the rows of a file at random.",
+    "split": "Split rows at random, by time or by group.",
     "convert": "Write a table, such as CSV, as rows of features.",
     "negatives": "Add random negatives to a table of observed pairs.",
     "models": "List models, solvers, losses and penalties.",

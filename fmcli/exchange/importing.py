@@ -148,7 +148,7 @@ def recognised(path: str, data: memoryview) -> str:
     found = [name for name, tool in TOOLS.items() if tool.recognises(data)]
     if not found:
         titles = [tool.title for tool in TOOLS.values()]
-        raise BadInputError(f"{path}: is not a model of {', '.join(titles[:-1])} or {titles[-1]}")
+        raise BadInputError(f"{path}: is not a model of {', '.join(titles[:-1])} or {titles[-1]}, or it is truncated")
     return found[0]
 
 

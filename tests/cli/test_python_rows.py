@@ -44,6 +44,16 @@ def equal_parameters(one, other):
         np.testing.assert_array_equal(array, other.parameters[name])
 
 
+def test_frames_in_chunks_train_what_all_their_rows_do(frames, tmp_path):
+    whole, _, _ = frames
+    pieces = [whole.limit(PIECE), whole.limit(ROWS, PIECE)]
+    for name, rows, more in (("whole", whole, {}), ("list", pieces, {}), ("cached", iter(pieces), {"cache": tmp_path / "c"})):
+        fmcli.train(rows, label="stars", **more, **QUICK).save(tmp_path / name)
+    assert (tmp_path / "list").read_bytes() == (tmp_path / "whole").read_bytes() == (tmp_path / "cached").read_bytes()
+    with pytest.raises(ValueError, match="frame 1: its columns are user, "):
+        fmcli.train([whole, pieces[0].project("* EXCLUDE stars")], label="stars")
+
+
 @pytest.mark.parametrize("model", ["fm", "ffm"])
 def test_a_frame_with_its_labels_apart_trains_what_its_csv_does(frames, tmp_path, model):
     whole, columns, stars = frames

@@ -314,8 +314,8 @@ def asked_of(parameters: Mapping[str, Any]) -> Asked:
 )
 @train_options
 def command(asked: Asked) -> None:
-    """Train a model on examples in libsvm or ffm text. Files may be compressed; several are concatenated, and "-" is
-    standard input.
+    """Train a model on tables (CSV, Parquet), libsvm or ffm text. Files may be compressed; several are concatenated,
+    and "-" is standard input.
 
     With -m KIND, --help and --help-all show only the options of this kind and its solver, with their defaults.
     """
