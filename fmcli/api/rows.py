@@ -160,7 +160,9 @@ def table_paths(rows: Any, form: RowForm, *, partial: bool = False) -> list[Tabl
     assert form.schema is not None
     more: dict[str, Any] = {"fields": form.fields, "by": form.by, "partial": partial}
     if frames := frames_of(rows):
-        return [TablePath.of(name, form.schema, frame=extent_of(name, one).frame, **more) for name, one in frames.items()]
+        return [
+            TablePath.of(name, form.schema, frame=extent_of(name, one).frame, **more) for name, one in frames.items()
+        ]
     return [TablePath.of(path, form.schema, **more) for path in paths_of(rows)]
 
 

@@ -47,7 +47,8 @@ def equal_parameters(one, other):
 def test_frames_in_chunks_train_what_all_their_rows_do(frames, tmp_path):
     whole, _, _ = frames
     pieces = [whole.limit(PIECE), whole.limit(ROWS, PIECE)]
-    for name, rows, more in (("whole", whole, {}), ("list", pieces, {}), ("cached", iter(pieces), {"cache": tmp_path / "c"})):
+    cached = {"cache": tmp_path / "cache"}
+    for name, rows, more in (("whole", whole, {}), ("list", pieces, {}), ("cached", iter(pieces), cached)):
         fmcli.train(rows, label="stars", **more, **QUICK).save(tmp_path / name)
     assert (tmp_path / "list").read_bytes() == (tmp_path / "whole").read_bytes() == (tmp_path / "cached").read_bytes()
     with pytest.raises(ValueError, match="frame 1: its columns are user, "):
