@@ -61,7 +61,7 @@ closed form. Its `position`, with the model's live arrays, determines the rest o
 The folders
 -----------
 Compiled sources lie in cython_src/fmcli, Python in fmcli, under the same folder names. A folder imports only those
-above it in this list, so that there are no circles:
+above it in this list, so that there are no circles; there are none of the folders within them, either:
 
     system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
                   whole or not at all
@@ -73,11 +73,11 @@ above it in this list, so that there are no circles:
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
-                  tables of other programs as text (arrow.pyx, queries.py),
+                  tables of other programs as text (arrow.pyx, queries.py), rows made in memory (lines.pyx),
                   the rows to train on (in shards), labels, scales of columns, the numbering of the features
                   that occur, the dictionary of ids, and the transform of rows that has these; numbers to text.
-                  data/stored has the cache of rows, data/related rows with relations, data/counts how often features
-                  occur, alone and in pairs
+                  data/tables has tables as rows, data/stored the cache of rows, data/related rows with relations,
+                  data/counts how often features occur, alone and in pairs
     losses        one class each
     prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
@@ -87,18 +87,20 @@ above it in this list, so that there are no circles:
                   of a round), coordinate, gibbs (priors, draws, cutpoints, convergence, random numbers by counters),
                   full_batch, closed_form.py
     model_file    the container of arrays, and the check of what a file says
-    scoring       scores of rows, metrics, predict, evaluate, two models compared on the same rows; scoring/explain has
-                  scores as sums of parts, by the split that each kind of model states (models/split.py), and
-                  scoring/recommend the best items for many users, found by inner products that the same split gives
-    export        text, tables of features, kernel form, quadratic function of binary variables (QUBO)
+    scoring       a saved model that scores rows (scorer.py), predictions, metrics, evaluation, two models compared on
+                  the same rows; scoring/explain has scores as sums of parts, by the split that each kind of model
+                  states (models/split.py), and scoring/recommend the best items for many users, found by inner products
+                  that the same split gives
+    export        arrays, text, tables of features, kernel form, quadratic function of binary variables (QUBO)
     exchange      models of libFM, libffm and xLearn: a Foreign (foreign.py) has what their files have, which a module
                   for each program reads and writes; importing.py makes a model file of it, and exporting.py makes it of
                   a model, and refuses what it cannot have
     inspect       what a model has learned, which features interact, and which are important on given rows
-    training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, a look at other
-                  kinds, solvers and options, the job itself, several of them (ensemble.py), one pass over a stream
-                  (online.py), validation, the previous run and the warm start from its model, divergence, refit, memory
-                  account, saving, checkpoints; training/newcomers has runs that learn new features alone
+    training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, the job itself,
+                  one pass over a stream (online.py), validation, the previous run and the warm start from its model,
+                  divergence, memory account, saving (growth.py: with new features), checkpoints; training/several has
+                  what takes several runs: an ensemble, a look at other kinds, solvers and options, the refit, new
+                  features that each set of parameters of a model learns alone
     choosing      comparing options: folds of the rows, and cross-validation, whose runs share the rows in memory
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS

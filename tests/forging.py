@@ -51,7 +51,8 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
-from fmcli.scoring.prediction import Counts, Scorer, load_model, predict
+from fmcli.scoring.prediction import Counts, predict
+from fmcli.scoring.scorer import Scorer, load_model
 from fmcli.training.saving import load_warm_start
 
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 255, 500, 3000, 2**16, 2**16 + 1, 2**24, 2**30, 2**31 - 1, 2**31)

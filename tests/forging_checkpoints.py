@@ -23,7 +23,7 @@ from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
 from fmcli.training.checkpoint import RUN, Checkpoint, identity
 from fmcli.training.planning import Plan, prepared_model
-from fmcli.training.refit import refit, refits, whole
+from fmcli.training.several.refit import refit, refits, whole
 
 MOST_CHANGES = 3
 INTEGERS = (0, 1, -1, 2, 3, 5, 7, 11, 12, 13, 2**20, 2**31, 2**53, 2**53 + 1, 2**62, -(2**63))

@@ -10,9 +10,9 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.rivals import rivals
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
-from fmcli.training import look as looking
-from fmcli.training.look import Entrant, Looked, look, work
-from fmcli.training.refit import refit, whole
+from fmcli.training.several import look as looking
+from fmcli.training.several.look import Entrant, Looked, look, work
+from fmcli.training.several.refit import refit, whole
 
 pytestmark = pytest.mark.exact
 ROWS, FEATURES = 500, 6

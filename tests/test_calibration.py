@@ -9,7 +9,7 @@ from fmcli.errors import BadInputError
 from fmcli.model_file.container import ModelFile
 from fmcli.scoring.calibration import fitted, reliability
 from fmcli.scoring.metrics import Outcome
-from fmcli.scoring.prediction import scorer_of
+from fmcli.scoring.scorer import scorer_of
 
 
 def scored(rows=300, seed=0):

@@ -9,8 +9,9 @@ from problems import dataset
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
 from fmcli.scoring.evaluation import evaluate_model
+from fmcli.scoring.prediction import Counts
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 
 RATINGS = [1.0, 2, 3, 4, 5] * 8
@@ -29,7 +30,7 @@ FAR = dataset([{1: 1.0}, {1: -1.0}, {0: 1.0}], 2, [5.0, 1.0, 3.0])
 
 
 def predictions(path, output):
-    return prediction.load_model(path).predictions(FAR, output)[:, 0]
+    return load_model(path).predictions(FAR, output)[:, 0]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_the_range_of_clipped_predictions(tmp_path, labels, options, keywords, l
     wanted = raw if limits is None else np.clip(raw, *limits)
     assert (predictions(path, "value") == wanted).all()
     assert (predictions(path, "label") == wanted).all()
-    assert prediction.load_model(path).default_output() == "value"
+    assert load_model(path).default_output() == "value"
     rmse = np.sqrt(np.mean((wanted - FAR.label) ** 2))
     assert trained.epochs[-1].valid["rmse"] == pytest.approx(rmse)
     summary = job.summary(trained)
@@ -66,7 +67,7 @@ def test_two_labels_of_a_closed_form_are_clipped_to_the_signs_that_they_stand_fo
     trained = job.train(job.plan(rows, make_spec("kernel-basis", None, None, {"rank": 2})))
     saving.save_model(path, trained, job.summary(trained), "libsvm")
     far = dataset([{0: 1.0}, {0: 9.0}, {1: 9.0}], 2, [0.0, 0.0, 1.0])
-    raw, clipped = (prediction.load_model(path).predictions(far, output)[:, 0] for output in ("raw", "value"))
+    raw, clipped = (load_model(path).predictions(far, output)[:, 0] for output in ("raw", "value"))
     assert -1 < raw[0] < 0
     assert raw[1] < -1
     assert raw[2] > 1
@@ -77,9 +78,7 @@ def test_evaluate_judges_what_predict_writes(tmp_path):
     path, rows = str(tmp_path / "m"), tmp_path / "rows"
     fitted(path)
     rows.write_text("5 1:1\n1 1:-1\n3 0:1\n")
-    outcome = evaluate_model(
-        prediction.load_model(path), [str(rows)], format="libsvm", threads=1, counts=prediction.Counts()
-    )
+    outcome = evaluate_model(load_model(path), [str(rows)], format="libsvm", threads=1, counts=Counts())
     np.testing.assert_allclose(outcome.error, predictions(path, "value") - FAR.label, rtol=1e-6)
     assert np.abs(outcome.score).max() > 10
 
@@ -89,14 +88,14 @@ def test_a_run_that_resumes_widens_the_range(tmp_path):
     fitted(first)
     warm_start = {"warm_start": saving.load_warm_start(first)}
     fitted(second, [2.0, 3.0, 7.5, 2.5] * 10, keywords=warm_start)
-    assert prediction.load_model(second).clip == (1, 7.5)
+    assert load_model(second).clip == (1, 7.5)
     fitted(third, [2.0, 3.0, 7.5, 2.5] * 10, keywords=warm_start, clip=False)
-    assert prediction.load_model(third).clip is None
+    assert load_model(third).clip is None
     fitted(first, [1.0, 2, 300], clip=False)
     fitted(second, [2.0, 3.0], keywords={"warm_start": saving.load_warm_start(first)})
-    assert prediction.load_model(second).clip is None
+    assert load_model(second).clip is None
     fitted(second, [2.0, 3.0], keywords={"warm_start": saving.load_warm_start(first)}, clip=True)
-    assert prediction.load_model(second).clip == (1, 300)
+    assert load_model(second).clip == (1, 300)
 
 
 def test_only_numbers_are_clipped(tmp_path):
@@ -105,7 +104,7 @@ def test_only_numbers_are_clipped(tmp_path):
     with pytest.raises(UsageError, match="not to logistic"):
         fitted(str(tmp_path / "m"), [0.0, 1.0] * 10, clip=True)
     fitted(str(tmp_path / "m"), loss="poisson")
-    scorer = prediction.load_model(str(tmp_path / "m"))
+    scorer = load_model(str(tmp_path / "m"))
     assert scorer.clip is None
     raw, value = predictions(str(tmp_path / "m"), "raw"), predictions(str(tmp_path / "m"), "value")
     np.testing.assert_allclose(value, np.exp(raw))
@@ -124,4 +123,4 @@ def test_files_without_a_range_are_read_and_contradictions_refused(tmp_path):
         file.meta.update(meta | {"range": wrong})
         save(path, file)
         with pytest.raises(BadInputError, match="range"):
-            prediction.load_model(path)
+            load_model(path)

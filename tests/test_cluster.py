@@ -20,7 +20,7 @@ from fmcli.cluster.connection import Address, Cluster, InterruptedRunError, conn
 from fmcli.cluster.scoring import Scoring, loaded
 from fmcli.cluster.tasks import Request, SharedModel
 from fmcli.data.faults import BadLines
-from fmcli.data.formats import Grouping, Stream
+from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.sources import Extent
 from fmcli.errors import (
     BadInputError,
@@ -32,7 +32,8 @@ from fmcli.errors import (
     UsageError,
 )
 from fmcli.scoring.evaluation import evaluate_model, figures, usual_metrics
-from fmcli.scoring.prediction import Counts, load_model, predict
+from fmcli.scoring.prediction import Counts, predict
+from fmcli.scoring.scorer import load_model
 from fmcli.scoring.summary import Combined
 
 distributed = pytest.importorskip("distributed")
@@ -119,16 +120,16 @@ def test_groups_may_have_rows_of_several_parts(cluster, small_parts, files, rng)
     rows = [f"{rng.integers(2)} qid:{i % 9} {i % 3}:{rng.normal():.3f} {3 + i % 3}:1\n" for i in range(ROWS)]
     inputs = [str(folder / "rows0")]
     (folder / "rows0").write_text("".join(rows))
-    grouping = Grouping(optional=True)
-    scorer, _, run = scored(cluster, path, inputs, labelled=True, stream=Stream(grouping=grouping))
+    row_groups = RowGroups(optional=True)
+    scorer, _, run = scored(cluster, path, inputs, labelled=True, stream=Stream(row_groups=row_groups))
     assert run.grouped
     names, joined = ["gauc", "ndcg", "map"], Combined()
     for _ in run.evaluate(names, False, joined):
         pass
-    outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=Counts(), grouping=grouping)
+    outcome = evaluate_model(scorer, inputs, format="auto", threads=1, counts=Counts(), row_groups=row_groups)
     assert joined.figures(names, scorer) == figures(names, outcome, scorer)
     (folder / "rows0").write_text("1 0:1\n" + "".join(rows))
-    *_, run = scored(cluster, path, inputs, labelled=True, stream=Stream(grouping=grouping))
+    *_, run = scored(cluster, path, inputs, labelled=True, stream=Stream(row_groups=row_groups))
     assert not run.grouped
 
 

@@ -14,7 +14,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.registry.words import defaults_in_words, notes
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 
 ROWS = [{0: 1.0, 2: 1.0}, {1: 1.0}, {0: 1.0, 1: 2.0}, {2: 1.0}]
@@ -73,7 +73,7 @@ def test_the_model_file_has_numbers(rules, data, tmp_path):
     trained = job.train(planned(data))
     path = str(tmp_path / "model.fm")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
-    options = prediction.load_model(path).meta["options"]
+    options = load_model(path).meta["options"]
     assert (options["init_std"], options["l2_w"], options["epochs"]) == (1 / 16, 0.1, 8)
     assert saving.load_warm_start(path).run.options == options
 

@@ -19,12 +19,12 @@ from fmcli import errors
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.completion import SHELLS
 from fmcli.data.reader import read
+from fmcli.export.arrays import export_arrays
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
 from fmcli.scoring.metrics import METRICS
 from fmcli.training import job, saving
 from fmcli.training.validation import ENOUGH_HELD_OUT, LEAST_ROWS, MOST_SHARE, USUAL_SHARE
@@ -252,7 +252,7 @@ def test_the_page_of_the_model_file_has_every_array(model, tmp_path):
     options = {"rank": 4} if MODELS[model].closed_form else {"epochs": 0}
     trained = job.train(job.plan(data, make_spec(model, options=options)))
     saving.save_model(str(tmp_path / "model"), trained, job.summary(trained), "ffm")
-    arrays = prediction.export_arrays(str(tmp_path / "model"))
+    arrays = export_arrays(str(tmp_path / "model"))
     order = trained.plan.spec.values.get("order", 2)
     assert described_arrays(model, order) == {name: array.ndim for name, array in arrays.items() if name != "scale"}
 

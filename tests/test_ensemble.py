@@ -14,13 +14,13 @@ from fmcli.losses.links import expit, normal
 from fmcli.model_file import container
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
 from fmcli.scoring.averages import MeanScore, spread
 from fmcli.scoring.metrics import predicted_numbers
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import load_model
 from fmcli.solvers.trainer import Observer
 from fmcli.training import job, saving
-from fmcli.training.ensemble import ensemble_summary, memory_of, train_ensemble
+from fmcli.training.several.ensemble import ensemble_summary, memory_of, train_ensemble
 
 MEMBERS, SEED = 3, 7
 
@@ -70,10 +70,8 @@ RUNS = [
 def test_a_member_is_the_model_of_its_seed_and_threads_do_not_matter(run, tmp_path):
     path = ensemble(tmp_path / "all", *run)
     assert path.read_bytes() == ensemble(tmp_path / "again", *run, threads=2).read_bytes()
-    found = prediction.load_model(str(path))
-    members = [
-        prediction.load_model(str(single(tmp_path / "one", *run, seed=SEED + number))) for number in range(MEMBERS)
-    ]
+    found = load_model(str(path))
+    members = [load_model(str(single(tmp_path / "one", *run, seed=SEED + number))) for number in range(MEMBERS)]
     wanted = [model for member in members for model in (*member.draws, member.model)]
     models = (*found.draws, found.model)
     assert (len(models), found.members) == (len(wanted), MEMBERS)
@@ -157,7 +155,7 @@ def test_files_that_are_not_valid_are_refused(change, message, tmp_path):
         file.tensors[change] = file.tensors["bias"]
     container.save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match=re.escape(message)):
-        prediction.load_model(str(tmp_path / "forged"))
+        load_model(str(tmp_path / "forged"))
 
 
 def test_the_memory_of_all_members_is_counted():

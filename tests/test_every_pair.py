@@ -15,10 +15,10 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.metrics import Outcome, measure
+from fmcli.scoring.scorer import load_model
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training import job, saving
@@ -237,7 +237,7 @@ def test_save_load_predict(model, solver, loss, tmp_path):
             saw = mean_score(loss, Draws([*trained.earlier, trained.plan.model]), test)
     content = {name: path.read_bytes() for name, path in files.items()}
     assert content["one"] == content["again"] != content["other"]
-    loaded = prediction.load_model(str(files["one"]))
+    loaded = load_model(str(files["one"]))
     assert loaded.scores(test).tobytes() == saw.tobytes()
 
 

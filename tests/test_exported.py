@@ -5,8 +5,9 @@ import pytest
 from problems import DOUBLE, TRAINED
 from test_every_pair import FIELDS, planted, run
 
+from fmcli.export.arrays import export_arrays
 from fmcli.registry.models import MODELS
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 from reference import slow_models
 
@@ -37,11 +38,11 @@ def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
     trained = run(model, MODELS[model].solver, loss, train, epochs=1, **model_options)
     path = str(tmp_path / "model")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
-    exported = prediction.export_arrays(path)
+    exported = export_arrays(path)
     constants = trained.plan.model.constants
     choices = {"fields": FIELDS, **trained.plan.spec.values, **constants}
     arrays = {name: array for name, array in exported.items() if name not in constants}
-    ours = prediction.load_model(path).scores(test)[:ROWS]
+    ours = load_model(path).scores(test)[:ROWS]
     slow = np.array([slow_models.score(model, arrays, x, choices) for x in samples(test)])
     assert np.ptp(slow) > 0
     assert (np.abs(ours - slow) <= TOLERANCE * np.maximum(1, np.abs(slow))).all()

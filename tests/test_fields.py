@@ -11,9 +11,10 @@ from fmcli.cli.flags import with_flags
 from fmcli.data.numbering import moved
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import BadInputError, UsageError
+from fmcli.export.arrays import export_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 from reference import kinds, slow_models
 
@@ -162,7 +163,7 @@ def test_ffm_grows_for_new_features_fields_and_pairs(tmp_path, solver, group_l1)
 def test_exported_ffm_has_parameters_only(tmp_path):
     path = tmp_path / "model"
     saved(trained(dataset(ROWS, 7, LABELS)), path)
-    arrays = prediction.export_arrays(str(path))
+    arrays = export_arrays(str(path))
     assert {name: array.shape for name, array in arrays.items()} == {"bias": (1,), "w": (1, 7), "V": (1, 7, 3, 4)}
 
 
@@ -179,7 +180,7 @@ def test_groups_come_from_fields(tmp_path):
     rows = [{(0, 0): 1.0, (3, 1): 2.0, (5, 2): 1.0}, {(1, 0): 1.0, (4, 1): 1.0, (5, 3): 1.0}]
     done = trained(dataset(rows, 7, [1.0, 2.0]), "bilinear", init_std=0.5)
     warm_start = saved(done, tmp_path / "model")
-    arrays = prediction.export_arrays(str(tmp_path / "model"))
+    arrays = export_arrays(str(tmp_path / "model"))
     assert arrays["group"].tolist() == [0, 0, -1, 1, 1, -1, -1]
     assert arrays.keys() == {"bias", "w", "U", "V", "group"}
     for name, side in (("U", 0), ("V", 1)):
@@ -189,7 +190,7 @@ def test_groups_come_from_fields(tmp_path):
     a = arrays["U"][0, 0]
     b = 2 * arrays["V"][0, 3] - arrays["V"][0, 4]
     want = arrays["bias"][0] + sum(arrays["w"][0, j] * x[j] for j in x) + a @ b
-    loaded = prediction.load_model(str(tmp_path / "model"))
+    loaded = load_model(str(tmp_path / "model"))
     assert not loaded.needs_fields
     assert loaded.scores(dataset([x], 7))[0, 0] == pytest.approx(want, rel=1e-5)
     # If training resumes, known features keep their groups, and new features get groups.

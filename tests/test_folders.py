@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -58,11 +59,15 @@ def is_type_checking(node):
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
+def folders(path):
+    """Return the folders of the package that a source is in, from the outermost on."""
+    side = next(side for side in SIDES if path.is_relative_to(side))
+    return path.relative_to(side).parent.parts
+
+
 def folder(path):
     """Return the top-level folder of the package that a source is in, or None."""
-    side = next(side for side in SIDES if path.is_relative_to(side))
-    parts = path.relative_to(side).parts
-    return parts[0] if len(parts) > 1 else None
+    return next(iter(folders(path)), None)
 
 
 def test_the_docstring_lists_every_folder():
@@ -77,6 +82,19 @@ def test_a_folder_imports_only_those_before_it(name):
             continue
         used = {module.split(".")[1] for module in imported(path) if module.startswith("fmcli.")}
         assert not (used & set(ORDER)) - set(allowed), path
+
+
+def test_no_folders_import_each_other_in_a_circle():
+    """A folder and one within it are two: either imports the other, directly or through further ones, or neither."""
+    used = {folders(path): set() for path in sources()}
+    for path in sources():
+        for module in imported(path):
+            parts = tuple(module.split(".")[1:])
+            while parts and parts not in used:
+                parts = parts[:-1]
+            if module.startswith("fmcli.") and parts and parts != folders(path):
+                used[folders(path)].add(parts)
+    TopologicalSorter(used).prepare()  # raises CycleError, with the circle
 
 
 def test_what_all_may_import_imports_no_folder():

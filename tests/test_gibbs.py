@@ -11,13 +11,14 @@ from test_every_pair import planted
 from fmcli.data.fields import PriorGroups, fields_of_features, without_fields
 from fmcli.data.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
+from fmcli.export.arrays import export_arrays
 from fmcli.losses.loss import Ordinal, Squared
 from fmcli.models.layout import CUTPOINTS
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.specs import make_spec, resolve
-from fmcli.scoring import prediction
 from fmcli.scoring.averages import MeanScore
+from fmcli.scoring.scorer import load_model
 from fmcli.solvers.coordinate import trainer as coordinate
 from fmcli.solvers.gibbs.sampler import NOISE, GibbsSampler, Hyperpriors
 from fmcli.training import job, saving
@@ -194,7 +195,7 @@ def test_features_of_a_field_have_priors_of_their_own(model, tmp_path):
     assert plans[0].source.fields.max() == 2
     files = [saved(job.train(plan), tmp_path / str(number)) for number, plan in enumerate(plans)]
     assert len(set(files)) == len(plans), "without fields, there is one prior for all features"
-    assert prediction.load_model(str(tmp_path / "0")).meta["fields"] == (3 if model == "ffm" else 0)
+    assert load_model(str(tmp_path / "0")).meta["fields"] == (3 if model == "ffm" else 0)
 
 
 def test_groups_of_a_file_have_the_moments_of_their_features(monkeypatch):
@@ -250,7 +251,7 @@ def test_the_mean_of_the_draws_is_what_training_evaluates_and_what_the_file_pred
     trained = job.train(plan, lambda epoch: sweeps.append((plan.validation.outcome(plan.model).score, epoch.valid)))
     assert len(sweeps) == len(trained.epochs) == trained.best == 8, "there is no early stopping"
     saved(trained, tmp_path / "m")
-    scorer = prediction.load_model(str(tmp_path / "m"))
+    scorer = load_model(str(tmp_path / "m"))
     mean = MeanScore(loss)
     for number in (4, 6, 8):
         mean.add(sweeps[number - 1][0])
@@ -337,7 +338,7 @@ def test_refusals(model, loss, options, message):
 def test_data_without_features_have_a_bias_only(tmp_path):
     data = dataset([{}, {}, {}], 0, [1, 2, 4])
     saved(trained_model(data), tmp_path / "m")
-    assert np.isfinite(prediction.load_model(str(tmp_path / "m")).scores(data)).all()
+    assert np.isfinite(load_model(str(tmp_path / "m")).scores(data)).all()
 
 
 def test_weights_are_precisions_which_probit_does_not_have():
@@ -366,7 +367,7 @@ def test_a_model_of_several_draws_is_not_exported(tmp_path):
     data, _ = planted("fm", "squared", rows=500)
     saved(trained_model(data), tmp_path / "several")
     with pytest.raises(UsageError, match="has 3 draws of all parameters"):
-        prediction.export_arrays(str(tmp_path / "several"))
+        export_arrays(str(tmp_path / "several"))
     saved(trained_model(data, draws=1), tmp_path / "one")
-    assert prediction.export_arrays(str(tmp_path / "one")).keys() == {"bias", "w", "V"}
-    assert prediction.load_model(str(tmp_path / "one")).meta["draws"] == 1
+    assert export_arrays(str(tmp_path / "one")).keys() == {"bias", "w", "V"}
+    assert load_model(str(tmp_path / "one")).meta["draws"] == 1

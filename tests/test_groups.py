@@ -21,7 +21,7 @@ def test_groups_are_those_of_queries(path, threads, monkeypatch):
     queries = [7, 2**63 - 1, 7, 0, 7, 2**63 - 1] * 50
     text = b"".join(b"# note\n\n%d qid:%d %d:1\n" % (i % 2, query, i) for i, query in enumerate(queries))
     monkeypatch.setattr(formats, "BUFFER_BYTES", 100)
-    rows = reader.read([write(path, text)], threads=threads, grouping=reader.Grouping())
+    rows = reader.read([write(path, text)], threads=threads, row_groups=reader.RowGroups())
     assert rows.dataset.group.dtype == np.int32
     np.testing.assert_array_equal(rows.dataset.group, np.unique(queries, return_inverse=True)[1])
     assert reader.read([path]).dataset.group is None
@@ -35,7 +35,7 @@ def test_groups_are_those_of_a_field(path, threads, keep_fields, monkeypatch):
     form = b"1 0:%d:1 2:%b:0.5 1:7:1\n1 2:4:0 2:%b:1\n"
     text = b"".join(form % (i, user, user) for i, user in enumerate(users))
     monkeypatch.setattr(formats, "BUFFER_BYTES", 99)
-    how = {"threads": threads, "keep_fields": keep_fields, "grouping": reader.Grouping(2)}
+    how = {"threads": threads, "keep_fields": keep_fields, "row_groups": reader.RowGroups(2)}
     group = reader.read([write(path, text)], **how).dataset.group
     known = {b"+07": b"7"}
     expected = np.repeat([known.get(user, user) for user in users], 2)
@@ -71,6 +71,6 @@ GROUPLESS = {
 @pytest.mark.parametrize(("text", "field"), GROUPLESS)
 def test_rows_without_groups(path, text, field):
     with pytest.raises(BadInputError, match=re.escape(GROUPLESS[text, field])):
-        reader.read([write(path, text)], grouping=reader.Grouping(field))
+        reader.read([write(path, text)], row_groups=reader.RowGroups(field))
     if field is None and text.startswith(b"1 1"):
-        assert reader.read([path], grouping=reader.Grouping(optional=True)).dataset.group is None
+        assert reader.read([path], row_groups=reader.RowGroups(optional=True)).dataset.group is None

@@ -11,6 +11,7 @@ from test_every_pair import planted, run
 
 from fmcli.cli.report import as_json, section
 from fmcli.data.counts.occurrences import UNKNOWN
+from fmcli.export.arrays import export_arrays
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import (
     Subject,
@@ -24,7 +25,6 @@ from fmcli.inspect.inspection import (
 )
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
-from fmcli.scoring.prediction import export_arrays
 from fmcli.training.job import summary
 from fmcli.training.saving import save_model
 

@@ -8,7 +8,7 @@ import fmcli
 from fmcli.errors import BadInputError
 from fmcli.model_file.container import ModelFile
 from fmcli.scoring.intervals import intervals
-from fmcli.scoring.prediction import scorer_of
+from fmcli.scoring.scorer import scorer_of
 
 
 def test_the_ends_are_quantiles_of_the_mean_distribution():

@@ -11,14 +11,15 @@ from sklearn.preprocessing import KernelCenterer
 
 from fmcli.cli.train.log import reason
 from fmcli.errors import DivergedError, UsageError
+from fmcli.export.arrays import export_arrays
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.polynomial.kernel_basis import INDPTR, LANDMARK
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import load_model, scorer_of
 from fmcli.solvers.closed_form import LEAST_ROWS
 from fmcli.training import job, saving
 
@@ -74,8 +75,8 @@ def test_scores_are_those_of_the_definition(kernel, order, linear, tmp_path):
     path = str(tmp_path / "model")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
     exact = 1e-6 if linear and REAL_TYPE.itemsize < 8 else 1e-9
-    np.testing.assert_allclose(prediction.load_model(path).scores(data)[:, 0], slow, rtol=exact, atol=exact)
-    exported = prediction.export_arrays(path)
+    np.testing.assert_allclose(load_model(path).scores(data)[:, 0], slow, rtol=exact, atol=exact)
+    exported = export_arrays(path)
     assert all((exported[name] == arrays[name]).all() for name in arrays)
 
 
@@ -86,7 +87,7 @@ def test_older_files_have_no_linear_weights(tmp_path):
     saving.save_model(path, trained, job.summary(trained), "libsvm")
     older = load(path)
     del older.meta["options"]["linear"]
-    assert (prediction.scorer_of(path, older).scores(data) == prediction.load_model(path).scores(data)).all()
+    assert (scorer_of(path, older).scores(data) == load_model(path).scores(data)).all()
 
 
 def gram(a, b, kernel, order, coef0=1.0):
@@ -196,7 +197,7 @@ def test_two_label_values_are_signs(tmp_path):
     assert "no probabilities" in reason(trained.plan)
     path = str(tmp_path / "model")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
-    scorer = prediction.load_model(path)
+    scorer = load_model(path)
     lines = scorer.text(scorer.predictions(data, "label"), "label").decode().split()
     assert set(lines) == {"4", "7"}
     assert np.mean(np.array(lines, dtype=float) == data.label) > 0.7

@@ -7,10 +7,10 @@ from problems import DOUBLE, build, dataset, fill, parameters, random_rows, scor
 from fmcli.data.labels import Labels
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
+from fmcli.export.arrays import export_arrays
 from fmcli.export.kernel_form import DIRECT, decompose, kernel_form, write_kernel_form
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
-from fmcli.scoring.prediction import Scorer, load_model
+from fmcli.scoring.scorer import Scorer, load_model
 from fmcli.training import job
 from fmcli.training.saving import load_warm_start, save_model
 from reference import slow_models
@@ -72,7 +72,7 @@ def test_the_direct_model_scores_the_same(name, augment, linear, tmp_path, rng):
     assert np.abs(scores).max() > 1
     assert np.abs(two.scores(data) - scores).max() <= SAME * np.abs(scores).max()
     assert two.meta["model"] == DIRECT[name][0]
-    assert shapes == {key: array.shape for key, array in prediction.export_arrays(direct).items()}
+    assert shapes == {key: array.shape for key, array in export_arrays(direct).items()}
     assert ("gamma" in shapes, "w" in shapes) == (augment, linear)
     # Everything else is unchanged.
     assert (two.labels, two.transform.norm, two.seen.tolist()) == (one.labels, one.transform.norm, one.seen.tolist())

@@ -14,7 +14,7 @@ from fmcli.models.local.kmeans import MOST_ROWS, distances, kmeans, matrix
 from fmcli.models.workspace import Workspace
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec, resolve
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training import job, saving
@@ -200,7 +200,7 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     trained = job.train(job.plan(data, spec, valid=valid))
     path = str(tmp_path / "model")
     saving.save_model(path, trained, job.summary(trained), "libsvm")
-    score = prediction.load_model(path).scores(valid)[:, 0]
+    score = load_model(path).scores(valid)[:, 0]
     found = trained.epochs[trained.best - 1].valid["rmse"]
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
 

@@ -11,9 +11,9 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
-from fmcli.training import look as looking
-from fmcli.training.look import Budget, Tried, epochs_of, folds_of
-from fmcli.training.refit import refit, whole
+from fmcli.training.several import look as looking
+from fmcli.training.several.look import Budget, Tried, epochs_of, folds_of
+from fmcli.training.several.refit import refit, whole
 
 pytestmark = pytest.mark.exact
 
@@ -132,7 +132,7 @@ def test_a_run_that_is_not_cheap_does_not_look(rows, trying, monkeypatch):
     plan = planned(rows, epochs=2)
     work = rows.take(np.arange(450, dtype=np.int32)).nnz * 2
     for limit, tried in ((rows.nnz * 2, 1), (work, 0)):
-        monkeypatch.setattr("fmcli.training.refit.AFFORDABLE", limit)
+        monkeypatch.setattr("fmcli.training.several.refit.AFFORDABLE", limit)
         assert len(look(plan)[1]) == tried
 
 

@@ -13,7 +13,7 @@ from fmcli.registry.build import build_trainer
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec, resolve
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training import job, saving
@@ -279,7 +279,7 @@ def test_data_without_features(solver, tmp_path):
     assert job.empty_score(trained.plan.model)[0] == pytest.approx(7 / 3, abs=0.2)
     path = tmp_path / "empty.fm"
     saving.save_model(str(path), trained, job.summary(trained), "libsvm")
-    scored = prediction.load_model(str(path)).scores(dataset([{}], 0))
+    scored = load_model(str(path)).scores(dataset([{}], 0))
     assert scored[0] == job.empty_score(trained.plan.model)
 
 

@@ -14,7 +14,7 @@ from fmcli.model_file.check import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
 from fmcli.model_file.container import ModelFile, save
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import IN_FILES, OPTIONS, from_files
-from fmcli.scoring.prediction import load_model, scorer_of
+from fmcli.scoring.scorer import load_model, scorer_of
 
 # One kind of each module of models.
 KINDS = {entry.path.partition(":")[0]: name for name, entry in MODELS.items()}.values()

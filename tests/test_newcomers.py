@@ -12,12 +12,13 @@ from fmcli.errors import UsageError
 from fmcli.model_file.container import load, save
 from fmcli.model_file.state import draw_name, parameter_of
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.prediction import scorer_of
-from fmcli.training import ensemble, job, saving
-from fmcli.training.newcomers.folding import fold_in
-from fmcli.training.newcomers.growth import grown_file
-from fmcli.training.newcomers.learning import learn
+from fmcli.scoring.scorer import scorer_of
+from fmcli.training import job, saving
+from fmcli.training.growth import grown_file
 from fmcli.training.rows import RowsInMemory
+from fmcli.training.several import ensemble
+from fmcli.training.several.folding import fold_in
+from fmcli.training.several.learning import learn
 from reference import slow_models
 from reference.kinds import per_feature
 

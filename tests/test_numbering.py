@@ -6,11 +6,13 @@ from problems import dataset
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.numbering import Numbering, moved, occurring
+from fmcli.export.arrays import exported
 from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.check import FEATURES, SEEN
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
+from fmcli.scoring.prediction import Counts, predict
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 
 LARGEST = 2**31 - 2
@@ -89,14 +91,14 @@ def test_an_ffm_depends_on_the_order_of_its_features_only(problem):
     ids, _, (a, b), folder = problem
     for name, array in a.plan.model.parameters.items():
         np.testing.assert_array_equal(array, b.plan.model.parameters[name])
-    scorers = [prediction.load_model(str(folder / name)) for name in "ab"]
+    scorers = [load_model(str(folder / name)) for name in "ab"]
     lines = [b"".join(f"0:{j}:1 1:{k}:1 0:99:2\n".encode() for j, k in zip(names[::3], names[1::3], strict=True))
              for names in (list(range(9)), ids)]  # fmt: skip
     written = []
     for scorer, text, name in zip(scorers, lines, "ab", strict=True):
         (folder / f"{name}.ffm").write_bytes(text)
-        counts = prediction.Counts()
-        written.append(b"".join(prediction.predict(scorer, [str(folder / f"{name}.ffm")], output="raw", counts=counts)))
+        counts = Counts()
+        written.append(b"".join(predict(scorer, [str(folder / f"{name}.ffm")], output="raw", counts=counts)))
         assert (counts.nonzeros, counts.unseen) == (9, 3)
     assert written[0] == written[1]
     assert len(set(written[0].split())) == 3
@@ -110,7 +112,7 @@ def test_features_have_their_own_numbers_outside(problem):
     for view in ("weights", "frequent"):
         assert [row["feature"] for row in other[view]] == [ids[row["feature"]] for row in one[view]]
     assert other["training"]["sparsity"] == pytest.approx(1, abs=1e-6)  # of all features
-    arrays = prediction.exported(prediction.load_model(str(folder / "b")))  # too large with all features
+    arrays = exported(load_model(str(folder / "b")))  # too large with all features
     assert arrays[FEATURES].tolist() == ids
     assert arrays["V"].shape == (1, 9, 3, 2)
 
@@ -124,7 +126,7 @@ def test_a_warm_start_knows_features_by_their_numbers(problem, rng):
     assert done.plan.data.dimension == LARGEST + 1
     known = done.plan.data.numbering.columns_of(np.array(ids, np.int32))
     np.testing.assert_array_equal(done.plan.model.parameters["w"][:, known], b.plan.model.parameters["w"])
-    first, later = (prediction.load_model(str(folder / name)).scores(data.renumbered(numbering))
+    first, later = (load_model(str(folder / name)).scores(data.renumbered(numbering))
                     for name, numbering in (("b", b.plan.data.numbering), ("c", done.plan.data.numbering)))  # fmt: skip
     np.testing.assert_allclose(later, first, rtol=1e-6)
     times = {row["feature"]: row["rows"] for row in shown(folder / "c")["frequent"]}
@@ -145,7 +147,7 @@ def test_a_run_numbers_the_features_that_occur_if_they_are_few_of_many(rng, tmp_
     for name, array in numbered.plan.model.parameters.items():
         np.testing.assert_array_equal(done.plan.model.parameters[name], array)
     saving.save_model(str(tmp_path / "m"), done, job.summary(done), "ffm")
-    scorer = prediction.load_model(str(tmp_path / "m"))
+    scorer = load_model(str(tmp_path / "m"))
     found = [scorer.scores(data.renumbered(done.plan.data.numbering)) for data in (large,)]
     np.testing.assert_array_equal(found[0], done.plan.evaluation.outcome(done.plan.model, draws=done.earlier).score)
 
@@ -165,7 +167,7 @@ def test_files_with_parameters_of_all_features_are_read(problem):
     """Earlier versions wrote such files."""
     _, (data, _), (a, _), folder = problem
     file, ids = load(str(folder / "a")), np.arange(9, dtype=np.int32) + 2
-    model = prediction.load_model(str(folder / "a")).model
+    model = load_model(str(folder / "a")).model
     for name, array in [*file.tensors.items()]:
         axis = 0 if name == "counts" else model.feature_axis(name)
         if axis is not None:
@@ -175,8 +177,8 @@ def test_files_with_parameters_of_all_features_are_read(problem):
     file.tensors[SEEN] = np.packbits(np.isin(np.arange(11), ids), bitorder="little")
     save(str(folder / "old"), file)
     shifted = Dataset(data.indptr, data.index + np.int32(2), None, data.label, 11, data.field)
-    want = prediction.load_model(str(folder / "a")).scores(data)
-    np.testing.assert_array_equal(prediction.load_model(str(folder / "old")).scores(shifted), want)
+    want = load_model(str(folder / "a")).scores(data)
+    np.testing.assert_array_equal(load_model(str(folder / "old")).scores(shifted), want)
     done = trained(folder / "new", shifted, saving.load_warm_start(str(folder / "old")), epochs=0)
     assert done.plan.data.numbering.ids.tolist() == ids.tolist()
     np.testing.assert_array_equal(done.plan.model.parameters["V"], a.plan.model.parameters["V"])

@@ -11,9 +11,9 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import level_probabilities
 from fmcli.model_file import container
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 
 CUTPOINTS = [0.0, 0.6, 2.0]
@@ -42,7 +42,7 @@ def latent_rows(rows=4000, seed=0):
 def test_planted_cutpoints_and_probabilities_are_found(tmp_path):
     data, score = latent_rows()
     trained = ordinal(data, epochs=400, burn_in=100, draws=100, rank=1)
-    scorer = prediction.load_model(saved(trained, tmp_path / "m"))
+    scorer = load_model(saved(trained, tmp_path / "m"))
     draws = np.array([draw.parameters["cutpoints"][0] for draw in (*scorer.draws, scorer.model)])
     assert (draws[:, 0] == 0).all()
     np.testing.assert_allclose(draws.mean(axis=0), CUTPOINTS, atol=0.15)
@@ -56,7 +56,7 @@ def test_planted_cutpoints_and_probabilities_are_found(tmp_path):
 def test_predictions_of_a_file_are_those_of_the_mean_table(tmp_path):
     train, test = planted("fm", "ordinal", rows=400)
     trained = ordinal(train, valid=test)
-    scorer = prediction.load_model(saved(trained, tmp_path / "m"))
+    scorer = load_model(saved(trained, tmp_path / "m"))
     margins = [score_rows(draw, test) for draw in (*scorer.draws, scorer.model)]
     each = [
         np.diff(norm.cdf(np.pad(-m, ((0, 0), (1, 1)), constant_values=((0, 0), (-np.inf, np.inf))))) for m in margins
@@ -145,7 +145,7 @@ def test_files_with_cutpoints_that_do_not_increase_are_refused(cutpoints, tmp_pa
     file.tensors["draw.1.cutpoints"][0] = cutpoints
     container.save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match="cutpoints does not begin with 0 and increase"):
-        prediction.load_model(str(tmp_path / "forged"))
+        load_model(str(tmp_path / "forged"))
 
 
 @pytest.mark.filterwarnings("error")

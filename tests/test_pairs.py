@@ -17,7 +17,7 @@ from fmcli.scoring.metrics import measure
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.training import job
-from fmcli.training.refit import refit, whole
+from fmcli.training.several.refit import refit, whole
 
 ROWS = np.random.default_rng(3).permutation(40)[:30].astype(np.int32)  # not all, and in no order
 

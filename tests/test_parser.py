@@ -23,7 +23,7 @@ from texts import write
 
 import fmcli.system
 from fmcli.cli.flags import with_flags
-from fmcli.data import formats, mistaken, reader, sources
+from fmcli.data import formats, reader, sources
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
@@ -31,6 +31,7 @@ from fmcli.data.labels import NUMBERS
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.workers import BUFFERS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError, TransferError
+from fmcli.system import mistaken
 from reference import slow_parser
 
 if sys.version_info >= (3, 14):

@@ -11,9 +11,9 @@ from fmcli.data.labels import saved_labels
 from fmcli.data.scaling import Scaling
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
-from fmcli.scoring.prediction import Scorer
 from fmcli.scoring.recommend.halves import ByPairs, ByProducts, united
 from fmcli.scoring.recommend.recommender import Recommender, Seen
+from fmcli.scoring.scorer import Scorer
 
 FEATURES, ITEMS = 40, 25  # of which the last ones are those of items
 BY_PAIRS = ("llfm", "poly2")

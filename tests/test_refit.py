@@ -8,7 +8,8 @@ from test_every_pair import planted
 from fmcli.cli.train.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
-from fmcli.training import job, refit, saving
+from fmcli.training import job, saving
+from fmcli.training.several import refit
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from fmcli.data import reader
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 from fmcli.training.settings import check_warm_start
 
@@ -133,7 +133,7 @@ OLDER = Path(__file__).parent / "older" / "anova.fm"
 def test_a_file_of_the_first_version_is_read_and_resumed_from():
     """The file was made by a version that did not record which options were given, on the diabetes sample with
     anova -k 2 --l2 1e-3 -s sgd -r 1e-4 --keep-state -e 20."""
-    scorer = prediction.load_model(str(OLDER))
+    scorer = load_model(str(OLDER))
     test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
     np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
     warm_start = saving.load_warm_start(str(OLDER))

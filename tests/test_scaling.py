@@ -11,12 +11,12 @@ from fmcli.data.centering import centered
 from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import ColumnStatistics, find_odd_columns
 from fmcli.errors import BadInputError, UsageError
+from fmcli.export.arrays import export_arrays, exported
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model, views
 from fmcli.model_file.container import load
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
-from fmcli.scoring.prediction import exported, load_model, scorer_of
+from fmcli.scoring.scorer import load_model, scorer_of
 from fmcli.training import job
 from fmcli.training.saving import load_warm_start
 
@@ -156,7 +156,7 @@ def test_a_scaled_run_is_a_run_on_scaled_rows(method, norm, rng, tmp_path):
 def test_exported_arrays_check_a_prediction(rng, tmp_path):
     data, table = data_of(rng)
     path = save(tmp_path, "m", train(data, "linear", scale="standard", epochs=3))
-    arrays = prediction.export_arrays(path)
+    arrays = export_arrays(path)
     by_hand = arrays["bias"] + (table / arrays["scale"]) @ arrays["w"][0]
     np.testing.assert_allclose(load_model(path).scores(data)[:, 0], by_hand, rtol=1e-5)
     # inspect lists the method and the divisors. The divisors are not parameters of pairs, so no pairs are listed.

@@ -4,10 +4,12 @@ import pytest
 from modelfiles import write
 
 from fmcli.errors import NotEnoughMemoryError
+from fmcli.export.arrays import export_arrays
 from fmcli.export.kernel_form import kernel_form
 from fmcli.inspect.inspection import inspect_model
 from fmcli.scoring.evaluation import evaluate_model, evaluate_predictions
-from fmcli.scoring.prediction import Counts, export_arrays, load_model, predict
+from fmcli.scoring.prediction import Counts, predict
+from fmcli.scoring.scorer import load_model
 from fmcli.system import memory
 
 ROWS = "1 0:1 2:1\n2 1:1 2:1\n3 0:1 1:1\n" * 9

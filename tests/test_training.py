@@ -15,11 +15,11 @@ from fmcli.losses.links import expit
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
-from fmcli.scoring import prediction
+from fmcli.scoring.scorer import load_model
 from fmcli.solvers.stochastic import round_epochs, trainer
 from fmcli.solvers.stochastic import rows as row_epochs
 from fmcli.training import job, saving, validation
-from fmcli.training.refit import refits
+from fmcli.training.several.refit import refits
 
 
 def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
@@ -336,7 +336,7 @@ def test_equal_values_take_the_memory_of_one(name, solver, options, monkeypatch)
 def test_a_model_of_normalised_rows_normalises_what_it_scores(tmp_path):
     data, test = planted("fm", "logistic")
     trained = train(data, norm=True, epochs=2)
-    scorer = prediction.load_model(save(tmp_path, "norm", trained))
+    scorer = load_model(save(tmp_path, "norm", trained))
     assert scorer.transform.norm
     saw = score_all(trained.plan.model, test.normalised())
     np.testing.assert_array_equal(scorer.scores(test), saw)

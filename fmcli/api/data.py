@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.data.dataset import Dataset
-from fmcli.data.formats import Grouping
+from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
 from fmcli.data.weights import Weighting, weigh
@@ -249,8 +249,8 @@ def read(
         It is a MemoryError.
     """
     with in_python():
-        grouping = Grouping(group_field) if groups or group_field is not None else None
-        return of_files(files, format, None, label_weights, grouping, hash_bits, threads)
+        row_groups = RowGroups(group_field) if groups or group_field is not None else None
+        return of_files(files, format, None, label_weights, row_groups, hash_bits, threads)
 
 
 def of_files(
@@ -258,7 +258,7 @@ def of_files(
     format: str = "auto",
     names: Names | None = None,
     label_weights: bool = False,
-    grouping: Grouping | None = None,
+    row_groups: RowGroups | None = None,
     hash_bits: int = 0,
     threads: int | None = None,
 ) -> Data:
@@ -271,7 +271,7 @@ def of_files(
         label_weights=label_weights,
         labels=names,
         hash_bits=hash_bits,
-        grouping=grouping,
+        row_groups=row_groups,
     )
     return Data._of(table.dataset, table.labels or NUMBERS, table.format)
 

@@ -19,10 +19,12 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
+from fmcli.export.arrays import exported
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
 from fmcli.scoring.beside import Beside
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
-from fmcli.scoring.prediction import Counts, OutputType, each_chunk, exported, scorer_of
+from fmcli.scoring.prediction import Counts, each_chunk
+from fmcli.scoring.scorer import OutputType, scorer_of
 from fmcli.system.machine import cpu_count
 from fmcli.training.saving import warm_start_of
 from fmcli.training.warm_start import WarmStart
@@ -377,9 +379,9 @@ class Model:
             It is an OSError.
         """
         from fmcli.exchange.exporting import foreign, write_for
+        from fmcli.export.arrays import arrays_as_doubles
         from fmcli.export.table import write_parquet, write_tsv
         from fmcli.export.text import write_text
-        from fmcli.scoring.prediction import arrays_as_doubles
         from fmcli.system.files import atomic_output
 
         name, scorer = os.fspath(path), self._scorer

@@ -16,7 +16,7 @@ from fmcli.api.errors import refuse
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.formats import Grouping
+from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
@@ -228,8 +228,8 @@ def unlabelled(frame: Any, form: RowForm) -> Dataset:
 
 def of_inputs(paths: list[str], schema: Schema | None, form: RowForm) -> Data:
     """Return the rows of files or tables. Raises the errors of `reader.read`."""
-    grouping = Grouping() if isinstance(paths[0], TablePath) and paths[0].by else None
-    read = of_files(paths, "auto", form.names, has_weights(schema), grouping, threads=form.threads)
+    row_groups = RowGroups() if isinstance(paths[0], TablePath) and paths[0].by else None
+    read = of_files(paths, "auto", form.names, has_weights(schema), row_groups, threads=form.threads)
     return Data._of(read.dataset, read.names, read.format, schema)
 
 

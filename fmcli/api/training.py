@@ -38,13 +38,13 @@ from fmcli.scoring.calibration import Calibration
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
 from fmcli.training.baseline import compared
-from fmcli.training.ensemble import completed
 from fmcli.training.held import Held, held
-from fmcli.training.look import Looked
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.settings import Settings
+from fmcli.training.several.ensemble import completed
+from fmcli.training.several.look import Looked
 from fmcli.training.stored import MEGABYTE, require_room, rows_of_cache, weights_of_labels
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import WarmStart

@@ -22,15 +22,15 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.streams import CROSS_STREAM, generator
 from fmcli.scoring.evaluation import check_metrics, figures
 from fmcli.scoring.metrics import Outcome, default_metrics
-from fmcli.scoring.prediction import scorer_of
+from fmcli.scoring.scorer import scorer_of
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.memory import require
-from fmcli.training.ensemble import completed, memory_of, side_by_side
 from fmcli.training.fitting import labels_of, with_loss
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import RowsInMemory, with_needed_fields
 from fmcli.training.saving import file_of
 from fmcli.training.settings import Settings
+from fmcli.training.several.ensemble import completed, memory_of, side_by_side
 from fmcli.training.trained import Epoch
 
 Floats = NDArray[np.float64]

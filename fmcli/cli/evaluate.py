@@ -42,14 +42,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.data.faults import BadLines
-    from fmcli.data.formats import Grouping
+    from fmcli.data.formats import RowGroups
     from fmcli.data.labels import Labels
     from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.calibration import Reliability
     from fmcli.scoring.evaluation import Limit
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.paired import Difference
-    from fmcli.scoring.prediction import Counts, Scorer
+    from fmcli.scoring.prediction import Counts
+    from fmcli.scoring.scorer import Scorer
 
 # The confusion matrix is printed for up to this many classes; JSON always has it.
 MOST_CLASSES_SHOWN = 12
@@ -92,38 +93,38 @@ class Request:
         """The metrics that any option names, each once."""
         return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
 
-    def grouping(self, loss: str | None) -> Grouping | None:
-        """Return the grouping of the rows, which a model or predictions of this loss may need."""
-        from fmcli.data.formats import Grouping
-        from fmcli.scoring.evaluation import grouping_for
+    def row_groups(self, loss: str | None) -> RowGroups | None:
+        """Return what tells the groups of the rows, which a model or predictions of this loss may need."""
+        from fmcli.data.formats import RowGroups
+        from fmcli.scoring.evaluation import row_groups_for
         from fmcli.training.held import field_of
 
         if self.over is not None:  # else rows of equal features beside those of items are a group
-            return Grouping(field_of(self.group_field), optional=True)
-        return grouping_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
+            return RowGroups(field_of(self.group_field), optional=True)
+        return row_groups_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
 
     def rows(
         self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False
-    ) -> tuple[list[str], Grouping | None]:
+    ) -> tuple[list[str], RowGroups | None]:
         """Return some inputs as the model reads them, and what tells the groups that metrics of a loss need."""
-        from fmcli.data.formats import Grouping
+        from fmcli.data.formats import RowGroups
         from fmcli.data.tables.reading import By, TablePath
 
-        inputs, grouping = list(paths), self.grouping(loss)
+        inputs, row_groups = list(paths), self.row_groups(loss)
         if self.format == "auto" and inputs:
             by = None if self.group_field is None or partial else By(self.group_field)
             inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
         if inputs and not isinstance(inputs[0], TablePath):
             check_fields([self.group_field], inputs[0])
-        elif grouping is not None:
-            grouping = Grouping(optional=grouping.optional)
-        return inputs, grouping
+        elif row_groups is not None:
+            row_groups = RowGroups(optional=row_groups.optional)
+        return inputs, row_groups
 
     def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
         """Return the rows as a model scores them, with the groups that metrics of a loss need."""
         from fmcli.scoring.evaluation import evaluate_model
 
-        inputs, grouping = self.rows(scorer, self.inputs, loss)
+        inputs, row_groups = self.rows(scorer, self.inputs, loss)
         return evaluate_model(
             scorer,
             inputs,
@@ -132,7 +133,7 @@ class Request:
             counts=counts,
             bad=bad,
             label_weights=self.label_weights,
-            grouping=grouping,
+            row_groups=row_groups,
             relations=self.relations,
             relevant=self.relevant,
         )
@@ -413,8 +414,9 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     """Evaluate the rankings of all items for each user."""
     from fmcli.scoring.evaluation import check_metrics, least_relevant
     from fmcli.scoring.metrics import allowed, need_groups
-    from fmcli.scoring.prediction import Counts, load_model
+    from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.rankings import Inputs, rankings
+    from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
     assert request.model is not None
@@ -425,7 +427,7 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     if others := [name for name in names if name not in need_groups(allowed(loss)) and "@" not in name]:
         raise UsageError(f"--over ranks items, so that {others[0]} cannot be computed; choose metrics of groups")
     log_model(log, request.model, scorer)
-    rows, grouping = request.rows(scorer, request.inputs, loss)
+    rows, row_groups = request.rows(scorer, request.inputs, loss)
     inputs = Inputs(
         rows, request.rows(scorer, (over,), loss, partial=True)[0], request.rows(scorer, request.seen, loss)[0]
     )
@@ -435,7 +437,7 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
         inputs,
         least=least_relevant(scorer.labels, request.relevant),
         format=request.format,
-        grouping=grouping,
+        row_groups=row_groups,
         threads=request.threads or cpu_count(),
         counts=counts,
     )
@@ -460,7 +462,7 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     check_metrics(request.named, scorer.labels.loss, of_model=True)
     log_model(log, request.model, scorer)
     counts, combined = Counts(), Combined()
-    stream = Stream(label_weights=request.label_weights, grouping=request.grouping(scorer.labels.loss))
+    stream = Stream(label_weights=request.label_weights, row_groups=request.row_groups(scorer.labels.loss))
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
         reading = Reading(request.format, True, bad.skip, stream)
@@ -480,7 +482,8 @@ def evaluated(
     checked as early as possible."""
     from fmcli.data.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, evaluate_predictions
-    from fmcli.scoring.prediction import Counts, load_model
+    from fmcli.scoring.prediction import Counts
+    from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
     begin = time.perf_counter()
@@ -505,7 +508,7 @@ def evaluated(
         format=request.format,
         threads=threads,
         counts=counts,
-        grouping=request.grouping(request.loss),
+        row_groups=request.row_groups(request.loss),
         relevant=request.relevant,
     )
     check_metrics(request.named, labels.loss, of_model=False)

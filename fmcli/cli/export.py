@@ -118,7 +118,7 @@ def check_form(output: str, given: Mapping[str, bool]) -> None:
 
 def run_numpy(log: Log, model: str, output: str) -> None:
     """Load a model and write its arrays."""
-    from fmcli.scoring.prediction import export_arrays
+    from fmcli.export.arrays import export_arrays
 
     write_numpy(log, export_arrays(model), output)
 
@@ -135,7 +135,7 @@ def write_numpy(log: Log, arrays: dict[str, NDArray[np.float64]], output: str) -
 def run_kernel_form(log: Log, model: str, output: str) -> None:
     """Load a lifted model and write its kernel form."""
     from fmcli.export.kernel_form import kernel_form, write_kernel_form
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
 
     scorer = load_model(model)
     if output.endswith(NUMPY):
@@ -147,7 +147,7 @@ def run_kernel_form(log: Log, model: str, output: str) -> None:
 def run_qubo(log: Log, model: str, output: str) -> None:
     """Load a model and write its score as a quadratic function."""
     from fmcli.export.qubo import qubo, write_coo, write_json
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
 
     made = qubo(load_model(model))
     with atomic_output(output) as file:
@@ -158,7 +158,7 @@ def run_qubo(log: Log, model: str, output: str) -> None:
 def run_text(log: Log, model: str, output: str | None) -> None:
     """Load a model and write it as text."""
     from fmcli.export.text import write_text
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
 
     scorer = load_model(model)
     with open_sink(output, "give a file name instead of -") as sink:
@@ -169,7 +169,7 @@ def run_text(log: Log, model: str, output: str | None) -> None:
 def run_table(log: Log, model: str, output: str) -> None:
     """Load a model and write the parameters of its features as a table."""
     from fmcli.export.table import write_parquet, write_tsv
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
 
     scorer = load_model(model)
     if output.endswith(PARQUET):
@@ -183,7 +183,7 @@ def run_table(log: Log, model: str, output: str) -> None:
 def run_foreign(log: Log, model: str, output: str | None, to: str) -> None:
     """Load a model and write it for another program."""
     from fmcli.exchange.exporting import foreign, write_for
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
 
     found = foreign(load_model(model), to)
     with open_sink(output, "give a file name instead of -") as sink:

@@ -55,7 +55,7 @@ class Rival:
     def __init__(self, log: Log, request: Request, path: str, labels: Labels) -> None:
         from fmcli.scoring.metrics import default_metrics
         from fmcli.scoring.paired import check_comparable
-        from fmcli.scoring.prediction import load_model
+        from fmcli.scoring.scorer import load_model
 
         self._request, self._loss = request, labels.loss
         self.metric = (request.metrics or default_metrics(labels.loss))[0]

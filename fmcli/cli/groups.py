@@ -10,7 +10,7 @@ from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 
 if TYPE_CHECKING:
-    from fmcli.data.formats import Grouping
+    from fmcli.data.formats import RowGroups
     from fmcli.registry.specs import Spec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,18 +38,21 @@ def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F
     )
 
 
-def parse_grouping(spec: Spec, metrics: tuple[str, ...], column: str | None) -> Grouping | None:
-    """Return the grouping of the rows of a run; None if it needs none. Raises UsageError for a field without use."""
+def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -> RowGroups | None:
+    """Return what tells the groups of the rows of a run; None if it needs none.
+
+    Raises UsageError for a field without use.
+    """
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     if not pairwise and not metrics and column is None:
         return None
-    from fmcli.data.formats import Grouping
+    from fmcli.data.formats import RowGroups
     from fmcli.scoring.metrics import need_groups
     from fmcli.scoring.sparsity import of_predictions
     from fmcli.training.held import field_of
 
     if pairwise or need_groups(of_predictions(metrics)):
-        return Grouping(field_of(column))
+        return RowGroups(field_of(column))
     if column is not None:
         raise UsageError(f"--group-field applies only to {NEEDED_BY}; leave it out, or choose one of them")
     return None

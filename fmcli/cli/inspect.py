@@ -122,7 +122,7 @@ def run_importance(
 ) -> None:
     """Load the model, explain the scores of rows, and write which features are important."""
     from fmcli.inspect.importance import of_rows
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
     scorer = load_model(path)
@@ -138,7 +138,7 @@ def run_importance(
 def run_similar(path: str, feature: str, top: int, json: bool) -> None:
     """Load the model, and write the features that are most like one."""
     from fmcli.inspect.similar import Similar
-    from fmcli.scoring.prediction import load_model
+    from fmcli.scoring.scorer import load_model
 
     found = Similar(load_model(path), feature).nearest(top)
     write_report(as_json({"similar": found}) if json else section(found))

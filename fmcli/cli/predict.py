@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from fmcli.data.formats import Stream
     from fmcli.data.related.files import RelationFiles
     from fmcli.model_file.container import ModelFile
-    from fmcli.scoring.prediction import Counts, OutputType, Scorer
+    from fmcli.scoring.prediction import Counts
+    from fmcli.scoring.scorer import OutputType, Scorer
 
 # The tokens of a line that can be ids.
 IDS = ("1", "2")
@@ -294,7 +295,8 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     threads = request.threads or cpu_count()
     file = begun(partial(load, request.model), threads)
     # These imports take as long as reading a model of 40 MB.
-    from fmcli.scoring.prediction import Counts, predict, scorer_of
+    from fmcli.scoring.prediction import Counts, predict
+    from fmcli.scoring.scorer import scorer_of
 
     loaded = file()
     scorer = scorer_of(request.model, loaded)
@@ -329,7 +331,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
 def folded_in(log: Log, request: Request, scorer: Scorer, file: ModelFile, threads: int) -> Scorer:
     """Return the model with the new features of the labelled rows of --fold-in."""
-    from fmcli.training.newcomers.folding import fold_in_files
+    from fmcli.training.several.folding import fold_in_files
 
     begin = time.perf_counter()
     found = fold_in_files(scorer, file, request.fold_in, request.format, threads)

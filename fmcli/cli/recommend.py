@@ -26,8 +26,9 @@ from fmcli.registry.modes import check_modes
 from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
-    from fmcli.scoring.prediction import Counts, Scorer
+    from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.named import NamedRows
+    from fmcli.scoring.scorer import Scorer
 
 TOP = 10
 
@@ -171,11 +172,12 @@ def command(
 def run(log: Log, request: Request) -> None:
     """Load the model, read the rows, and write what is recommended."""
     from fmcli.data.faults import BadLines
-    from fmcli.scoring.prediction import Counts, load_model
+    from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.lines import Lines
     from fmcli.scoring.recommend.named import check_apart, check_columns, seen_pairs
     from fmcli.scoring.recommend.reasons import Reasons
     from fmcli.scoring.recommend.recommender import Recommender
+    from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
     begin, threads = time.perf_counter(), request.threads or cpu_count()

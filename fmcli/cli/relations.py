@@ -12,7 +12,7 @@ from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
     from fmcli.data.related.files import RelationFiles
-    from fmcli.scoring.prediction import Scorer
+    from fmcli.scoring.scorer import Scorer
 
 F = TypeVar("F", bound=Callable[..., object])
 

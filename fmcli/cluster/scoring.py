@@ -21,7 +21,8 @@ from fmcli.data.faults import BadLines
 from fmcli.data.sources import Extent, name_of
 from fmcli.errors import OutputError
 from fmcli.model_file.container import load
-from fmcli.scoring.prediction import Counts, OutputType, Scorer, scorer_of
+from fmcli.scoring.prediction import Counts
+from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
 from fmcli.scoring.summary import Combined
 from fmcli.system.leftovers import new_name
 
@@ -130,7 +131,7 @@ class Scoring:
     @property
     def grouped(self) -> bool:
         """Whether the rows have groups."""
-        return self._survey.stream.grouping is not None
+        return self._survey.stream.row_groups is not None
 
     def _each(self, items: Sequence[T], send: Callable[[T], Future], extent_of: Callable[[T], Extent]) -> Iterator[Any]:
         results = self._cluster.in_order(items, send, lambda item: f"scoring {extent_of(item)}")

@@ -27,7 +27,8 @@ from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
 from fmcli.scoring.beside import Beside
 from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
-from fmcli.scoring.prediction import Counts, OutputType, Scorer, each_chunk, predicted_lines, scorer_of
+from fmcli.scoring.prediction import Counts, each_chunk, predicted_lines
+from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
 from fmcli.scoring.summary import Summary, summary_of
 from fmcli.system.addresses import is_remote
 from fmcli.system.files import atomic_output

@@ -15,11 +15,10 @@ from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
-from fmcli.data.formats import LABEL, LARGEST_INDEX, Stream, Text, row_lines
+from fmcli.data.formats import LABEL, LARGEST_INDEX, Beside, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
 from fmcli.data.parser import PADDING, Fault, Rows
 from fmcli.data.sources import Input, TextBuffer
-from fmcli.data.tables.beside import Beside
 
 T = TypeVar("T")
 
@@ -105,7 +104,7 @@ def score_chunks(
     account = account or Account(bad or BadLines(), blank_is_row=not labelled)
     skip = account.bad.skip
     text = Text(paths, format, keep_fields, model, stream=stream, labelled=labelled, skip=skip)
-    groups = text.groups(stream.grouping)
+    groups = text.groups(stream.row_groups)
     # Rows to predict are not read ahead: their program may wait for the answers. The parser knows their labels.
     named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fmcli.data import mistaken
 from fmcli.data.parser import MOST_FAULTS, Fault
 from fmcli.errors import BadInputError
+from fmcli.system import mistaken
 
 LONGEST_QUOTE = 40
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -12,15 +12,14 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from fmcli.data.account import Account, Parsed
 from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
+from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
 from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TableInput, TextBuffer, buffers, name_of
-from fmcli.data.tables.beside import Beside, beside
-from fmcli.data.tables.lines import Entries, Lines
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
@@ -46,9 +45,39 @@ QUERY = re.compile(rb"[ \t\r]*[^\s#]\S*[ \t]+qid:")
 T = TypeVar("T")
 
 
+class Beside(NamedTuple):
+    """The texts that precede the predictions for some rows.
+
+    delimiter : between a text and a prediction; of a table, also between predictions.
+    header : what precedes the names of the predictions; None: no names are written before these rows.
+    more : further texts of each row.
+    """
+
+    texts: list[bytes]
+    delimiter: bytes = b"\t"
+    header: bytes | None = None
+    of_table: bool = False
+    more: tuple[list[bytes], ...] = ()
+
+    def part(self, start: int, stop: int) -> Beside:
+        """Return the texts for some of the rows."""
+        more = tuple(texts[start:stop] for texts in self.more)
+        return self._replace(texts=self.texts[start:stop], header=None if start else self.header, more=more)
+
+    def joined(self, lines: list[bytes], names: list[str]) -> bytes:
+        """Return predictions behind the texts, with a line for each row. names : of the predictions."""
+        delimiter = self.delimiter
+        if self.of_table:
+            lines = [line.replace(b" ", delimiter) for line in lines]
+        text = b"".join(b"%b%b%b\n" % (one, delimiter, line) for one, line in zip(self.texts, lines, strict=True))
+        if self.header is None:
+            return text
+        return delimiter.join([self.header, *map(str.encode, names)]) + b"\n" + text
+
+
 @dataclass(frozen=True)
-class Grouping:
-    """How rows are grouped: by their query numbers, or the one feature that each row has in a field.
+class RowGroups:
+    """What tells the groups of rows: their query numbers, or the one feature that each row has in a field.
 
     field : the field; None: query numbers.
     optional : whether rows have no groups if the first one has no query number.
@@ -69,7 +98,7 @@ class Stream:
     id_name : the column of the id of a table.
     passthrough : whether the key of a row is its whole line.
     label_weights : whether a label may be followed by a colon and the weight of the row.
-    grouping : what tells the groups of labelled rows; None: they have none.
+    row_groups : what tells the groups of labelled rows; None: they have none.
     """
 
     unbuffered: bool = False
@@ -77,13 +106,17 @@ class Stream:
     id_name: str | None = None
     passthrough: bool = False
     label_weights: bool = False
-    grouping: Grouping | None = None
+    row_groups: RowGroups | None = None
 
     def keys(self, buffer: TextBuffer, labelled: bool = False) -> Beside | None:
         """Return the key of each row of a buffer, which needs a label or not: its id, or its line; None if there are no
         keys."""
         if buffer.table is not None and (self.passthrough or self.id_name):
-            return beside(buffer.table, None if self.passthrough else self.id_name)
+            assert buffer.table.scanner is not None
+            of_table: Beside = buffer.table.scanner.head.beside(
+                buffer.table, None if self.passthrough else self.id_name
+            )
+            return of_table
         if self.passthrough:
             return Beside([line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)])
         if self.id_column:
@@ -166,24 +199,24 @@ class Text:
         fault = Fault(0, 1, label, "a label", "label", b"", "is not a number", line)
         return not is_other_format(fault)
 
-    def groups(self, grouping: Grouping | None) -> dict[str, Any]:
+    def groups(self, row_groups: RowGroups | None) -> dict[str, Any]:
         """Return the options of `Rows` for groups. Raises BadInputError if the text does not have them."""
-        if grouping is None:
+        if row_groups is None:
             return {}
-        if grouping.field is not None:
+        if row_groups.field is not None:
             if self._sure and not self.ffm:
                 raise BadInputError(
                     f"{self._ahead[-1].name}: found {self.format} text, whose features have no fields, so that none "
                     "tells the groups of rows; write qid:number after each label",
                     group_field=LEAVE_OUT,
                 )
-            return {"grouped": True, "group_field": grouping.field}
-        if grouping.known:
+            return {"grouped": True, "group_field": row_groups.field}
+        if row_groups.known:
             return {"grouped": True}
         row = self._first_row()
         if row is None or QUERY.match(row[0]):
             return {"grouped": row is not None}
-        if grouping.optional:
+        if row_groups.optional:
             return {}
         field = (
             "name the field whose feature tells the group"
@@ -310,12 +343,12 @@ def detected(
     text = Text(paths, format, needs_fields, model, stream=stream)
     with closing(text):
         text.require_format(not labelled, name_of(paths[0]))
-        grouping = stream.grouping
-        if grouping is not None and grouping.field is None:
-            grouping = Grouping(known=True) if text.groups(grouping).get("grouped") else None
+        row_groups = stream.row_groups
+        if row_groups is not None and row_groups.field is None:
+            row_groups = RowGroups(known=True) if text.groups(row_groups).get("grouped") else None
         else:
-            text.groups(grouping)
-    return text.format, replace(stream, grouping=grouping)
+            text.groups(row_groups)
+    return text.format, replace(stream, row_groups=row_groups)
 
 
 def row_lines(buffer: TextBuffer, labelled: bool = False) -> list[tuple[int, bytes]]:

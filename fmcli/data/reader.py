@@ -13,7 +13,7 @@ from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import of_numbers
 from fmcli.data.faults import BadLines
-from fmcli.data.formats import LARGEST_INDEX, Grouping, Stream, Text
+from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
 from fmcli.data.parser import Rows
@@ -67,7 +67,7 @@ def read(
     label_weights: bool = False,
     labels: Names | None = None,
     hash_bits: int = 0,
-    grouping: Grouping | None = None,
+    row_groups: RowGroups | None = None,
     columns: Callable[[TextRows], Dataset] | None = None,
 ) -> Table:
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
@@ -78,7 +78,7 @@ def read(
     the last bits of hashes of the ids. Otherwise ids that are names, or numbers that are very large compared with their
     count, get columns by a dictionary, which is then the numbering of the rows. With `label_weights`, a label may be
     followed by a colon and the weight of the row. `labels` are the names that labels can have, in increasing order, or
-    NUMBERS; by default, labels are names if the first one is not a number. `grouping` gives the rows groups.
+    NUMBERS; by default, labels are names if the first one is not a number. `row_groups` tells the groups of the rows.
     `columns` gives the ids of the rows their columns, in place of what is said above. `bad` determines what happens to
     lines with errors, and counts them; by default, the first one is an error.
 
@@ -87,7 +87,7 @@ def read(
     """
     bad = bad or BadLines()
     text = Text(paths, format, keep_fields, stream=Stream(label_weights=label_weights), labelled=True, skip=bad.skip)
-    groups = text.groups(grouping)
+    groups = text.groups(row_groups)
     named = text.has_label_names(labels)
     known = list(map(str.encode, labels or NUMBERS))
 

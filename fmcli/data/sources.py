@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fmcli.data.mistaken import LONGEST_HEAD, binary
 from fmcli.data.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 from fmcli.system.addresses import is_remote, without_secrets
+from fmcli.system.mistaken import LONGEST_HEAD, binary
 
 if TYPE_CHECKING:
     from fmcli.data.queries import StreamText

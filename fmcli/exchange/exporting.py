@@ -11,10 +11,11 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange import libffm, libfm
 from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
+from fmcli.export.arrays import require_one_draw
 from fmcli.names import find_name, one_of
 from fmcli.registry.losses import LOGISTIC, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
-from fmcli.scoring.prediction import Scorer, require_one_draw
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 
 # The losses whose scores the programs, too, predict as numbers, or make probabilities of.

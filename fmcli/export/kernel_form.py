@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fmcli.base.finite import are_finite
 from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
+from fmcli.export.arrays import exported, require_one_draw
 from fmcli.losses.links import Floats
 from fmcli.model_file.check import FEATURES, filed
 from fmcli.model_file.container import ModelFile, save
@@ -19,7 +20,7 @@ from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.prediction import Scorer, exported, require_one_draw
+from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require
 

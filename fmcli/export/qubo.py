@@ -14,7 +14,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.scoring.explain.splitter import Splitter
-from fmcli.scoring.prediction import Scorer
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require
 from fmcli.text import number
 

@@ -14,9 +14,10 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.scaling import CENTER, SCALE
 from fmcli.data.writer import format_table
 from fmcli.errors import UsageError
+from fmcli.export.arrays import exported, require_one_draw
 from fmcli.export.text import CHUNK
 from fmcli.kernels.simd import REAL
-from fmcli.scoring.prediction import Scorer, exported, require_one_draw
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.files import atomic_output, scratch_output
 
 FEATURE, CLASS = "feature", "class"

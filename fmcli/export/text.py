@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.export.arrays import exported, require_one_draw
 from fmcli.model_file.check import FEATURES, HASH, SEEN
 from fmcli.registry.options import in_files
-from fmcli.scoring.prediction import Scorer, exported, require_one_draw
+from fmcli.scoring.scorer import Scorer
 from fmcli.text import number
 
 VERSION = 1

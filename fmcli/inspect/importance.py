@@ -16,7 +16,8 @@ from fmcli.inspect.inspection import Row, largest
 from fmcli.losses.links import Floats
 from fmcli.scoring.explain.explanation import Explainer, Explanation
 from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
-from fmcli.scoring.prediction import Counts, Scorer, each_chunk
+from fmcli.scoring.prediction import Counts, each_chunk
+from fmcli.scoring.scorer import Scorer
 from fmcli.text import escaped
 
 # How often the rows of a feature or field are permuted.

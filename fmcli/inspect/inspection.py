@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.scaling import CENTER, SCALE
+from fmcli.export.arrays import exported
 from fmcli.inspect.interactions import interactions
 from fmcli.losses.links import Floats
 from fmcli.model_file.check import GROUPS, HASH
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
-from fmcli.scoring.prediction import Scorer, exported, scorer_of
+from fmcli.scoring.scorer import Scorer, scorer_of
 
 # Numbers of an array that are converted to float64 at a time.
 CHUNK = 1 << 20

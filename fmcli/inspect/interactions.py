@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.losses.links import Floats
 from fmcli.models.layout import REAL_TYPE
-from fmcli.scoring.prediction import Scorer
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import Scorer
 
 # Differences of scores below this many rounding units of the scores may be rounding errors.
 ROUNDINGS = 16

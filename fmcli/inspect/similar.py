@@ -13,7 +13,7 @@ from fmcli.losses.links import Floats
 from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms
 from fmcli.names import no_such
 from fmcli.scoring.explain.splitter import Splitter
-from fmcli.scoring.prediction import Scorer
+from fmcli.scoring.scorer import Scorer
 from fmcli.text import readable
 
 # Features whose factors are compared at a time.

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from fmcli.data.faults import describe
+from fmcli.data.lines import Lines as Text
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
-from fmcli.data.tables.lines import Lines as Text
-from fmcli.data.tables.reading import READ_ONCE, By, Head, joined_rows, opened, schema_of
+from fmcli.data.tables.head import Head
+from fmcli.data.tables.reading import READ_ONCE, By, joined_rows, opened, schema_of
 from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError, UsageError

@@ -11,17 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fmcli.data import mistaken
 from fmcli.data.chunks import Columns, Piece, score_chunks
 from fmcli.data.faults import describe
-from fmcli.data.formats import COMMENT, Grouping, Stream
-from fmcli.data.tables.reading import Head, opened
+from fmcli.data.formats import COMMENT, RowGroups, Stream
+from fmcli.data.tables.head import Head
+from fmcli.data.tables.reading import opened
 from fmcli.data.tables.scanner import Keys
 from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.lines import lines
 from fmcli.prepare.rules import Groups, Times
+from fmcli.system import mistaken
 
 CHUNK_ROWS = 1 << 14
 QUERY = "qid"
@@ -100,14 +101,14 @@ class Source:
                 f"{self.path} is not a table, and other rows have groups by qid, or by a field of ffm text, such as 0, "
                 f"not by {group!r}"
             )
-        grouping = Grouping(None if group == QUERY else int(group))
+        row_groups = RowGroups(None if group == QUERY else int(group))
         chunks = score_chunks(
             [self.path],
             _lines_and_groups,
             Columns(hash_bits=HASH_BITS),
             format="auto" if group == QUERY else "ffm",
             labelled=True,
-            stream=Stream(passthrough=True, label_weights=True, grouping=grouping),
+            stream=Stream(passthrough=True, label_weights=True, row_groups=row_groups),
             labels=None,
         )
         first = 0

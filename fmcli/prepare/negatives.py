@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from fmcli.data.faults import describe
 from fmcli.data.sources import Extent
-from fmcli.data.tables.reading import Head, opened
+from fmcli.data.tables.head import Head
+from fmcli.data.tables.reading import opened
 from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import no_such

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines, quote
-from fmcli.data.formats import Grouping, Stream
+from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
 from fmcli.data.related.files import RelationFiles
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
@@ -35,7 +35,8 @@ from fmcli.scoring.metrics import (
     metric_of,
     need_groups,
 )
-from fmcli.scoring.prediction import Counts, Scorer, each_chunk
+from fmcli.scoring.prediction import Counts, each_chunk
+from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.scores import mean_loss
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require, require_if_large
@@ -90,8 +91,8 @@ def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...
     return (*fitting, SPARSITY) if LOSSES[loss].pairwise else (LOSS, *fitting, SPARSITY)
 
 
-def grouping_for(names: Iterable[str], loss: str | None, field: int | None, *, usual: bool) -> Grouping | None:
-    """Return the grouping of the rows to evaluate: a field, or their query numbers. None if no metric needs them.
+def row_groups_for(names: Iterable[str], loss: str | None, field: int | None, *, usual: bool) -> RowGroups | None:
+    """Return what tells the groups of rows: a field, or their query numbers. None if no metric needs groups.
 
     names : of metrics.
     loss : the loss of the model or of the predictions, if it is known.
@@ -99,7 +100,7 @@ def grouping_for(names: Iterable[str], loss: str | None, field: int | None, *, u
     """
     needed = bool(need_groups(name for name in names if name not in OF_MODELS))
     pairwise = loss is not None and LOSSES[loss].pairwise
-    return Grouping(field, optional=not (needed or pairwise)) if needed or usual else None
+    return RowGroups(field, optional=not (needed or pairwise)) if needed or usual else None
 
 
 def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> None:
@@ -124,13 +125,13 @@ def evaluate_model(
     counts: Counts,
     bad: BadLines | None = None,
     label_weights: bool = False,
-    grouping: Grouping | None = None,
+    row_groups: RowGroups | None = None,
     relations: Sequence[RelationFiles] = (),
     relevant: float | None = None,
 ) -> Outcome:
     """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
-    count in the metrics. `grouping` gives the rows groups, and rows are joined with those of `relations`. The result is
-    the same for any number of threads. relevant : as in `least_relevant`.
+    count in the metrics. `row_groups` tells the groups of the rows, and rows are joined with those of `relations`. The
+    result is the same for any number of threads. relevant : as in `least_relevant`.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
@@ -146,7 +147,7 @@ def evaluate_model(
         labelled=True,
         counts=counts,
         bad=bad,
-        stream=Stream(label_weights=label_weights, grouping=grouping),
+        stream=Stream(label_weights=label_weights, row_groups=row_groups),
         check=partial(require_known, scorer.labels),
         relations=relations,
     )
@@ -231,7 +232,7 @@ def evaluate_predictions(
     format: str,
     threads: int,
     counts: Counts,
-    grouping: Grouping | None = None,
+    row_groups: RowGroups | None = None,
     relevant: float | None = None,
 ) -> tuple[Labels, Outcome]:
     """Evaluate predictions for labelled rows, one line per row.
@@ -243,7 +244,7 @@ def evaluate_predictions(
         predicted labels, or scores.
     loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
     raw : whether the numbers are raw scores, for any loss.
-    grouping : gives the rows groups.
+    row_groups : what tells the groups of the rows.
     relevant : as in `least_relevant`.
 
     Raises
@@ -261,7 +262,7 @@ def evaluate_predictions(
         threads=threads,
         labelled=True,
         labels=None,
-        stream=Stream(grouping=grouping),
+        stream=Stream(row_groups=row_groups),
     )
     read, groups = [], []
     for piece in pieces:

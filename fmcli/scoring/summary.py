@@ -32,7 +32,7 @@ from fmcli.scoring.metrics import (
     rmse,
     summed_by_score,
 )
-from fmcli.scoring.prediction import Scorer
+from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require_if_large
 

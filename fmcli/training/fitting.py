@@ -50,6 +50,31 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     return rows.on_columns(numbering), settings
 
 
+def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
+    """Return the rows, and the settings with their warm start, on columns for the features that occur in the rows; the
+    settings also get the whole model, with columns for the new features, whose parameters are 0.
+
+    If the parameters of a model depend on its columns, its warm start is the whole model.
+    """
+    warm_start, spec = settings.warm_start, settings.spec
+    assert warm_start is not None
+    kind, fields = MODELS[spec.model], warm_start.transform.fields
+    if kind.needs_fields(spec.values):
+        fields = max(fields, *(data.fields for data in rows.in_memory))
+    if rows.numbering is None and warm_start.transform.numbering is None:
+        whole = warm_start.grown(max(rows.features, warm_start.model.features), fields)
+    else:
+        whole = warm_start.on_columns(rows.occurring.united(warm_start.occurring))
+        whole = whole.grown(whole.model.features, fields)
+    if kind.keeps_columns or spec.values.get("split_index") is not None:
+        numbering = whole.transform.numbering
+        rows = rows if numbering is None else rows.on_columns(numbering)
+        return rows, replace(settings, warm_start=whole, whole=whole)
+    numbering = rows.occurring
+    part = warm_start.on_columns(numbering).grown(len(numbering), fields)
+    return rows.on_columns(numbering), replace(settings, warm_start=part, whole=whole)
+
+
 def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Settings:
     """Return the settings with the model's solver for dense rows, if these are few rows in memory that have most
     features, held-out rows choose the epoch, and no choice of the user stands against it (see `for_dense_rows`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from fmcli.data.formats import Grouping
+from fmcli.data.formats import RowGroups
 
 # The forms, beside a share, and the groups that are those of query numbers in text.
 LAST, GROUP, TIME, LAST_OF, QUERY = "last", "group", "time", "last-of", "qid"
@@ -27,9 +27,9 @@ class Held(NamedTuple):
     column: str | None = None
 
     @property
-    def group(self) -> Grouping | None:
+    def group(self) -> RowGroups | None:
         """The numbers, or the field, that tell the groups of rows; None: rows are held out one by one."""
-        return None if self.column is None else Grouping(field_of(self.column))
+        return None if self.column is None else RowGroups(field_of(self.column))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -39,10 +39,10 @@ from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
-from fmcli.training.newcomers.starting import start_at_minimum
 from fmcli.training.planning import Plan, prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings
+from fmcli.training.starting import start_at_minimum
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import BestEpoch
 

@@ -28,8 +28,7 @@ from fmcli.solvers.newcomers import Newcomers, find
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
-from fmcli.training.fitting import fit, on_columns, on_dense_rows
-from fmcli.training.newcomers.columns import on_new_columns
+from fmcli.training.fitting import fit, on_columns, on_dense_rows, on_new_columns
 from fmcli.training.rows import Rows
 from fmcli.training.settings import HoldOut, Settings, make_model
 from fmcli.training.tested import TestedRows

@@ -18,8 +18,8 @@ from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
-from fmcli.scoring.prediction import scorer_of
-from fmcli.training.newcomers.growth import grown_file
+from fmcli.scoring.scorer import scorer_of
+from fmcli.training.growth import grown_file
 from fmcli.training.planning import Plan
 from fmcli.training.previous_run import PreviousRun
 from fmcli.training.trained import Trained

@@ -20,8 +20,9 @@ from fmcli.model_file.transform import transform_entries
 from fmcli.models.model import Model
 from fmcli.scoring.averages import average_of
 from fmcli.scoring.metrics import Outcome, need_groups
-from fmcli.scoring.prediction import Counts, Scorer, each_chunk
+from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 
 if TYPE_CHECKING:

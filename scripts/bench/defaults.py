@@ -34,7 +34,8 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.evaluation import evaluate_model
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
-from fmcli.scoring.prediction import Counts, load_model
+from fmcli.scoring.prediction import Counts
+from fmcli.scoring.scorer import load_model
 
 HELD_OUT = 0.2
 KINDS = [f"-m {kind}" for kind in MODELS]

@@ -12,8 +12,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.metrics import METRICS, Outcome, measure
-from fmcli.scoring.prediction import load_model
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job
 from fmcli.training.job import Epoch, Trained
 from fmcli.training.saving import save_model

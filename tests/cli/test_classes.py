@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 NAMES = [-3, 2.5, 7, 40]
 

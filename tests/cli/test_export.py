@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fmcli.export.arrays import export_arrays
 from fmcli.export.text import CHUNK, lines
 from fmcli.kernels.simd import REAL
-from fmcli.scoring.prediction import export_arrays, load_model
+from fmcli.scoring.scorer import load_model
 
 GUIDE = (Path(__file__).resolve().parent.parent.parent / "fmcli" / "guide" / "model-file.md").read_text()
 # Tolerance between scores summed in double precision and scores in the build's real type.

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 
 def rows(rename, *, ffm=False, seed=1, count=400):

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from fmcli.export.arrays import export_arrays
 from fmcli.model_file.container import load
-from fmcli.scoring.prediction import export_arrays
 
 
 def figures(done):

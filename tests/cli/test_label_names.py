@@ -8,7 +8,7 @@ import pytest
 
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.reader import read
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 FEATURE = {"spam": 1, "ham": 2, "eggs": 3, "7": 4}
 NUMBER = {"7": 0, "eggs": 1, "ham": 2, "spam": 3}  # in the order of the strings

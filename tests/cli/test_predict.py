@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fmcli.model_file import container
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 
 def numbers(done):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from problems import choices
 
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 from reference import slow_models
 
 FEATURES = 12

@@ -48,7 +48,8 @@ def test_an_id_of_a_row_and_of_its_relation_counts_twice_as_in_joined_text(run, 
 
 def test_a_long_join_is_split_into_parts(run, model, tmp_path, monkeypatch):
     from fmcli.data.related import files as relations
-    from fmcli.scoring.prediction import Counts, load_model, predict
+    from fmcli.scoring.prediction import Counts, predict
+    from fmcli.scoring.scorer import load_model
 
     plain, joined, options = tables(rows=500).write(tmp_path, "long")
     monkeypatch.setattr(relations, "ENTRIES", 100)

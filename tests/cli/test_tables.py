@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fmcli
+from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import PADDING, Rows
-from fmcli.data.tables.lines import Entries, Lines
 from fmcli.data.tables.scanner import ROLES, Joined, Scanner
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError

@@ -18,7 +18,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 
 def files(folder):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 
 def events(path):

@@ -7,7 +7,7 @@ import pytest
 from problems import ROW_SOLVERS
 
 from fmcli.model_file.container import load, save
-from fmcli.scoring.prediction import load_model
+from fmcli.scoring.scorer import load_model
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@
 
 #include "fmcli/data/numbers.h"
 #include "fmcli/data/rows.h"
-#include "fmcli/data/tables/numbered.h"
+#include "fmcli/data/numbered.h"
 
 namespace fmcli {
 

@@ -15,7 +15,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.registry.options import MOST_HASH_BITS
 
 from fmcli.data.dictionary cimport NO_COLUMN, Array, FeatureIds, Ids, named
-from fmcli.data.tables.lines cimport Entries, Lines, NumberedRows
+from fmcli.data.lines cimport Entries, Lines, NumberedRows
 
 
 cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options
-from fmcli.cli.groups import NEEDED_BY, group_field_option, parse_grouping
+from fmcli.cli.groups import NEEDED_BY, group_field_option, parse_row_groups
 from fmcli.cli.options import (
     BadLineChoice,
     LogChoice,
@@ -226,13 +226,13 @@ class Asked:
             settings.check_chooser()
         from fmcli.cli.train.start import Choices
 
-        ranking = parse_grouping(spec, validation.metrics, self.group_field)
+        ranking = parse_row_groups(spec, validation.metrics, self.group_field)
         request = Request(
             settings=settings,
             inputs=inputs,
             format=self.format,
             weighting=self.weights.weighting(),
-            grouping=validation.grouping(ranking, self.group_field, by),
+            row_groups=validation.row_groups(ranking, self.group_field, by),
             group_field=self.group_field,
             relations=parse_relations(self.relations),
             sampling=self.sampling,

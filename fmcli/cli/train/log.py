@@ -27,8 +27,8 @@ from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.fitting import are_dense, are_many
 from fmcli.training.groups import groups_in_words
-from fmcli.training.look import MOST_TRAININGS, Looked, can_compare
 from fmcli.training.planning import Plan
+from fmcli.training.several.look import MOST_TRAININGS, Looked, can_compare
 from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:

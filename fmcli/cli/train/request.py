@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fmcli.cli.train.start import Choices
     from fmcli.cli.train.validation import ValidationChoice
     from fmcli.cli.train.written import OutputChoice
-    from fmcli.data.formats import Grouping
+    from fmcli.data.formats import RowGroups
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.weights import Weighting
     from fmcli.training.held import Held
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class Request:
     """The arguments of the command: training settings, input files, and output.
 
-    grouping : what tells the groups of the rows; None: they need none.
+    row_groups : what tells the groups of the rows; None: they need none.
     group_field : the field or the column of the groups of ranking.
     relations : of the training rows.
     disk : where the rows are kept during training, if not in memory.
@@ -45,7 +45,7 @@ class Request:
     choices : the choices of the command line.
     tables : what the columns of tables are.
     members : the number of models to train, with a seed each, whose predictions are averaged.
-    by : what tells the groups of rows, or their times; see `grouping`.
+    by : what tells the groups of rows, or their times; see `row_groups`.
     ranks : whether the loss or the metrics are of groups.
     beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: all rows
         are those of a single run.
@@ -55,7 +55,7 @@ class Request:
     inputs: tuple[str, ...]
     format: str
     weighting: Weighting | None
-    grouping: Grouping | None
+    row_groups: RowGroups | None
     group_field: str | None
     relations: tuple[RelationFiles, ...]
     sampling: SamplingChoice
@@ -103,7 +103,7 @@ class Request:
             "--norm": values["norm"],
             "--scale": values["scale"] != "none",
             "--class-weight balanced": self.weighting and self.weighting.balanced,
-            RANKING: self.grouping,
+            RANKING: self.row_groups,
             "--disk --no-shuffle": self.disk.disk and not values.get("shuffle", True),
         }
 

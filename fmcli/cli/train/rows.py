@@ -175,7 +175,7 @@ def read_rows(
         label_weights=weighting is not None and weighting.beside_labels,
         labels=labels,
         hash_bits=request.settings.hash_bits,
-        grouping=request.grouping,
+        row_groups=request.row_groups,
         columns=relating(request, inputs[0]) if request.relations else None,
     )
     log_read(log, inputs, table, time.perf_counter() - begin)

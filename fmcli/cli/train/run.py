@@ -32,11 +32,11 @@ from fmcli.system.memory import human_bytes, peak
 from fmcli.training import job
 from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
-from fmcli.training.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
-from fmcli.training.look import Looked, look
-from fmcli.training.newcomers.learning import learn
-from fmcli.training.refit import refit, refits, whole
 from fmcli.training.saving import keeps_state, save_model
+from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
+from fmcli.training.several.learning import learn
+from fmcli.training.several.look import Looked, look
+from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:

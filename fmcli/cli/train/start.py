@@ -20,7 +20,7 @@ from fmcli.registry.options import OPTIONS, in_files
 from fmcli.registry.specs import REFINES, SOLVER
 from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
-from fmcli.training.ensemble import memory_of
+from fmcli.training.several.ensemble import memory_of
 
 if TYPE_CHECKING:
     from fmcli.cli.train.progress import Progress

@@ -10,7 +10,7 @@ from fmcli.cli.groups import check_fields
 from fmcli.cli.output import seconds
 from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
-from fmcli.data.formats import Grouping
+from fmcli.data.formats import RowGroups
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.weights import Weighting
@@ -60,11 +60,11 @@ def with_tables(log: Log, request: Request) -> Request:
     inputs: list[str] = [TablePath.of(path, schema, **more, by=by) for path in request.inputs]
     if known:
         inputs = as_tables(request.inputs, schema, **more, by=by)
-    grouping = request.grouping
+    row_groups = request.row_groups
     if not isinstance(inputs[0], TablePath):
         check_fields((request.group_field, held.column), inputs[0])
-    elif grouping:
-        grouping = Grouping()
+    elif row_groups:
+        row_groups = RowGroups()
     weighting = request.weighting
     if WEIGHT in schema.kinds.values():
         weighting = replace(weighting or Weighting(), beside_labels=True)
@@ -74,7 +74,7 @@ def with_tables(log: Log, request: Request) -> Request:
         settings=settings,
         beside=beside,
         weighting=weighting,
-        grouping=grouping,
+        row_groups=row_groups,
         validation=replace(request.validation, valid=tuple(valid)),
         sampling=replace(request.sampling, test=tuple(test)),
     )

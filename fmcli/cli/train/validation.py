@@ -12,7 +12,7 @@ from fmcli.cli.options import METRIC_NAMES, gathered, option
 from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from fmcli.data.formats import Grouping
+    from fmcli.data.formats import RowGroups
     from fmcli.training.held import Held
 
 
@@ -52,7 +52,7 @@ class ValidationChoice:
 
         return self.holdout or Held()
 
-    def grouping(self, ranking: Grouping | None, column: str | None, by: Held | None = None) -> Grouping | None:
+    def row_groups(self, ranking: RowGroups | None, column: str | None, by: Held | None = None) -> RowGroups | None:
         """Return what tells the groups of rows, which are held out as a whole.
 
         ranking, column : what tells those of ranking, if there are some.

@@ -13,6 +13,7 @@ import numpy as np
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
+from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import (
     AS_IT_IS,
@@ -158,27 +159,6 @@ class TablePath(TableInput):
 
 def _table_path(path: str, schema: Schema, fields: bool, joined: Mapping[str, str], by: By | None) -> TablePath:
     return TablePath.of(path, schema, fields=fields, joined=joined, by=by)
-
-
-@dataclass(frozen=True)
-class Head:
-    """The beginning of a table.
-
-    names : of its columns.
-    delimiter : of its cells.
-    start : where its rows begin in the first buffer.
-    lines : the number of lines before the rows.
-    text : of the header; empty if there is none.
-    texts, unread : as in TextBuffer.
-    """
-
-    names: list[str]
-    delimiter: str
-    start: int
-    lines: int
-    text: bytes = b""
-    texts: frozenset[str] = frozenset()
-    unread: frozenset[str] = frozenset()
 
 
 def head_of(buffer: TextBuffer, form: Schema) -> Head:

@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import Fault
-from fmcli.data.tables.lines import Entries, Lines
 
 ROLES: tuple[str, ...]
 

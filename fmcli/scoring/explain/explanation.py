@@ -15,8 +15,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.links import Floats
 from fmcli.scoring.explain.lines import DEGREE, INTERACTION, MAIN, REST, Writer
 from fmcli.scoring.explain.splitter import Splitter
-from fmcli.scoring.prediction import Scorer
 from fmcli.scoring.rows import ROWS_A_TASK
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 from fmcli.system.parallel import in_parallel, in_turn
 

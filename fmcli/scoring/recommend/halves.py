@@ -16,7 +16,7 @@ from fmcli.losses.links import Floats
 from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.explain.splitter import Splitter
-from fmcli.scoring.prediction import Scorer
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 
 # Of numbers in the products: half the distance from 1 to the next one.

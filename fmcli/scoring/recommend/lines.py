@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.tables.beside import PREDICTION, quoted
+from fmcli.data.tables.head import PREDICTION, quoted
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.reasons import Reasons
 from fmcli.scoring.recommend.recommender import Found, Recommender

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.formats import BEFORE_FEATURES, FEATURE, Stream, row_lines
+from fmcli.data.formats import BEFORE_FEATURES, FEATURE, Beside, Stream, row_lines
 from fmcli.data.pieces import concatenated
 from fmcli.data.sources import TableInput, TextBuffer, name_of
-from fmcli.data.tables.beside import Beside
 from fmcli.data.tables.reading import TablePath
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.negatives import cells_of
-from fmcli.scoring.prediction import Counts, Scorer, each_chunk
+from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.recommend.recommender import Recommender, Seen
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 from fmcli.text import readable
 

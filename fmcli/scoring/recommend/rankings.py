@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
-from fmcli.data.formats import Grouping, Stream
+from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.pieces import TextRows, add_ids, concatenated
 from fmcli.data.sources import name_of
 from fmcli.errors import BadInputError, UsageError
@@ -21,10 +21,11 @@ from fmcli.losses.links import Floats
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.evaluation import require_known
 from fmcli.scoring.metrics import BINARY, metric_of
-from fmcli.scoring.prediction import Counts, Scorer
+from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, RankedRows
 from fmcli.scoring.recommend.halves import PAIRS_AT_ONCE, scored, united
 from fmcli.scoring.recommend.hashes import Hashes, hashes
+from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
 
 Numbers = NDArray[np.int64]
@@ -68,14 +69,14 @@ class Read:
     """
 
     def __init__(
-        self, scorer: Scorer, inputs: Inputs, *, format: str, grouping: Grouping | None, threads: int, counts: Counts
+        self, scorer: Scorer, inputs: Inputs, *, format: str, row_groups: RowGroups | None, threads: int, counts: Counts
     ) -> None:
         self.scorer, self.format, self.threads = scorer, format, threads
         self.ids = FeatureIds()
-        labelled = self._read(inputs.rows, grouping=grouping, labelled=True)
+        labelled = self._read(inputs.rows, row_groups=row_groups, labelled=True)
         counts.rows, counts.nonzeros = labelled.rows, labelled.nnz
-        pairs = self._read(inputs.seen, grouping=grouping, labelled=True) if inputs.seen else None
-        items = self._read(inputs.items, grouping=None, labelled=False)
+        pairs = self._read(inputs.seen, row_groups=row_groups, labelled=True) if inputs.seen else None
+        items = self._read(inputs.items, row_groups=None, labelled=False)
         if pairs is not None and (pairs.group is None) != (labelled.group is None):
             raise BadInputError(f"only one of {name_of(inputs.rows[0])} and {name_of(inputs.seen[0])} has groups")
         columns = None if scorer.transform.hash_bits else self.ids.sorted(np.ones(len(self.ids), dtype=np.bool_))
@@ -85,7 +86,7 @@ class Read:
     def _ordered(self, rows: Dataset, columns: tuple[Dictionary, NDArray[np.int32]] | None) -> Dataset:
         return rows if columns is None else rows.ordered(*columns, self.threads)
 
-    def _read(self, paths: Sequence[str], *, grouping: Grouping | None, labelled: bool) -> Dataset:
+    def _read(self, paths: Sequence[str], *, row_groups: RowGroups | None, labelled: bool) -> Dataset:
         scorer, bits = self.scorer, self.scorer.transform.hash_bits
         pieces = []
         for chunk in score_chunks(
@@ -97,7 +98,7 @@ class Read:
             threads=self.threads,
             labelled=labelled,
             model=scorer.path,
-            stream=Stream(grouping=grouping),
+            stream=Stream(row_groups=row_groups),
             check=partial(require_known, scorer.labels) if labelled else None,
             labels=scorer.labels.names,
         ):
@@ -175,7 +176,7 @@ def rankings(
     *,
     least: float | None,
     format: str,
-    grouping: Grouping | None,
+    row_groups: RowGroups | None,
     threads: int,
     counts: Counts,
 ) -> Rankings:
@@ -191,7 +192,7 @@ def rankings(
     if scorer.transform.norm_of_all:
         raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
     scorer.all_draws  # noqa: B018 (before there are threads)
-    read = Read(scorer, inputs, format=format, grouping=grouping, threads=threads, counts=counts)
+    read = Read(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
     users, items = pairs.contexts.rows, pairs.items.rows
     begins = np.searchsorted(pairs.user, np.arange(users + 1))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
-from fmcli.scoring.prediction import OutputType, Scorer
 from fmcli.scoring.recommend.candidates import Candidates
 from fmcli.scoring.recommend.halves import (
     PAIRS_AT_ONCE,
@@ -24,6 +23,7 @@ from fmcli.scoring.recommend.halves import (
     united,
 )
 from fmcli.scoring.recommend.hashes import hashes
+from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
 
 # Contexts for which a thread finds the items at a time.

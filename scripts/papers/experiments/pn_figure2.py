@@ -15,8 +15,8 @@ from watching import saved_start, spaced, watched
 
 from fmcli.data.dataset import Dataset
 from fmcli.export.kernel_form import write_kernel_form
-from fmcli.scoring.prediction import load_model
 from fmcli.scoring.rows import score_rows
+from fmcli.scoring.scorer import load_model
 from fmcli.training import job
 from fmcli.training.saving import load_warm_start
 from fmcli.training.warm_start import WarmStart

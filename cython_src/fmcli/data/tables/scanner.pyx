@@ -12,7 +12,7 @@ import numpy as np
 from fmcli.data.parser import PADDING, Fault
 
 from fmcli.data.dictionary cimport Array, Ids
-from fmcli.data.tables.lines cimport Entries, Lines, NumberedRows
+from fmcli.data.lines cimport Entries, Lines, NumberedRows
 
 
 cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:

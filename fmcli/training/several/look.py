@@ -19,7 +19,7 @@ from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.paired import difference
 from fmcli.training.job import train
 from fmcli.training.planning import Plan, occurring, prepared_model
-from fmcli.training.refit import affordable, refits, visits
+from fmcli.training.several.refit import affordable, refits, visits
 
 if TYPE_CHECKING:
     from fmcli.data.training_rows import RowNumbers

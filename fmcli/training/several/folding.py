@@ -13,13 +13,13 @@ from fmcli.errors import NothingNewError
 from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import STATE
 from fmcli.registry.models import MODELS
-from fmcli.scoring.prediction import Scorer, scorer_of
-from fmcli.training.newcomers.growth import grown_file
-from fmcli.training.newcomers.learning import learn
+from fmcli.scoring.scorer import Scorer, scorer_of
+from fmcli.training.growth import grown_file
 from fmcli.training.planning import prepare
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import warm_start_of
 from fmcli.training.settings import Settings
+from fmcli.training.several.learning import learn
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import Draw, kept_sweeps, whole_draws
 from fmcli.training.job import train
-from fmcli.training.look import Looked, look
-from fmcli.training.newcomers.learning import learn
 from fmcli.training.planning import Plan, prepared_model
-from fmcli.training.refit import refit, refits, whole
+from fmcli.training.several.learning import learn
+from fmcli.training.several.look import Looked, look
+from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
 
 T = TypeVar("T")

@@ -1,0 +1,66 @@
+"""The beginning of a table, and the columns beside predictions for its rows: its cells, or an id; the result is a table
+again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fmcli.data.formats import Beside
+from fmcli.data.tables.scanner import Keys
+from fmcli.errors import BadInputError
+from fmcli.names import no_such
+
+if TYPE_CHECKING:
+    from fmcli.data.sources import TextBuffer
+
+PREDICTION = "prediction"
+NONE = -1  # no column
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a table.
+
+    names : of its columns.
+    delimiter : of its cells.
+    start : where its rows begin in the first buffer.
+    lines : the number of lines before the rows.
+    text : of the header; empty if there is none.
+    texts, unread : as in TextBuffer.
+    """
+
+    names: list[str]
+    delimiter: str
+    start: int
+    lines: int
+    text: bytes = b""
+    texts: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
+
+    def beside(self, buffer: TextBuffer, column: str | None) -> Beside:
+        """Return the rows of a buffer as they are, or their cells in a column. Raises BadInputError if the table has
+        no such column, or has predictions already."""
+        scanner = buffer.scanner
+        assert scanner is not None
+        names, delimiter = self.names, self.delimiter.encode()
+        if column is None and PREDICTION in names:
+            raise BadInputError(f"{buffer.name}: the table has a column {PREDICTION!r} already; rename it")
+        if column is not None and column not in names:
+            raise BadInputError(f"{buffer.name}: {no_such('column', column, names)}")
+        header = self.text.rstrip(b"\r\n") if column is None else column.encode()
+        before = header if buffer.opens and self.text else None
+        if column is not None:
+            texts, *_ = scanner.texts(buffer.data, buffer.start, buffer.stop, [names.index(column)])
+            return Beside([quoted(text, delimiter) for text in texts], delimiter, before, True)
+        rows, text = Keys(NONE, NONE, ""), memoryview(buffer.data)
+        rows.read(scanner, buffer.data, buffer.start, buffer.stop)
+        places = zip(rows.begins.tolist(), rows.ends.tolist(), strict=True)
+        return Beside([bytes(text[begin:end]).rstrip(b"\r\n") for begin, end in places], delimiter, before, True)
+
+
+def quoted(cell: bytes, delimiter: bytes) -> bytes:
+    """Return a cell as it is written."""
+    if delimiter in cell or b'"' in cell or b"\n" in cell:
+        return b'"%b"' % cell.replace(b'"', b'""')
+    return cell

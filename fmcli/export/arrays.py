@@ -1,0 +1,85 @@
+"""The arrays of a model by their exported names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.scaling import CENTER, SCALE, scale_arrays
+from fmcli.errors import UsageError
+from fmcli.model_file.check import (
+    FEATURES,
+)
+from fmcli.models.layout import REAL_TYPE
+from fmcli.scoring.scorer import Scorer, load_model
+from fmcli.system.memory import require, require_if_large
+
+# Bytes as float64 up to which exported arrays have an axis of all features.
+MOST_DENSE = 4 << 30
+
+# The values of exported arrays for features without a column, if these are not 0: a divisor, and no group of a bilinear
+# model.
+OF_ABSENT = {SCALE: 1, "group": -1}
+
+
+def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model by their exported names, in their own types, and those of its scaling of columns.
+
+    dense : whether arrays by feature have zeros, or OF_ABSENT, for features that have no column. If these arrays
+        would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
+
+    Raises NotEnoughMemoryError.
+    """
+    model, numbering = scorer.model, scorer.numbering
+    require_if_large(model.export_needed(), f"making the arrays of {scorer.path}")
+    arrays = {**model.exported(), **scale_arrays(scorer.transform.scale)}
+    if numbering is None or not dense:
+        return arrays
+    if isinstance(numbering, Dictionary):
+        return {**arrays, FEATURES: np.array(scorer.ids(np.arange(model.features)))}
+    of_names = {name: 0 if name in (SCALE, CENTER) else model.feature_axis(name) for name in arrays}
+    axes = {name: axis for name, axis in of_names.items() if axis is not None}
+    numbers = sum(arrays[name].size for name in axes) // max(len(numbering), 1) * scorer.dimension
+    if np.dtype(np.float64).itemsize * numbers > MOST_DENSE:
+        return {**arrays, FEATURES: numbering.ids}
+    require_if_large(REAL_TYPE.itemsize * numbers, f"making the arrays of {scorer.path}")
+    for name, axis in axes.items():
+        arrays[name] = scorer.dense(arrays[name], axis, OF_ABSENT.get(name, 0))
+    return arrays
+
+
+def require_one_draw(scorer: Scorer) -> None:
+    """Raise UsageError if the model has several draws or members, whose mean prediction no single set of parameters
+    has."""
+    if scorer.members > 1:
+        raise UsageError(
+            f"{scorer.path} is an ensemble of {scorer.members} models, whose predictions only predict and evaluate can "
+            "average",
+            seed={scorer.meta["options"]["seed"]: "to train the first of them alone"},
+        )
+    if scorer.draws:
+        raise UsageError(
+            f"{scorer.path} has {1 + len(scorer.draws)} draws of all parameters, whose predictions only predict and "
+            "evaluate can average",
+            draws={1: "to train a model of a single one"},
+        )
+
+
+def export_arrays(path: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
+    NotEnoughMemoryError."""
+    return arrays_as_doubles(load_model(path))
+
+
+def arrays_as_doubles(scorer: Scorer) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a model as float64, and the ids of its dictionary. Raises UsageError for a model of several
+    draws, and NotEnoughMemoryError."""
+    require_one_draw(scorer)
+    arrays = exported(scorer)
+    needed = np.dtype(np.float64).itemsize * sum(array.size for array in arrays.values())
+    require(needed, f"exporting {scorer.path}")
+    ids = isinstance(scorer.numbering, Dictionary)
+    return {name: array if ids and name == FEATURES else array.astype(np.float64) for name, array in arrays.items()}

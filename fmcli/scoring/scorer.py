@@ -1,0 +1,343 @@
+"""A saved model that is ready to score rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.chunks import RowError
+from fmcli.data.counts.occurrences import UNKNOWN, Occurrences, kept
+from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import Dictionary
+from fmcli.data.labels import Labels, saved_labels
+from fmcli.data.numbering import Numbering, moved
+from fmcli.data.tables.head import PREDICTION
+from fmcli.data.tables.reading import By, as_tables
+from fmcli.data.transform import Transform
+from fmcli.data.writer import format_table, format_values
+from fmcli.errors import BadInputError, FmcliError, UsageError
+from fmcli.losses.links import SCORES
+from fmcli.model_file.check import (
+    check_array,
+    check_arrays,
+    check_entries,
+    completed,
+)
+from fmcli.model_file.container import ModelFile, load
+from fmcli.model_file.state import NOISE, draw_name, drawn_names
+from fmcli.model_file.transform import checked_numbering, saved_transform
+from fmcli.models.layout import CUTPOINTS, REAL_TYPE
+from fmcli.models.model import Model
+from fmcli.models.workspace import Workspace
+from fmcli.registry.build import build_model
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.scoring.averages import mean_score, spread
+from fmcli.scoring.beside import NOTHING, Beside
+from fmcli.scoring.calibration import Calibration, saved_calibration
+from fmcli.scoring.draws import Draws
+from fmcli.scoring.intervals import intervals
+from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
+from fmcli.system.memory import require_if_large
+
+# Bytes for each score of a chunk: the score, the prediction, and its text.
+SCORE_BYTES = 64
+
+OutputType = Literal["raw", "value", "prob", "label"]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model that is ready to score rows.
+
+    transform : how rows become rows of the model.
+    meta : the metadata of the model file.
+    path : the path of the model file, for messages.
+    occurrences : how often features, and pairs of features, occur.
+    draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
+        averages over these and the model.
+    calibration : what maps scores to probabilities in place of the loss, if it was fitted.
+    noise : (draws) the precision of the labels in each draw, the model's own last; None: not known.
+    """
+
+    model: Model
+    transform: Transform
+    meta: dict[str, Any]
+    path: str
+    occurrences: Occurrences = UNKNOWN
+    draws: tuple[Model, ...] = ()
+    calibration: Calibration | None = None
+    noise: NDArray[np.float64] | None = None
+
+    @property
+    def labels(self) -> Labels:
+        """The loss, and the label values."""
+        return self.transform.labels
+
+    @property
+    def numbering(self) -> Numbering | Dictionary | None:
+        """The numbering of the features that have columns; None: all features have."""
+        return self.transform.numbering
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """(columns) whether the feature of each column occurred in training."""
+        return self.transform.seen
+
+    @property
+    def members(self) -> int:
+        """The number of models that were trained; each may have several draws."""
+        return int(self.meta["members"])
+
+    @property
+    def dimension(self) -> int:
+        """The number of features, of which some may have no column."""
+        return self.transform.dimension
+
+    def refuse_unseen(self, data: Dataset) -> None:
+        """Raise RowError for the first entry of rows whose feature was not in training."""
+        columns = data.index if self.numbering is None else self.numbering.columns_of(data.index)
+        known = (columns >= 0) & (columns < self.model.features)
+        known[known] = self.seen[columns[known]]
+        if not known.all():
+            entry = int(known.argmin())
+            row = int(np.searchsorted(data.indptr, entry, side="right")) - 1
+            column = int(data.index[entry])
+            feature = self.numbering.id(column) if isinstance(self.numbering, Dictionary) else column
+            complaint = "this feature did not, and unseen features are an error"
+            raise RowError(row, "a feature that occurred in training", complaint, feature)
+
+    def ids(self, columns: NDArray[Any]) -> list[int] | list[int | str]:
+        """Return the features that columns stand for, as in the text."""
+        return columns.tolist() if self.numbering is None else self.numbering.written(columns)
+
+    def dense(self, array: NDArray[Any], axis: int, fill: float = 0) -> NDArray[Any]:
+        """Return an array with an axis of columns, with an axis of all features instead."""
+        if not isinstance(self.numbering, Numbering):
+            return array
+        return moved(array, axis, slice(None), self.numbering.ids, self.dimension, fill)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The smallest and the largest index of training; None if there is none, or if it has a dictionary."""
+        columns = np.flatnonzero(self.seen)
+        if not len(columns) or isinstance(self.numbering, Dictionary):
+            return None
+        low, high = (
+            columns[[0, -1]].tolist() if self.numbering is None else self.numbering.ids[columns[[0, -1]]].tolist()
+        )
+        return low, high
+
+    @property
+    def needs_fields(self) -> bool:
+        """Whether the rows to score must have fields, which is so if the model has a number of fields."""
+        kind: ModelEntry = MODELS[self.meta["model"]]
+        return "fields" in kind.context
+
+    def tables(
+        self,
+        paths: Sequence[str],
+        joined: Mapping[str, str] | None = None,
+        by: By | None = None,
+        *,
+        partial: bool = False,
+    ) -> list[str]:
+        """Return inputs, of which those that have the columns of the tables of training are read as such.
+
+        joined : column -> the table whose rows it refers to.
+        by : what tells the groups of labelled rows; None: the column of training.
+        partial : whether they may have a part of the columns.
+
+        Raises BadInputError, MissingInputError and UsageError.
+        """
+        table, fields = self.transform.table, self.needs_fields
+        return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
+
+    def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
+        """Return scores (rows, outputs) of rows that have the columns of the model, calibrated if that was fitted; if
+        it has several draws, the scores of their mean prediction. Raises NotEnoughMemoryError."""
+        return self.calibrated(self.raw_scores(data, threads))
+
+    def raw_scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
+        """Return the scores before their calibration; see `scores`."""
+        return mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads)
+
+    def calibrated(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return scores with calibrated probabilities; the same if there is no calibration."""
+        return score if self.calibration is None else self.calibration.of(self.labels.loss, score)
+
+    @cached_property
+    def all_draws(self) -> Draws:
+        """The draws and the model, ready to score rows in several threads. Raises NotEnoughMemoryError."""
+        draws = Draws((*self.draws, self.model))
+        require_if_large(draws.bytes, f"scoring rows with all draws of {self.path}")
+        draws.interleave()
+        return draws
+
+    def prepared(self, data: Dataset) -> Dataset:
+        """Return rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
+        room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
+        require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
+        return self.transform.valued(data)
+
+    def default_output(self) -> OutputType:
+        """Probabilities if the loss has them, else values, which levels have, too."""
+        return "prob" if self.has_probabilities and not self.has_levels else "value"
+
+    @property
+    def clip(self) -> Range | None:
+        """The range that predictions are clipped to."""
+        return self.transform.label_range if self.meta["options"].get("clip") else None
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether labels are ordered."""
+        return LOSSES[self.labels.loss].task in LEVELS
+
+    @property
+    def has_probabilities(self) -> bool:
+        return LOSSES[self.labels.loss].load_link().probable
+
+    def predictions(self, data: Dataset, output: OutputType, threads: int = 1) -> NDArray[np.float64]:
+        """Return the predictions of rows that have the columns of the model; see `predicted`. Raises
+        NotEnoughMemoryError."""
+        return self.predicted((self.raw_scores if output == "raw" else self.scores)(data, threads), output)
+
+    def predicted(self, score: NDArray[np.float64], output: OutputType) -> NDArray[np.float64]:
+        """Return (rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are
+        numbers: the scores, clipped if the model was trained so, for counts their exponentials, or the mean level);
+        probabilities; or labels, which may be numbers.
+
+        Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
+        that of the larger one. If a score is nan, so is the label.
+        """
+        if output == "label" and self.labels.values:
+            if self.has_levels:
+                chosen = probabilities(self.labels.loss, score).argmax(axis=1)
+            else:
+                threshold = LOSSES[self.labels.loss].load_link().threshold
+                chosen = (score[:, 0] > threshold).astype(np.intp) if self.model.outputs == 1 else score.argmax(axis=1)
+            label = np.array(self.labels.values)[chosen]
+            return np.where(np.isnan(score).any(axis=1), np.nan, label)[:, None]
+        if output in ("label", "value"):
+            predicted = predicted_numbers(self.labels.loss, score, self.clip)
+            return predicted + self.labels.values[0] if self.has_levels and self.labels.values else predicted
+        if output == "prob":
+            return probabilities(self.labels.loss, score)
+        return score
+
+    @property
+    def averages_scores(self) -> bool:
+        """Whether the mean prediction of draws is that of their scores."""
+        return LOSSES[self.labels.loss].load_link() is SCORES
+
+    def spread(self, data: Dataset) -> NDArray[np.float64]:
+        """Return (rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of
+        the probability of the larger label or of each class. The rows have the columns of the model."""
+        return spread(self.labels.loss, self.all_draws, self.prepared(data), self.calibrated)
+
+    def require_intervals(self) -> None:
+        """Raise UsageError if the model has no intervals."""
+        if self.noise is None:
+            raise UsageError(
+                f"{self.path} does not know the noise of its labels: intervals need a model of numbers that mcmc has "
+                "trained, by a version that keeps the noise of each draw"
+            )
+
+    def intervals(self, data: Dataset, level: float) -> NDArray[np.float64]:
+        """Return (rows, 2) the ends of the intervals that have the labels of rows with a probability; see
+        `fmcli.scoring.intervals`. The rows have the columns of the model."""
+        assert self.noise is not None
+        score = np.array([each[:, 0] for each in self.all_draws.scores(self.prepared(data))])
+        return intervals(score, self.noise, level, self.clip)
+
+    def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
+        """Return the names of the columns of predictions, and of what is beside them, in a table."""
+        several = output != "label" and self.model.outputs > 1
+        names = [f"{PREDICTION}_{label}" for label in self.labels.texts] if several else [PREDICTION]
+        deviations = [name.replace(PREDICTION, "std") for name in names] if beside.spread else []
+        return [*names, *deviations, *(["lower", "upper"] if beside.interval is not None else [])]
+
+    def beside(self, data: Dataset, wanted: Beside) -> list[NDArray[np.float64]]:
+        """Return what is beside the predictions of rows that have the columns of the model: arrays (rows, columns)."""
+        spread = [self.spread(data)] if wanted.spread else []
+        return [*spread, *([] if wanted.interval is None else [self.intervals(data, wanted.interval)])]
+
+    def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
+        """Return one line of text for each row of predictions. Numbers have the fewest digits that read back as the
+        same number of the real type of the build; labels have the fewest that read back as the same double."""
+        if output == "label" and self.labels.values:
+            texts = zip(self.labels.values, self.labels.texts, strict=True)
+            names = {label: f"{text}\n".encode() for label, text in texts}
+            return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
+        if predictions.shape[1] == 1:
+            return format_values(np.ascontiguousarray(predictions[:, 0]))
+        return format_table(predictions)
+
+
+def load_model(path: str) -> Scorer:
+    """Open a model file.
+
+    Raises BadInputError for a file that is damaged or whose model this version does not know, and MissingInputError.
+    """
+    return scorer_of(path, load(path))
+
+
+def scorer_of(path: str, file: ModelFile) -> Scorer:
+    """Return the model in a file. Raises BadInputError if the file is not valid."""
+    meta, arrays = completed(file.meta), file.tensors
+    try:
+        check_entries(meta)
+        kind, features = MODELS[meta["model"]], meta["features"]
+        options = {name: meta["options"][name] for name in kind.options}
+        numbering = checked_numbering(meta, arrays)
+        columns = features if numbering is None else len(numbering)
+        labels = saved_labels(meta["loss"], meta["labels"])
+        model = build_model(kind, columns, meta["outputs"], options, meta["fields"], cutpoints=labels.cutpoints)
+        model.absent = features - columns
+        for name, shape in model.shapes().items():
+            check_array(name, arrays, shape, "f")
+            with np.errstate(over="ignore"):  # a number that overflows is not an error of the file
+                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # if it is a model of the other real type
+        model.attach(arrays)
+        check_arrays(meta, arrays, model)
+        draws = tuple(attached_draws(model, meta, arrays, options))
+        for each in (*draws, model):
+            check_cutpoints(each)
+    except FmcliError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
+        raise BadInputError(f"{path}: is not a valid model: {error}") from error
+    transform = saved_transform(meta, arrays, numbering)
+    calibration = saved_calibration(meta, arrays)
+    noise = arrays.get(NOISE)
+    return Scorer(model, transform, meta, path, kept(meta, arrays, numbering), draws, calibration, noise)
+
+
+def attached_draws(
+    model: Model, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
+) -> Iterator[Model]:
+    """Yield models with the arrays of the draws of a model file before the last one, whose arrays `model` has."""
+    for number in range(meta["draws"] - 1):
+        draw = {name: arrays[draw_name(number, name)] for name in drawn_names(model, meta["members"])}
+        draw |= {name: draw[name].astype(REAL_TYPE, copy=False) for name in draw.keys() & model.shapes().keys()}
+        kind, cutpoints = MODELS[meta["model"]], model.cutpoints
+        twin = build_model(kind, model.features, model.outputs, options, meta["fields"], cutpoints=cutpoints)
+        twin.absent = model.absent
+        twin.attach({**arrays, **draw})
+        yield twin
+
+
+def check_cutpoints(model: Model) -> None:
+    """Raise ValueError unless the cutpoints of a model, if it has some, are 0 and then increase."""
+    if not model.cutpoints:
+        return
+    first, *others = model.parameters[CUTPOINTS][0].tolist()
+    if first != 0 or not all(low < high < np.inf for low, high in pairwise([first, *others])):
+        raise ValueError(f"the array {CUTPOINTS} does not begin with 0 and increase")
