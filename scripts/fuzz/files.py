@@ -122,8 +122,9 @@ def report(result: dict[str, Any], file: TextIO | None = None) -> int:
 
 def start(root: Path, target: str, settings: Settings) -> subprocess.CompletedProcess[str]:
     """Run a segment in a process."""
-    # The build with sanitizers comes before the installed package; the sources may not be compiled.
-    path = os.pathsep.join([*([str(root)] if settings.sanitized else []), str(root / "tests")])
+    # The build with sanitizers comes before other packages; the sources may not be compiled.
+    others = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    path = os.pathsep.join([*([str(root)] if settings.sanitized else []), str(root / "tests"), *others])
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     environment = {**os.environ, **threads, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
     if settings.sanitized:
