@@ -453,6 +453,7 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     from fmcli.cluster.scoring import Scoring, loaded
     from fmcli.cluster.tasks import Request as Reading
     from fmcli.data.formats import Stream
+    from fmcli.data.tables.reading import By
     from fmcli.scoring.evaluation import check_metrics
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.summary import Combined
@@ -465,7 +466,8 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     stream = Stream(label_weights=request.label_weights, row_groups=request.row_groups(scorer.labels.loss))
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
-        reading = Reading(request.format, True, bad.skip, stream)
+        by = None if request.group_field is None else By(request.group_field)
+        reading = Reading(request.format, True, bad.skip, stream, joined=dict(request.join), by=by)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         names = wanted_metrics(request, scorer.labels, scoring.grouped)
         for _ in scoring.evaluate(names, wants_table(request, scorer.labels), combined):

@@ -58,11 +58,17 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
     return None
 
 
-def check_fields(columns: Iterable[str | None], source: str) -> None:
-    """Raise UsageError if rows of text cannot be grouped by these columns."""
+def check_fields(columns: Iterable[str | None], source: str, time: str | None = None) -> None:
+    """Raise UsageError if rows of text cannot be grouped by these columns, or held out by this time."""
+    others = f"{source} is not a table, and other rows have"
+    by = "by qid, or by a field of ffm text, such as 0"
     for column in columns:
-        if column is not None and column != QUERY and not column.isdecimal():
-            raise UsageError(
-                f"{source} is not a table, and other rows have groups by qid, or by a field of ffm text, such as 0, "
-                f"not by {column!r}"
-            )
+        if is_unknown(column):
+            raise UsageError(f"{others} groups {by}, not by {column!r}")
+    if is_unknown(time):
+        raise UsageError(f"{others} times {by}, not by {time!r}", holdout={"last:0.1": "for the end of the file"})
+
+
+def is_unknown(column: str | None) -> bool:
+    """Return whether text does not have a column."""
+    return column is not None and column != QUERY and not column.isdecimal()

@@ -369,7 +369,8 @@ def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterCho
     counts = Counts()
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
-        reading = Reading(request.format, False, bad.skip, request.stream, request.unseen == "error")
+        refuse_unseen, joined = request.unseen == "error", dict(request.join)
+        reading = Reading(request.format, False, bad.skip, request.stream, refuse_unseen, joined=joined)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         progress = scoring.progress
         if request.output_dir is not None:

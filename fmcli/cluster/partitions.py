@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.cluster.tasks import matching, require_build, told
+from fmcli.cluster.tasks import all_matching, require_build, told
 from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
@@ -57,7 +57,7 @@ def divide(
     as many as there usually are. `model` is for messages. Raises the errors of `reader.detected`."""
     try:
         require_build(build)
-        files = [file for path in paths for file in matching(path)]
+        files = all_matching(paths)
         total = sum(map(size_on_disk, files))
         size = most or min(max(total // EXTENTITIONS, LEAST_BYTES), MOST_BYTES)
         found = [(extent, size_of(extent)) for file in files for extent in extents(file, size)]

@@ -6,9 +6,9 @@ only the client knows the lines before the extent. An error is returned too: it 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from glob import glob, has_magic
 from threading import Lock
@@ -19,8 +19,9 @@ import numpy as np
 import fmcli
 from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.chunks import Piece
-from fmcli.data.formats import Stream, detected
+from fmcli.data.formats import RowGroups, Stream, detected
 from fmcli.data.sources import Extent, extents, name_of
+from fmcli.data.tables.reading import By, TablePath
 from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
@@ -73,6 +74,7 @@ class Request:
     format : libsvm or ffm.
     labelled, stream, refuse_unseen : as in `score_chunks`.
     skip : whether lines with errors are skipped.
+    joined, by : as in `Scorer.tables`.
     build : BUILD of the client.
     """
 
@@ -82,6 +84,8 @@ class Request:
     stream: Stream
     refuse_unseen: bool = False
     build: str = BUILD
+    joined: Mapping[str, str] = field(default_factory=dict)
+    by: By | None = None
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,14 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
     returned."""
     try:
         require_build(request.build)
-        files = [file for path in paths for file in matching(path)]
+        files, scorer = all_matching(paths), model.scorer
+        stream, needs_fields = request.stream, scorer.needs_fields
+        if request.format == "auto":
+            first, *others = scorer.tables(files, request.joined, request.by)
+            files = [first, *(one.at(one, opens=False) if isinstance(one, TablePath) else one for one in others)]
+            if isinstance(first, TablePath) and stream.row_groups is not None:
+                stream = replace(stream, row_groups=RowGroups(optional=stream.row_groups.optional))
         found = [extent for file in files for extent in extents(file, size)]
-        scorer = model.scorer
-        needs_fields = scorer.needs_fields
-        stream = request.stream
         format, stream = detected(files, request.format, needs_fields, scorer.path, stream, request.labelled)
         return Survey(found, format, stream)
     except (FmcliError, MemoryError) as error:
@@ -217,6 +224,20 @@ def matching(path: str) -> list[str]:
     if not files:
         raise MissingInputError(f"no file matches {name_of(path)}")
     return files
+
+
+def all_matching(paths: Sequence[str]) -> list[str]:
+    """Return the files of some inputs, of which some may be patterns."""
+    return [file for path in paths for file in matching(path)]
+
+
+def of_files(function: Callable[..., T], paths: Sequence[str], *more: Any, build: str = BUILD) -> T:
+    """Return what a function returns of the files of some inputs, which this machine may not see."""
+    try:
+        require_build(build)
+        return function(all_matching(paths), *more)
+    except (FmcliError, MemoryError) as error:
+        raise told(error, "") from error
 
 
 def told(error: FmcliError | MemoryError, extent: str) -> FmcliError:

@@ -19,7 +19,7 @@ from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
-from fmcli.data.sources import BUFFER_BYTES, Input, LongLineError, TableInput, TextBuffer, buffers, name_of
+from fmcli.data.sources import BUFFER_BYTES, Extent, Input, LongLineError, TextBuffer, buffers, name_of, table_in
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 
@@ -140,12 +140,12 @@ class Text:
         skip: bool = False,
     ):
         self._spare: list[bytearray] = []
-        if isinstance(paths[0], TableInput):
+        if table := table_in(paths[0]):
             if stream.id_column:
                 raise UsageError(
-                    f"{name_of(paths[0])} is a table, whose ids are in a column", id_column={"NAME": "to name it"}
+                    f"{name_of(table)} is a table, whose ids are in a column", id_column={"NAME": "to name it"}
                 )
-            format = "ffm" if paths[0].fields else "libsvm"
+            format = "ffm" if table.fields else "libsvm"
             self._buffers = of_tables(paths, self._spare, stream.unbuffered, labelled, skip)
         else:
             if stream.id_name is not None:
@@ -282,10 +282,11 @@ def of_tables(
     """Yield the rows of tables. Raises UsageError if some inputs are none."""
     opens = True
     for path in paths:
-        if not isinstance(path, TableInput):
+        if not (table := table_in(path)):
             raise UsageError("tables and rows of features cannot be read together")
-        for buffer in path.opened(spare, unbuffered=unbuffered, training=labelled, skip=skip):
-            yield replace(buffer, opens=True) if opens else buffer
+        extent = path if isinstance(path, Extent) else Extent(path)
+        for buffer in table.opened(extent, spare, unbuffered=unbuffered, training=labelled, skip=skip):
+            yield replace(buffer, opens=opens and buffer.first and table.opens)
             opens = False
 
 

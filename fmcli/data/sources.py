@@ -84,18 +84,25 @@ class TableInput(str):
     """The path of a table, or a query, that is read as rows of features.
 
     fields : whether features have fields.
+    opens : whether no other table precedes it.
     """
 
     fields: bool
+    opens: bool = True
 
     def opened(
-        self, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+        self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
     ) -> Generator[TextBuffer, None, None]:
         """Yield the rows as `buffers` does, with the scanner that makes features of them.
 
+        extent : of the table, which begins with a row.
         training : whether each row needs a label.
         skip : whether rows with errors are skipped.
         """
+        raise NotImplementedError
+
+    def row_starts(self, places: Sequence[int]) -> list[int]:
+        """Return where the first row begins at each of some increasing places in the file, or behind it."""
         raise NotImplementedError
 
     def about(self) -> dict[str, Any]:
@@ -105,6 +112,12 @@ class TableInput(str):
 
 # A file, or those of its lines that are to be read.
 Input = str | Extent
+
+
+def table_in(path: Input) -> TableInput | None:
+    """Return the table that an input is, or of which it is an extent; None if it is rows of features."""
+    inner = path.path if isinstance(path, Extent) else path
+    return inner if isinstance(inner, TableInput) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +174,16 @@ def buffers(
 
 
 def extents(path: str, size: int) -> list[Extent]:
-    """Return the extents of a file, in order, of at most this many bytes and a line; a file that is compressed or
-    remote
-    is one extent, and so is a table that is not text. Raises MissingInputError."""
+    """Return the extents of a file, in order, of at most this many bytes and a line, or a row of a table. A file that
+    is compressed or remote is one extent, and so is a table that is not text. Raises BadInputError and
+    MissingInputError."""
     total = 0 if is_query(path) or _is_other(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
         return [Extent(path)]
     count = -(-total // size)
     starts = [total * number // count for number in range(count)]
+    if isinstance(path, TableInput):
+        starts = sorted({0, *path.row_starts(starts[1:])} - {total})
     return [Extent(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
 
 

@@ -13,10 +13,10 @@ from fmcli.data.lines import Lines as Text
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.reading import READ_ONCE, By, joined_rows, opened, schema_of
+from fmcli.data.tables.reading import By, joined_rows, opened, schema_of
 from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import BadInputError
 
 if TYPE_CHECKING:
     from fmcli.data.parser import Fault
@@ -97,8 +97,7 @@ class Encoding:
             found = schema
             if found is None:
                 self.named.check(head.names, source)
-                if not self.named.all_named(head.names):
-                    raise UsageError(READ_ONCE)
+                self.named.require_all(head.names, source)
                 found = self.named.schema(head.names, {}, source, {})
             else:
                 found.check(head.names, source, training=training)

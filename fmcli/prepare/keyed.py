@@ -47,8 +47,8 @@ class KeyedRows(NamedTuple):
 class Source:
     """A file whose rows can be read, and read again.
 
-    group, time : the columns of the groups and the times of a table; in text, `group` is "qid" or a field. None: rows
-        have no groups, and their order is that of the times.
+    group, time : the columns of the groups and the times of a table; in text, one of them is "qid" or a field. None:
+        rows have no groups, and their order is that of the times.
     header : whether the first line is the header of a table.
     form : how a table is read, if it is known to be one.
     skipped : the number of blank lines and comments of other text that were read.
@@ -66,12 +66,13 @@ class Source:
         MissingInputError."""
         if self.is_table:
             return self._table()
-        if self.time is not None:
+        columns = [name for name in (self.group, self.time) if name is not None]
+        if len(columns) > 1:
             raise UsageError(
-                f"{self.path} is not a table, and other rows have no times",
-                by_order={True: "if they are in the order of time"},
+                f"{self.path} is not a table; the order of other rows, which tells the last ones, is that of the file: "
+                f"leave out the time {self.time!r}"
             )
-        return self._plain() if self.group is None else self._grouped(self.group)
+        return self._grouped(*columns) if columns else self._plain()
 
     @cached_property
     def is_table(self) -> bool:
@@ -95,11 +96,13 @@ class Source:
             first += len(texts)
 
     def _grouped(self, group: str) -> Iterator[KeyedRows]:
-        """Yield the rows of libsvm or ffm text, with groups as training knows them."""
+        """Yield the rows of libsvm or ffm text, with groups as training knows them, or these as times."""
         if group != QUERY and not group.isdecimal():
+            what = "groups" if self.time is None else "times"
             raise UsageError(
-                f"{self.path} is not a table, and other rows have groups by qid, or by a field of ffm text, such as 0, "
-                f"not by {group!r}"
+                f"{self.path} is not a table, and other rows have {what} by qid, or by a field of ffm text, such as 0, "
+                f"not by {group!r}",
+                **({} if self.time is None else {"by_order": {True: "if they are in the order of time"}}),
             )
         row_groups = RowGroups(None if group == QUERY else int(group))
         chunks = score_chunks(
@@ -114,7 +117,10 @@ class Source:
         first = 0
         for chunk in chunks:
             texts, groups = chunk.result
-            yield KeyedRows(texts, groups, numbers_from(first, len(texts)))
+            if self.time is None:
+                yield KeyedRows(texts, groups, numbers_from(first, len(texts)))
+            else:
+                yield KeyedRows(texts, np.zeros(len(texts), dtype=np.int64), groups.astype(np.float64))
             first += len(texts)
 
     def _table(self) -> Iterator[KeyedRows]:

@@ -1,5 +1,6 @@
 // A libFuzzer harness of the scanner of tables. The first bytes of an input choose how the table is read and what its
-// columns are; the rest is its text. scripts/fuzz/text.py compiles and runs it.
+// columns are; the rest is its text, which is read in eight ways: with and without quotes, in training or not, and with
+// rows that are skipped or not. scripts/fuzz/text.py compiles and runs it.
 //
 // Beyond the sanitizers' checks, it ends the process if
 // - a fault does not lie within its line,
@@ -26,6 +27,7 @@ constexpr size_t OPTION_BYTES = 6, PADDED = 64;
 constexpr const char* DELIMITERS[] = {",", ";", "\t", "|", "::", "ab"};
 constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::LABEL, Role::WEIGHT};
 constexpr uint8_t GROUP = 6;  // in place of a role
+constexpr uint8_t QUOTING = 64, TRAINING = 2, SKIPPING = 4;  // bits of the first two bytes
 
 #define REQUIRE(condition)                                                   \
     do {                                                                     \
@@ -47,11 +49,11 @@ const JoinedRows& joined_rows() {
 TableForm form_of(const uint8_t* bytes, bool surveys) {
     TableForm form;
     form.delimiter = DELIMITERS[bytes[0] % 6];
-    form.quoting = bytes[0] & 64;
+    form.quoting = bytes[0] & QUOTING;
     form.latin1 = bytes[0] & 128;
     form.separator = bytes[1] & 1 ? "|" : "  ";
-    form.training = bytes[1] & 2;
-    form.skip = bytes[1] & 4;
+    form.training = bytes[1] & TRAINING;
+    form.skip = bytes[1] & SKIPPING;
     if (bytes[1] & 8) form.missing = {"?", "NA"};
     form.missing_feature = bytes[1] & 16;
     form.apart = true;
@@ -169,13 +171,8 @@ void check_features(const TableForm& form, const std::string& lines, const Numbe
     }
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-    if (size < OPTION_BYTES) return 0;
-    const TableForm form = form_of(data, false), surveyed = form_of(data, true);
-    std::string text(reinterpret_cast<const char*>(data + OPTION_BYTES), size - OPTION_BYTES);
-    text += '\n';
+void check(const uint8_t* options, const std::string& text) {
+    const TableForm form = form_of(options, false), surveyed = form_of(options, true);
     const char *begin = text.data(), *end = begin + text.size();
     std::string lines;
     const TableReport report = translated(form, begin, end, lines);
@@ -190,9 +187,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         check_features(form, lines, numbered);
     }
     if (!report.faulty && report.rows > 1) {
-        // The second row begins a piece.
-        TableLines scanner(form);
-        int64_t skipped = scanner.line_of(begin, end, 1);
+        // Any row but the first one may begin a piece.
+        const int64_t row = 1 + static_cast<int64_t>(text.size()) % (report.rows - 1);
+        int64_t skipped = TableLines(form).line_of(begin, end, row);
         const char* cut = begin;
         while (skipped--) cut = std::find(cut, end, '\n') + 1;
         std::string pieces;
@@ -208,5 +205,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     std::vector<std::string> cells;
     KeyReader(form).first_row(begin, end, cells);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < OPTION_BYTES) return 0;
+    const std::string text = std::string(data + OPTION_BYTES, data + size) + '\n';
+    uint8_t options[OPTION_BYTES];
+    std::copy_n(data, OPTION_BYTES, options);
+    for (uint8_t way = 0; way < 8; ++way) {
+        options[0] = data[0] ^ (way & 1 ? QUOTING : 0);
+        options[1] = data[1] ^ (way & 2 ? TRAINING : 0) ^ (way & 4 ? SKIPPING : 0);
+        check(options, text);
+    }
     return 0;
 }

@@ -48,24 +48,38 @@ if TYPE_CHECKING:
 
 def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     """Read the data, train the model, and save it."""
-    request = with_tables(log, request)
+    if request.cluster is None:
+        request = with_tables(log, request)
+        if not schema_printed(request):
+            train_here(log, request, bad, keeper)
+        return
+    from fmcli.cli.train.cluster import plan_on_cluster
+
+    with request.cluster.connected(log) as cluster:
+        keeper.signals = cluster.deferring
+        request = with_tables(log, request, cluster)
+        if schema_printed(request):
+            return
+        train_rows(log, request, bad, keeper, lambda: plan_on_cluster(log, request, bad, cluster))
+        sent, received = human_bytes(cluster.sent), human_bytes(cluster.received)
+        log.line(f"sent {sent} of parameters to workers, received {received} of sums")
+
+
+def schema_printed(request: Request) -> bool:
+    """Print what the columns are, if that is all that is asked for. Returns whether it is. Raises UsageError."""
     if request.tables.print_schema:
         if request.settings.table is None:
             raise UsageError("--print-schema needs a table")
         print_schema(request.settings.table)
-        return
+    return request.tables.print_schema
+
+
+def train_here(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
+    """Train the model on this machine, and save it."""
     if request.online:
         from fmcli.cli.train.online import run_online
 
         run_online(log, request, bad)
-    elif request.cluster:
-        from fmcli.cli.train.cluster import plan_on_cluster
-
-        with request.cluster.connected(log) as cluster:
-            keeper.signals = cluster.deferring
-            train_rows(log, request, bad, keeper, lambda: plan_on_cluster(log, request, bad, cluster))
-            sent, received = human_bytes(cluster.sent), human_bytes(cluster.received)
-            log.line(f"sent {sent} of parameters to workers, received {received} of sums")
     else:
         log.detail(f"{request.settings.threads} threads")
         train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))

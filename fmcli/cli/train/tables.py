@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cli.groups import check_fields
 from fmcli.cli.output import seconds
@@ -14,34 +16,40 @@ from fmcli.data.formats import RowGroups
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.weights import Weighting
-from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
+    from fmcli.cluster.connection import Cluster
+
+T = TypeVar("T")
 
 
-def with_tables(log: Log, request: Request) -> Request:
+def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> Request:
     """Return the request whose inputs know what their columns are, if they are tables. Raises BadInputError,
-    MissingInputError and UsageError."""
+    MissingInputError and UsageError.
+
+    cluster : where the inputs are; None: on this machine.
+    """
     settings, choice = request.settings, request.tables
     known = settings.warm_start.transform.table if settings.warm_start else None
     held = request.by
+    columns, when = (request.group_field, None if held.times else held.column), held.column if held.times else None
     if not (choice.asked or known or any(map(is_table, request.inputs))):
-        check_fields((request.group_field, held.column), request.inputs[0])
+        check_fields(columns, request.inputs[0], when)
         return request
-    if request.cluster:
-        raise UsageError("workers do not read tables; write them as text first, with fmcli convert")
-    begin = time.perf_counter()
+    begin, threads = time.perf_counter(), settings.threads
+    if cluster is not None:
+        threads = max(cluster.threads // cluster.workers, 1)
+        request = replace(request, inputs=tuple(of_files(cluster, list, request.inputs)))
     for path in request.inputs:
         log_order(log, path)
     schema = choice.given() or known
     if schema is None:
-        named = choice.named(request.group_field, held.column if held.times else None)
+        named = choice.named(request.group_field, when)
         log.progress(f"reading the columns of {request.inputs[0]}")
-        if request.online and "-" not in request.inputs and not named.form.names:
-            raise UsageError("--online reads a table once; give --schema, or -i with a model that knows its columns")
-        schema, facts = schema_of(request.inputs, named, settings.threads, dict(choice.join))
+        of_columns = partial(schema_of, once=request.online)
+        schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choice.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
     settings = replace(settings, table=schema).with_scaled_numbers()
@@ -59,10 +67,10 @@ def with_tables(log: Log, request: Request) -> Request:
     )
     inputs: list[str] = [TablePath.of(path, schema, **more, by=by) for path in request.inputs]
     if known:
-        inputs = as_tables(request.inputs, schema, **more, by=by)
+        inputs = of_files(cluster, partial(as_tables, **more, by=by), request.inputs, schema)
     row_groups = request.row_groups
     if not isinstance(inputs[0], TablePath):
-        check_fields((request.group_field, held.column), inputs[0])
+        check_fields(columns, inputs[0], when)
     elif row_groups:
         row_groups = RowGroups()
     weighting = request.weighting
@@ -78,3 +86,13 @@ def with_tables(log: Log, request: Request) -> Request:
         validation=replace(request.validation, valid=tuple(valid)),
         sampling=replace(request.sampling, test=tuple(test)),
     )
+
+
+def of_files(cluster: Cluster | None, function: Callable[..., T], inputs: Sequence[str], *more: Any) -> T:
+    """Return what a function returns of the inputs, which may be files that only workers see."""
+    if cluster is None:
+        return function(inputs, *more)
+    from fmcli.cluster import tasks
+
+    found: T = cluster.result(cluster.submit(tasks.of_files, function, inputs, *more), f"looking at {inputs[0]}")
+    return found

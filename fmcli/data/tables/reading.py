@@ -29,7 +29,7 @@ from fmcli.data.tables.schema import (
     is_header,
 )
 from fmcli.data.workers import in_order
-from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.names import no_such
 from fmcli.system.identity import identity
 
@@ -43,8 +43,6 @@ T = TypeVar("T")
 # The role of a column in a survey: of those with other kinds, nothing need be known.
 UNKNOWN = "unknown"
 SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
-
-READ_ONCE = "the kinds of columns of standard input must be named, because it is read only once"
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
@@ -115,7 +113,7 @@ class TablePath(TableInput):
         return table
 
     def opened(
-        self, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+        self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
     ) -> Generator[TextBuffer, None, None]:
         """Yield the rows; see TableInput. Raises the errors of the function `opened`."""
 
@@ -130,13 +128,21 @@ class TablePath(TableInput):
         used = {*(name for name, kind in self.schema.kinds.items() if kind != IGNORED), *self.joined}
         if self.by is not None:
             used.add(self.by.column)
-        source = Extent(str(self), frame=self.frame, used=frozenset(used))
+        source = replace(extent, path=str(self), frame=self.frame, used=frozenset(used))
         joins = {
             column: joined_rows(table, column, self.schema, fields=self.fields) for column, table in self.joined.items()
         }
         more = {"unbuffered": unbuffered, "training": training, "skip": skip}
         by = self.by if training else None
         yield from opened(source, self.schema, layout, spare, **more, joins=joins, by=by)
+
+    def row_starts(self, places: Sequence[int]) -> list[int]:
+        head = head_of_table(str(self), self.schema)
+        return row_starts(str(self), [max(place, head.start) for place in places], quoting=head.delimiter in QUOTING)
+
+    def at(self, path: str, *, opens: bool = True) -> TablePath:
+        """Return the table with the same columns in another file."""
+        return _table_path(path, {**vars(self), "opens": opens})
 
     def found_in(self, names: Sequence[str], source: str) -> set[str]:
         """Return those columns with features that a table with columns of these names has, or that are joined. Raises
@@ -154,29 +160,41 @@ class TablePath(TableInput):
         return {"schema": self.schema.entry(), "fields": self.fields, "joined": joined, "by": self.by and list(self.by)}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _table_path, (str(self), self.schema, self.fields, self.joined, self.by)
+        return _table_path, (str(self), vars(self))
 
 
-def _table_path(path: str, schema: Schema, fields: bool, joined: Mapping[str, str], by: By | None) -> TablePath:
-    return TablePath.of(path, schema, fields=fields, joined=joined, by=by)
+def _table_path(path: str, facts: Mapping[str, Any]) -> TablePath:
+    table = TablePath(path)
+    vars(table).update(facts)
+    return table
+
+
+def first_line(buffer: TextBuffer) -> tuple[int, bytes]:
+    """Return where the first line of a buffer begins that is not empty, and the line."""
+    start = buffer.start
+    while start < buffer.stop and buffer.data[start] in b"\r\n":
+        start += 1
+    end = start if start == buffer.stop else buffer.data.index(b"\n", start)
+    return start, bytes(buffer.data[start:end])
+
+
+def delimiter_of(line: bytes, form: Schema) -> str:
+    """Return what separates the cells of a table with this first line."""
+    found = next((one for one in DELIMITERS if one.encode() in line), ",")  # a single column has none
+    return form.delimiter or found
 
 
 def head_of(buffer: TextBuffer, form: Schema) -> Head:
     """Return the head of a table that begins with a buffer. Raises BadInputError if it has none."""
-    start, lines = buffer.start, 0
-    while start < buffer.stop and buffer.data[start] in b"\r\n":
-        lines += buffer.data[start] == ord("\n")
-        start += 1
+    start, line = first_line(buffer)
+    lines = buffer.data.count(b"\n", buffer.start, start)
     if start == buffer.stop:
         raise BadInputError(f"{buffer.name}: the table is empty")
-    line = bytes(buffer.data[start : buffer.data.index(b"\n", start)])
     if line.lstrip().startswith(b"{"):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found JSON, expected a table; write it as CSV first")
-    delimiter = form.delimiter or next((one for one in DELIMITERS if one.encode() in line), None)
-    if delimiter is None:
-        if not form.names and not line.strip():
-            raise BadInputError(f"{buffer.name}: the table is empty")
-        delimiter = ","  # a single column
+    if not (form.names or line.strip()):
+        raise BadInputError(f"{buffer.name}: the table is empty")
+    delimiter = delimiter_of(line, form)
     if form.names:
         return Head(list(form.names), delimiter, start, lines)
     encoding = "latin-1" if form.latin1 else "utf-8"
@@ -215,10 +233,13 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
     )
 
 
-def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]:
+def whole_rows(found: Iterator[TextBuffer], form: Schema) -> Generator[TextBuffer, None, None]:
     """Yield buffers that end with a row: those in which quotes are open at the end are continued by the next."""
+    quoting = None
     for buffer in found:
-        quoted = buffer.data.find(b'"', buffer.start, buffer.stop) >= 0  # much faster than to count
+        if quoting is None:
+            quoting = delimiter_of(first_line(buffer)[1], form) in QUOTING
+        quoted = quoting and buffer.data.find(b'"', buffer.start, buffer.stop) >= 0  # much faster than to count
         if quoted and buffer.data.count(b'"', buffer.start, buffer.stop) % 2:
             text = [bytes(buffer.data[buffer.start : buffer.stop])]
             odd, size, last = True, buffer.size, buffer.last
@@ -231,10 +252,32 @@ def whole_rows(found: Iterator[TextBuffer]) -> Generator[TextBuffer, None, None]
         yield buffer
 
 
+def row_starts(path: str, places: Sequence[int], *, quoting: bool) -> list[int]:
+    """Return where the first row begins at each of some increasing places in a file, or behind it: behind a line break
+    that is not in quotes. Raises MissingInputError."""
+    found, at, quoted = [], 0, False
+    try:
+        with open(path, "rb") as file:
+            for place in places:
+                while at < place - 1:
+                    text = file.read(min(place - 1 - at, BUFFER_BYTES))
+                    quoted ^= quoting and bool(text.count(b'"') % 2)
+                    at += len(text)
+                while at < place or quoted:
+                    if not (line := file.readline()):
+                        break
+                    quoted ^= quoting and bool(line.count(b'"') % 2)
+                    at += len(line)
+                found.append(at)
+    except OSError as error:
+        raise MissingInputError(f"cannot read {name_of(path)}: {error.strerror or error}") from error
+    return found
+
+
 def head_of_table(path: Input, form: Schema) -> Head:
     """Return the head of a table, all of whose types are read. Raises BadInputError and MissingInputError."""
     with closing(buffers([path], [], BUFFER_BYTES)) as raw:
-        return head_of(next(whole_rows(raw)), form)
+        return head_of(next(whole_rows(raw, form)), form)
 
 
 def opened(
@@ -257,11 +300,12 @@ def opened(
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
-    scanner = None
+    scanner, extent = None, path if isinstance(path, Extent) else Extent(path)
+    inside = extent.start > 0
     with closing(buffers([path], spare, BUFFER_BYTES, unbuffered)) as raw:
-        for buffer in whole_rows(raw):
+        for buffer in whole_rows(raw, form):
             if scanner is None:
-                head = head_of(buffer, form)
+                head = head_of_table(replace(extent, start=0, stop=None), form) if inside else head_of(buffer, form)
                 columns = layout(head, buffer.name)
                 found = [
                     (head.names.index(column), f"a {column} of its table", rows)
@@ -277,7 +321,8 @@ def opened(
                     "bins": form.bins_of(head.names, columns),
                 }
                 scanner = scanner_of(columns, head.delimiter, form, **more)
-                yield replace(buffer, start=head.start, scanner=scanner, before=head.lines)
+                start, before = (buffer.start, 0) if inside else (head.start, head.lines)
+                yield replace(buffer, start=start, scanner=scanner, before=before)
             else:
                 yield replace(buffer, scanner=scanner)
 
@@ -369,14 +414,15 @@ ColumnFacts = dict[str, dict[str, Any]]
 
 
 def schema_of(
-    paths: Sequence[Input], named: Named, threads: int, joined: Mapping[str, str] | None = None
+    paths: Sequence[Input], named: Named, threads: int, joined: Mapping[str, str] | None = None, *, once: bool = False
 ) -> tuple[Schema, ColumnFacts]:
     """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
-    the tables can be read only once.
+    the tables are read only once.
 
     joined : column -> another table, whose rows it refers to. Its columns count for as many rows as the table has.
+    once : whether the tables are read only once, as standard input always is.
 
-    Raises BadInputError, MissingInputError, and UsageError for standard input with columns that are not named.
+    Raises BadInputError, MissingInputError, and UsageError for columns that are not named if tables are read once.
     """
     source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
     joined = joined or {}
@@ -385,15 +431,15 @@ def schema_of(
         for column, table in joined.items()
     }
     others = [name for names in joins.values() for name in names]
-    if "-" in paths:
-        if not named.form.names:
+    if once or "-" in paths:
+        if "-" in paths and not named.form.names:
             raise UsageError("columns of standard input must be named", columns=None)
-        if not named.all_named([*named.form.names, *others]):
-            raise UsageError(READ_ONCE)
+        names = named.form.names or head_of_table(paths[0], named.form).names
         if named.bins:
-            raise UsageError("bins need all rows before, but standard input is read only once", bins=LEAVE_OUT)
-        named.check(named.form.names, source, others)
-        return named.schema([*named.form.names, *others], {}, source, joins), {}
+            raise UsageError(f"bins need all rows before, but {source} is read only once", bins=LEAVE_OUT)
+        named.check(names, source, others)
+        named.require_all([*names, *others], source)
+        return named.schema([*names, *others], {}, source, joins), {}
     head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
     found = figures(head, facts, named, 1.0)
     for column, table in joined.items():

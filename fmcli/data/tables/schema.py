@@ -216,9 +216,17 @@ class Named:
                 found.setdefault(one, kind)
         return found
 
-    def all_named(self, names: Sequence[str]) -> bool:
-        """Return whether the kind of every column is known."""
-        return self.rest is not None or not set(names) - self.kinds().keys()
+    def require_all(self, names: Sequence[str], source: str) -> None:
+        """Raise UsageError if the kind of a column is not known, as it must be of a table that is read once."""
+        if self.rest is None and (unnamed := [name for name in names if name not in self.kinds()]):
+            every = ",".join(unnamed)
+            raise UsageError(
+                f"{source} is read only once, so that the kinds of all columns must be known before; not known: "
+                f"{', '.join(unnamed)}",
+                categorical={every: "for names"},
+                numeric={every: "for quantities"},
+                ignore={every: "for neither"},
+            )
 
     def check(self, names: Sequence[str], source: str, others: Sequence[str] = ()) -> None:
         """Raise BadInputError if a table with columns of these names lacks a named one, or if none is the label.

@@ -16,11 +16,21 @@
 
 namespace fmcli {
 
+// The bytes that names have as they are.
+struct PlainBytes {
+    bool has[256] = {};
+
+    constexpr PlainBytes() {
+        for (int c = ' ' + 1; c < 0x80; ++c) has[c] = c != ':' && c != '%' && c != '#';
+    }
+};
+
+inline constexpr PlainBytes PLAIN_BYTES;
+
 // Writes the features of cells.
 class FeatureWriter : public RowReader {
   public:
     explicit FeatureWriter(const TableForm& form) : RowReader(form) {
-        for (int c = 0; c < 256; ++c) plain_[c] = c > ' ' && c < 0x80 && c != ':' && c != '%' && c != '#';
         for (size_t i = 0; i < form.columns.size(); ++i) {
             const TableColumn& column = form.columns[i];
             if (column.role == Role::LABEL) label_ = static_cast<int>(i);
@@ -61,7 +71,7 @@ class FeatureWriter : public RowReader {
     // Writes a name, with %XX for the characters that text of features cannot have in one.
     bool write_name(const Cell& cell, std::string_view text, bool first) {
         const char *p = text.data(), *const end = p + text.size();
-        while (p < end && plain_[static_cast<unsigned char>(*p)]) *out_++ = *p++;
+        while (p < end && PLAIN_BYTES.has[static_cast<unsigned char>(*p)]) *out_++ = *p++;
         if (p == end) return true;
         if (!form_.latin1 && !is_utf8(text))
             return fail(cell.begin, cell.end, "UTF-8", "give the encoding of the table if it is another one");
@@ -177,7 +187,6 @@ class FeatureWriter : public RowReader {
     }
 
   private:
-    bool plain_[256] = {};             // bytes that names have as they are
     size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
 
     // Whether text is UTF-8.
