@@ -2,6 +2,7 @@
 file."""
 
 import pickle
+import random
 from contextlib import suppress
 
 import pytest
@@ -11,6 +12,8 @@ from fmcli.data.account import Account, Record, StoppedError
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.sources import Extent, buffers, extents
+from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 
 TEXTS = {
@@ -128,3 +131,22 @@ def test_a_line_that_is_too_long(path, monkeypatch):
     (message,) = told([path], BadLines())[0]
     assert f"{path}:701: the line is longer" in message
     assert told(extents(path, 900), BadLines())[0] == [message]
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_extents_of_a_table_begin_with_rows(tmp_path, delimiter):
+    rng, path = random.Random(5), tmp_path / "t.csv"
+    cells = ["a", "12", '"x,y"', '"\n\n"', '"1 ""\n"" 2"', '"""\n"'] if delimiter == "," else ["a", '"', '12""', ""]
+    rows = [delimiter.join(rng.choices(cells, k=3)) + "\n" for _ in range(60)]
+    text = "".join(["\n\n", delimiter.join(["one", "two", "three"]) + "\n", *rows])
+    path.write_text(text)
+    starts = {len(text) - sum(map(len, rows[at:])) for at in range(60)}
+    table = TablePath.of(str(path), Schema({"one": "category"}), fields=False)
+    for size in (1, 7, 40, 300):
+        found = extents(table, size)
+        assert {one.start for one in found[1:]} <= starts
+        assert [one.start for one in found[1:]] == [one.stop for one in found[:-1]]
+        assert len(found) > 0.8 * min(len(text) / max(size, 12), 60)
+        pieces = [bytes(buffer.data[buffer.start : buffer.stop]) for buffer in buffers(found, [], 1 << 20)]
+        assert b"".join(pieces).decode() == text
+    assert {one.start for one in extents(table, 1)[1:]} >= starts - {min(starts)}

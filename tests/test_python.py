@@ -102,6 +102,11 @@ def test_predictions_are_those_of_the_parameters(model):
     assert (model.predict(X) <= high).all()
 
 
+def test_fields_that_a_model_does_not_need_are_left_out():
+    centered = fmcli.train((X, Y), scale="zscore", **QUICK)
+    np.testing.assert_array_equal(centered.predict(X, fields=[0, 1] * (COLUMNS // 2)), centered.predict(X))
+
+
 def test_factors_of_rows_are_sums_of_those_of_features(model):
     np.testing.assert_allclose(model.factors(X), X @ model.parameters["V"][0], rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="is of kind linear with 1 draws"):

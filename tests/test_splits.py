@@ -144,6 +144,11 @@ def test_rows_of_text_are_split_by_query_field_and_order(tmp_path):
     (tmp_path / "f").write_text("\r\n".join(seen))
     first, second = (part.splitlines() for part in parts_of(LastOf(2), Source(str(tmp_path / "f"), "0"), 2))
     assert (first, second) == (seen[:50], seen[50:])
+    parts = parts_of(ByTime(SHARES[:2]), Source(str(tmp_path / "q"), time="qid"), 2)
+    assert [{line.split()[1] for line in part.splitlines()} for part in parts] == [
+        {f"qid:{n}" for n in range(5)},
+        {"qid:5"},
+    ]
     parts = parts_of(ByTime(SHARES), Source(str(tmp_path / "f")), 3)
     assert [part.splitlines() for part in parts] == [seen[:42], seen[42:54], seen[54:]]
 
@@ -179,7 +184,14 @@ def test_rows_without_a_key(tmp_path, monkeypatch, text, of, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(("of", "message"), [({"time": "at"}, "have no times"), ({"group": "user"}, "by qid, or by")])
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        ({"time": "at"}, "have times by qid, or by"),
+        ({"group": "user"}, "have groups by qid, or by"),
+        ({"group": "0", "time": "1"}, "leave out the time '1'"),
+    ],
+)
 def test_text_has_neither_columns_nor_times(tmp_path, of, message):
     (tmp_path / "t").write_text("1 1:1\n0 2:1\n")
     with pytest.raises(UsageError, match=message):

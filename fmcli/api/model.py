@@ -16,6 +16,7 @@ from fmcli.api.matrix import rows_of
 from fmcli.api.rows import RowForm, as_data, is_files, is_frame, table_paths, unlabelled
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
+from fmcli.data.fields import without_fields
 from fmcli.data.pieces import concatenated
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
@@ -433,6 +434,8 @@ class Model:
             rows = rows_of(X, of_columns)
         if self._scorer.needs_fields:
             refuse(rows.field is None, f"{self.kind} needs fields: give a number for each column of X")
+        else:
+            rows = without_fields(rows)
         return self._scorer.transform.in_columns(rows)
 
     def _form(self, threads: int | None = None) -> RowForm:

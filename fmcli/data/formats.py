@@ -341,7 +341,7 @@ def detected(
 ) -> tuple[str, Stream]:
     """Return the format of some inputs, "libsvm" or "ffm", as `score_chunks` finds it, and how their extents are read:
     the first row tells whether there are groups. Raises the same errors."""
-    text = Text(paths, format, needs_fields, model, stream=stream)
+    text = Text(paths, format, needs_fields, model, stream=stream, labelled=labelled)
     with closing(text):
         text.require_format(not labelled, name_of(paths[0]))
         row_groups = stream.row_groups

@@ -40,7 +40,7 @@ def test_from_a_table_to_a_model(run, tmp_path):
         (["split", "--last", "1", "--of", "user", "--shares", "1/1", "links.csv", "1", "2"], 2, "no --shares"),
         (["split", "--header", "--columns", "a,b", "--by-order", "links.csv", "1", "2"], 2, "cannot be combined"),
         (["split", "--by-group", "usr", "links.csv", "1", "2"], 65, "there is no column 'usr'; did you mean user?"),
-        (["split", "--by-time", "x", "rows", "1", "2"], 2, "have no times; use --by-order if they are in the order of"),
+        (["split", "--by-time", "x", "rows", "1", "2"], 2, "not by 'x'; use --by-order if they are in the order of"),
         (
             ["split", "--by-group", "x", "headless", "1", "2"],
             65,

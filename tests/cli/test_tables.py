@@ -123,8 +123,8 @@ def test_the_kinds_of_columns_follow_from_all_their_cells(run, ratings):
 def test_threads_buffers_and_compression_do_not_matter(run, tmp_path, monkeypatch):
     import gzip
 
-    (tmp_path / "big.csv").write_bytes(table(60_000))
-    (tmp_path / "big.csv.gz").write_bytes(gzip.compress(table(60_000)))
+    (tmp_path / "big.csv").write_bytes(table(45_000))
+    (tmp_path / "big.csv.gz").write_bytes(gzip.compress(table(45_000)))
     models = []
     for threads, name in (("1", "big.csv"), ("2", "big.csv"), ("3", "big.csv.gz")):
         run.ok("train", "-e", "1", "--label", "stars", "--ignore", "time", "-j", threads, "-o", "m.fm", name)
@@ -144,13 +144,19 @@ def test_threads_buffers_and_compression_do_not_matter(run, tmp_path, monkeypatc
 )
 def test_modes_read_tables(run, tmp_path, ratings, mode):
     run.ok("train", *QUICK[:2], *QUICK[4:], *NAMED, "-o", "m.fm", ratings)
-    extra = ()
-    if "--online" in mode:
+    options = () if "-i" in mode else NAMED
+    if "--online" in mode:  # the same, by a schema
         (tmp_path / "schema.json").write_bytes(run.ok("train", *NAMED, "--print-schema", ratings).stdout)
-        extra = ("--schema", "schema.json")
-    options = () if "-i" in mode else extra or NAMED
+        run.ok("train", "--schema", "schema.json", *mode, "--no-look", "-o", "s.fm", ratings)
+        done = run.fails(2, "train", *NAMED[:4], *mode, "-o", "n.fm", ratings)
+        assert (
+            "r.csv is read only once, so that the kinds of all columns must be known before; not known: age, new, "
+            in (done.stderr)
+        )
     epochs = () if "-e" in mode else ("-e", "3")
     run.ok("train", *epochs, "--no-look", *options, *mode, "-o", "n.fm", ratings)
+    if "--online" in mode:
+        assert run.ok("predict", "n.fm", ratings).stdout == run.ok("predict", "s.fm", ratings).stdout
     assert len(run.ok("predict", "n.fm", ratings).stdout.split()) == ROWS
 
 
@@ -487,6 +493,15 @@ def test_the_lines_of_rows_count_breaks_within_cells():
     assert [scanner.line_of(text, 0, len(text), row) for row in range(3)] == [0, 3, 4]
 
 
+@pytest.mark.parametrize(("training", "lines"), [(True, [0, 3, 6]), (False, [0, 2, 3, 4, 6])])
+def test_the_lines_of_rows_count_rows_that_are_skipped(training, lines):
+    text = b'"a\nb",1\nc,d\n"c",2\n"d""\ne",x\nd,3\n'
+    columns = [("category", "p", "", "p=", False), ("number", "n", "", "n", False)]
+    scanner = Scanner(columns, delimiter=",", training=training, skip=True)
+    assert [scanner.line_of(text, 0, len(text), row) for row in range(len(lines))] == lines
+    assert scanner.translate(text, 0, len(text))[1:4] == (7, len(lines), 2)
+
+
 def test_the_scanner_refuses_what_is_not_a_table():
     for columns, options in (([], {"delimiter": ""}), ([], {"delimiter": ",", "separator": ""})):
         with pytest.raises(ValueError, match="at least one character"):
@@ -623,11 +638,6 @@ def test_a_table_without_a_header_is_joined(run, tmp_path):
     named = ("--columns", "user,stars", "--label", "stars", "--join", "user=users.csv")
     run.ok("train", *QUICK, *named, "-o", "m.fm", "r.csv")
     assert len(run.ok("predict", "--join", "user=users.csv", "m.fm", "r.csv").stdout.split()) == 70
-
-
-def test_workers_do_not_read_tables(run, ratings):
-    done = run("train", *QUICK[:2], *NAMED, "--cluster", "local:1", "--cluster-dir", "d", "-o", "m.fm", ratings)
-    assert done.returncode == 2
 
 
 def test_a_cache_belongs_to_the_columns_of_its_table(run, tmp_path, ratings):

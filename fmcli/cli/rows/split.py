@@ -85,7 +85,8 @@ rule_options = gathered(
         "--by-time",
         metavar="COL",
         help="The first rows by the time in a column of a table are in the first output, the last ones in the last; "
-        "all rows of a time are in one output. Times are numbers, or dates and times as in ISO 8601.",
+        "all rows of a time are in one output. Times are numbers, or dates and times as in ISO 8601; in text, the "
+        "numbers of qid (COL is qid) or in a field of ffm text (COL is the field).",
     ),
     option(
         "run",
