@@ -99,9 +99,11 @@ above it in this list, so that there are no circles; there are none of the folde
     training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, the job itself,
                   one pass over a stream (online.py), validation, the previous run and the warm start from its model,
                   divergence, memory account, saving (growth.py: with new features), checkpoints; training/several has
-                  what takes several runs: an ensemble, a look at other kinds, solvers and options, the refit, new
-                  features that each set of parameters of a model learns alone
-    choosing      comparing options: folds of the rows, and cross-validation, whose runs share the rows in memory
+                  what takes several runs: an ensemble, the refit, new features that each set of parameters of a model
+                  learns alone
+    choosing      comparing options by runs that share the rows in memory: folds and cross-validation; the look before a
+                  run, and the search for kinds, solvers and options (search.py), whose entrants pause and go on
+                  (entrants.py) and are kept in a study
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
     api           from Python: matrices and files as rows, training, a model; the keyword parameters of training come

@@ -5,13 +5,15 @@ import pytest
 from test_look import Foretold
 
 import fmcli
+from fmcli.choosing import entrants
+from fmcli.choosing.entrants import Entrant, of_epochs, work
+from fmcli.choosing.look import Looked, look
+from fmcli.choosing.search import MOST_TRAININGS
 from fmcli.data.dataset import Dataset
 from fmcli.registry.models import MODELS
 from fmcli.registry.rivals import rivals
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
-from fmcli.training.several import look as looking
-from fmcli.training.several.look import Entrant, Looked, look, work
 from fmcli.training.several.refit import refit, whole
 
 pytestmark = pytest.mark.exact
@@ -38,13 +40,15 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     """Three products of features take three factors: fm of rank 1 has one, but llfm one for each of its anchors."""
     done = []
 
-    def counted(plan, *others):
-        trained = train(plan, *others)
-        done.append((plan.spec.model, plan.spec.solver, len(trained.epochs) * work(plan)))
+    def counted(plan, on_epoch, keeper):
+        kept = keeper.kept()
+        before = 0 if kept is None else len(kept["epochs"])
+        trained = train(plan, on_epoch, keeper=keeper)
+        done.append((plan.spec.model, plan.spec.solver, (len(trained.epochs) - before) * work(plan)))
         return trained
 
-    train = looking.train
-    monkeypatch.setattr(looking, "train", counted)
+    train = entrants.train
+    monkeypatch.setattr(entrants, "train", counted)
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
     chosen, looked = look(plan)
     assert chosen.spec.model == "llfm"
@@ -60,7 +64,7 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     for rival in looked.rivals:
         own = sum(spent for model, solver, spent in done if (model, solver) == (rival.model, rival.solver))
         assert own == pytest.approx(rival.trainings * one)
-    assert 5 < sum(spent for *_, spent in done) / one <= looking.MOST_TRAININGS
+    assert 5 < sum(spent for *_, spent in done) / one <= MOST_TRAININGS
     trained = job.train(chosen)
     assert refit(trained, whole(trained)).plan.source.count == ROWS
 
@@ -77,8 +81,10 @@ def test_a_difference_counts_by_its_error():
     """The squared errors differ by .06 in the mean, with a standard deviation of a half, on 100 rows."""
     plan = planned(signs([(0, 1)]), {"rank": 1})
     squares = np.array([[0.44, 1.44] * 50])
-    usual, other = Entrant(plan), Entrant(plan)
-    usual.tried, other.tried = Foretold([plan], np.ones((1, 100))), Foretold([plan], np.sqrt(squares))
+    usual, other = Entrant([plan]), Entrant([plan])
+    for entrant, scores in ((usual, np.ones((1, 100))), (other, np.sqrt(squares))):
+        outcome = Foretold([plan], scores).outcome(1)
+        entrant.outcome = lambda outcome=outcome: outcome
     assert [other.better_than(usual, errors) for errors in (0, 1, 1.4, 2)] == [True, True, False, False]
     assert not usual.better_than(usual, 0)
 
@@ -108,12 +114,12 @@ def test_kinds_that_the_rows_do_not_suit_are_no_rivals():
 @pytest.mark.parametrize("settings", [{"holdout": 0.0}, {"deadline": 1e12}])
 def test_nothing_is_compared_without_held_out_rows_or_with_a_deadline(settings):
     plan = planned(signs([(0, 1)], rows=120), {"epochs": 2}, settings)
-    assert look(plan) == (plan, Looked([], "", []))
+    assert look(plan) == (plan, Looked((), "", []))
 
 
 def test_the_first_sweeps_of_a_sampler_are_burned_in():
     spec = make_spec("fm", "mcmc", None, {"epochs": 100, "burn_in": 20})
-    assert [looking.of_epochs(spec, n).values["burn_in"] for n in (100, 50, 10)] == [20, 20, 5]
+    assert [of_epochs(spec, n).values["burn_in"] for n in (100, 50, 10)] == [20, 20, 5]
 
 
 def test_threads_do_not_change_what_is_chosen_from_python(tmp_path):

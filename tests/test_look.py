@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from test_every_pair import planted
 
+from fmcli.choosing import look as looking
+from fmcli.choosing import plans
+from fmcli.choosing.entrants import ENTRIES_A_PARAMETER
+from fmcli.choosing.look import Budget, Tried, epochs_of, folds_of
 from fmcli.registry.entry import Trial
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
-from fmcli.training.several import look as looking
-from fmcli.training.several.look import Budget, Tried, epochs_of, folds_of
 from fmcli.training.several.refit import refit, whole
 
 pytestmark = pytest.mark.exact
@@ -29,7 +31,7 @@ def trying(monkeypatch):
 
     def of(trial, option="learning_rate_w", solver="adagrad"):
         monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], looks={option: trial}))
-        monkeypatch.setattr(looking, "MOST_FOLDS", 1)
+        monkeypatch.setattr(plans, "MOST_FOLDS", 1)
 
     return of
 
@@ -181,7 +183,7 @@ def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypat
     assert plan.refit_epochs == int(np.median(best))
     trained = job.train(plan)
     assert len(refit(trained, whole(trained)).epochs) == plan.refit_epochs
-    monkeypatch.setattr(looking, "MOST_FOLDS", 1)
+    monkeypatch.setattr(plans, "MOST_FOLDS", 1)
     trained = job.train(look(planned(rows, **spec))[0])
     assert len(refit(trained, whole(trained)).epochs) == trained.best
 
@@ -201,7 +203,7 @@ def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
 
 
 def work_of(plan):
-    return plan.source.data.nnz * 2 + looking.ENTRIES_A_PARAMETER * plan.model.parameter_count
+    return plan.source.data.nnz * 2 + ENTRIES_A_PARAMETER * plan.model.parameter_count
 
 
 def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
@@ -214,7 +216,7 @@ def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
 def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeypatch):
     plan = planned(rows, settings={"holdout": 0.1}, epochs=2)
     for enough, number in ((1, 1), (60, 1), (61, 2), (10_000, 5)):
-        monkeypatch.setattr(looking, "ENOUGH_HELD_OUT", enough)
+        monkeypatch.setattr(plans, "ENOUGH_HELD_OUT", enough)
         assert len(folds_of(plan, 2)) == number
     work = work_of(plan)
     for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
@@ -277,7 +279,7 @@ def test_a_path_ends_when_no_epochs_are_left(rows, trying):
 
 
 def test_many_rows_have_one_fold(rows, monkeypatch):
-    monkeypatch.setattr(looking, "ROWS_FOR_FOLDS", 599)
+    monkeypatch.setattr(plans, "ROWS_FOR_FOLDS", 599)
     assert len(folds_of(planned(rows, epochs=2), 2)) == 1
 
 

@@ -22,7 +22,9 @@ from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_param
 from fmcli.api.rows import RowForm, as_data, form_of
 from fmcli.api.stored import cached
 from fmcli.choosing.calibrating import calibrated
+from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
+from fmcli.choosing.look import Looked
 from fmcli.data.dataset import Dataset
 from fmcli.data.weights import Weighting, weigh, weigh_labels
 from fmcli.errors import NothingNewError, UsageError
@@ -43,8 +45,6 @@ from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.settings import Settings
-from fmcli.training.several.ensemble import completed
-from fmcli.training.several.look import Looked
 from fmcli.training.stored import MEGABYTE, require_room, rows_of_cache, weights_of_labels
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import WarmStart

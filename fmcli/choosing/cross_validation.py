@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.choosing.completing import completed
 from fmcli.choosing.folds import Fold, Folding, Numbers
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import text_of
@@ -30,7 +31,7 @@ from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import RowsInMemory, with_needed_fields
 from fmcli.training.saving import file_of
 from fmcli.training.settings import Settings
-from fmcli.training.several.ensemble import completed, memory_of, side_by_side
+from fmcli.training.several.ensemble import memory_of, side_by_side
 from fmcli.training.trained import Epoch
 
 Floats = NDArray[np.float64]

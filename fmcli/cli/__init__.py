@@ -33,6 +33,7 @@ COMMANDS = {
     "export": "Export the parameters of a model for other programs.",
     "import": "Import a model of libFM, libffm or xLearn.",
     "cv": "Estimate how well options predict, by cross-validation.",
+    "tune": "Search for a kind, a solver and options that predict better.",
     "plot": "Draw the logs of runs as SVG.",
     "split": "Split rows at random, by time or by group.",
     "convert": "Write a table, such as CSV, as rows of features.",
@@ -43,7 +44,7 @@ COMMANDS = {
 }
 # The modules of commands that are not in the module of their name.
 MODULES = {
-    **{name: f"choosing.{name}" for name in ("cv", "plot")},
+    **{name: f"choosing.{name}" for name in ("cv", "tune", "plot")},
     "import": "importing",
     **{name: f"rows.{name}" for name in ("split", "convert", "negatives")},
 }

@@ -37,6 +37,12 @@ def strength(value: str) -> float | Derived:
 TYPES = {"l2_w": strength, "l2_v": strength}
 
 
+def converted(choice: Option) -> Callable[[str], Any]:
+    """Return what makes a value of the text of an option; it raises click's errors."""
+    kind = by_degree(choice.kind) if choice.by_degree else TYPES.get(choice.name, choice.kind)
+    return lambda text: click.types.convert_type(kind)(text)
+
+
 def registered(section: str) -> Callable[[F], F]:
     """Return the options of one group of the registry. An option that is not given is None, to distinguish it from a
     given default."""

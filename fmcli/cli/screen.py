@@ -43,6 +43,33 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "quiet": "Print only warnings and errors",
         },
     },
+    "tune": {
+        "Search": {
+            "trials": "Number of trials [50]",
+            "max_seconds": "End after so many seconds",
+            "folds": "Compare on folds [5 of few rows, else 1]",
+            "holdout": "Compare on a share of the rows",
+            "valid": "Compare on other rows",
+            "metrics": "Metric; the first one is compared [by the loss]",
+            "study": "Keep the trials in a file, and go on from there",
+        },
+        "Options, as NAME or A,B,C or A..B": {
+            "model": "Kinds of models",
+            "solver": "Solvers",
+            "rank": "Number of factors",
+            "l2": "Strength of the L2 penalty",
+            "loss": "Loss [by the labels]",
+            "label": "Of a table: the column of the label",
+            "seed": "Seed of the random numbers",
+            "threads": "Threads [all cores]",
+        },
+        "Output": {
+            "refit": "Train the best one on all rows",
+            "output": "The model file of --refit [TRAIN.fm]",
+            "log_json": "Write the figures of each trial as JSON",
+            "quiet": "Print only warnings and errors",
+        },
+    },
     "cv": {
         "Folds": {
             "folds": "Folds, or a file with the fold of each row [5]",

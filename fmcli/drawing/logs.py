@@ -14,13 +14,15 @@ from fmcli.drawing.curves import Curve, Figure
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES
+from fmcli.scoring.metrics import metric_of
 
-LEARNING, TIME, PATH, CALIBRATION = "learning", "time", "path", "calibration"
+LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search", "calibration"
 # What can be drawn, with what it shows.
 KINDS = {
     LEARNING: "the loss and the metrics of each epoch",
     TIME: "the metrics over the seconds of training",
     PATH: "the metrics and the share of zeros over an option in which runs differ, such as l1",
+    SEARCH: "the best value so far, by the number of trials, and that of each kind and solver",
     CALIBRATION: "observed shares over predicted probabilities",
 }
 # More curves in a panel cannot be told apart.
@@ -84,13 +86,15 @@ def read(path: str) -> list[Event]:
 def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequence[str]) -> Figure:
     """Return the figure of logs, by the names of their files.
 
-    kind : one of KINDS; None: calibration for reports of it, else learning.
+    kind : one of KINDS; None: calibration for reports of it, search for studies, else learning.
     metrics : the names of metrics; empty: those that the logs have.
 
     Raises BadInputError if a file does not have what is drawn, and UsageError.
     """
     if kind == CALIBRATION or (kind is None and all("calibration" in events[0] for events in files.values())):
         return of_calibration(files)
+    if kind == SEARCH or (kind is None and all(events[0].get("event") == "study" for events in files.values())):
+        return of_search(files)
     runs: dict[str, Run] = {}
     try:
         for path, events in files.items():
@@ -195,6 +199,30 @@ def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
         panels[f"valid-{name}"] = checked(name, {flag: defined(x, [math.nan if v is None else v for v in values])})
     panels["sparsity"] = {flag: (x, [run.summary["sparsity"] for run in order])}
     return Figure(f"Metrics and the share of zeros over {flag}", flag, "", some(panels), log_x=min(x) > 0)
+
+
+def of_search(files: Mapping[str, Sequence[Event]]) -> Figure:
+    """Return the best value so far over the trials, of all and of each kind and solver."""
+    curves: dict[str, Curve] = {}
+    metric = ""
+    for path, events in files.items():
+        several, file = len(files) > 1, PurePath(path).stem
+        try:
+            trials = [one for one in events if one.get("event") == "trial" and one["value"] is not None]
+            if not trials:
+                raise BadInputError(f"{path}: has no trials; it must be a study, or a log of a search")
+            metric = trials[0]["metric"]
+            sign = -1 if metric_of(metric).larger_is_better else 1
+            kinds = [] if several else list(dict.fromkeys((one["model"], one["solver"]) for one in trials))
+            for kind in [None, *kinds]:
+                mine = [one for one in trials if kind in (None, (one["model"], one["solver"]))]
+                order = sorted(mine, key=lambda one: one["trial"])
+                best = [sign * value for value in accumulate((sign * one["value"] for one in order), min)]
+                name = " ".join(kind) if kind else "all"
+                curves[name if not several else file] = [one["trial"] for one in order], best
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadInputError(f"{path}: its events are not those of a search") from error
+    return Figure("The best value by the number of trials", "trial", "", {f"valid-{metric}": checked(SEARCH, curves)})
 
 
 def number(choice: Any) -> float | None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fmcli.registry.ranges import Range
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -40,6 +42,7 @@ class Entry:
     defaults : defaults of options that differ from the defaults in OPTIONS.
     refuses : option -> the reason why it cannot be used with this component.
     looks : option -> other values to try before a run, if it is not given.
+    tunes : option -> its values in a search, if none is given.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Entry:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     refuses: Mapping[str, str] = field(default_factory=dict)
     looks: Mapping[str, Trial] = field(default_factory=dict)
+    tunes: Mapping[str, Range] = field(default_factory=dict)
 
     def load(self) -> Any:
         """Import the class."""

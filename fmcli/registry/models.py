@@ -20,6 +20,7 @@ from fmcli.registry.derived import (
 )
 from fmcli.registry.entry import Entry, Trial
 from fmcli.registry.options import NOT_SMOOTH
+from fmcli.registry.ranges import by, of
 from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER
 
 DEFAULT_MODEL = "fm"
@@ -129,6 +130,10 @@ _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
+# The values of a search, relative to the usual ones if these depend on the kind or the data.
+_TUNED = {"rank": of(2, 4, 8, 16, 32), "init_std": by(3, 10)}
+_TUNED_L1, _TUNED_GROUP = {"l1": by(30, 10)}, {"group_l1": by(30, 10)}
+
 _MODELS = (
     ModelEntry(
         "linear",
@@ -159,6 +164,7 @@ _MODELS = (
         dense_solver=_BY_COLUMNS,
         joins=True,
         rival_with=("adagrad", "mcmc"),
+        tunes=_TUNED,
     ),
     ModelEntry(
         "anova",
@@ -168,6 +174,7 @@ _MODELS = (
         _START["anova"],
         with_solver=_SAMPLED,
         cost=1.1,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "shfm",
@@ -181,6 +188,7 @@ _MODELS = (
             _BY_COLUMNS: {"l2_v": per_row(15)},
         },
         joins=True,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "sha2",
@@ -191,6 +199,7 @@ _MODELS = (
         solver="ftrl",
         with_solver={**_SPARSE, **_SAMPLED},
         cost=1.2,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "sglfm",
@@ -203,6 +212,7 @@ _MODELS = (
         positive=("l1", "group_l1"),
         unpenalised="fm",
         looks=_SGL_LOOKS,
+        tunes=_TUNED | _TUNED_L1 | _TUNED_GROUP,
     ),
     ModelEntry(
         "glfm",
@@ -216,6 +226,7 @@ _MODELS = (
         unpenalised="fm",
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
         looks=_SGL_LOOKS,
+        tunes=_TUNED | _TUNED_GROUP,
     ),
     ModelEntry(
         "l1fm",
@@ -229,6 +240,7 @@ _MODELS = (
         unpenalised="fm",
         refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
         looks=_SGL_LOOKS,
+        tunes=_TUNED | _TUNED_L1,
     ),
     ModelEntry(
         "hofm",
@@ -239,6 +251,7 @@ _MODELS = (
         with_solver=_SAMPLED,
         by_degree=("rank", "init_std"),
         cost=2.2,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "hofm-shared",
@@ -253,6 +266,7 @@ _MODELS = (
             **_SAMPLED,
         },
         cost=1.8,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "hofm-simplex",
@@ -263,6 +277,7 @@ _MODELS = (
         solver=_BY_COLUMNS,
         with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES, "prior_shape": 0.5}},
         cost=1.5,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "all-subsets",
@@ -272,6 +287,7 @@ _MODELS = (
         _START["all-subsets"],
         solver=_BY_COLUMNS,
         with_solver={_BY_COLUMNS: {"l2_v": per_row(25)}, **_SAMPLED},
+        tunes=_TUNED,
     ),
     ModelEntry(
         "pn",
@@ -283,6 +299,7 @@ _MODELS = (
         drawn=False,
         drawn_like="lifted-pn",
         cost=2.2,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "lifted-anova",
@@ -293,6 +310,7 @@ _MODELS = (
         with_solver=_SAMPLED,
         limits={"order": 8},
         cost=2.2,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "lifted-pn",
@@ -303,6 +321,7 @@ _MODELS = (
         with_solver={"adagrad": {"learning_rate_v": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
         cost=1.7,
         rival_with=("adagrad",),
+        tunes=_TUNED,
     ),
     ModelEntry(
         "bilinear",
@@ -311,6 +330,7 @@ _MODELS = (
         (*_FM, "split_index"),
         by_fields=True,
         cost=1.7,
+        tunes=_TUNED,
     ),
     ModelEntry(
         "ffm",
@@ -324,6 +344,7 @@ _MODELS = (
         compact=True,
         cost=5.0,
         rival_with=("adagrad",),
+        tunes=_TUNED | {"rank": of(2, 4, 8, 16)},
     ),
     ModelEntry(
         "llfm",
@@ -334,6 +355,7 @@ _MODELS = (
         apart=False,
         cost=2.7,
         rival_with=("adagrad", "cd"),
+        tunes=_TUNED | {"anchors": of(2, 3, 5, 8)},
     ),
     ModelEntry(
         "kernel-basis",
@@ -353,6 +375,7 @@ _MODELS = (
         },
         cost=5.0,
         rival_with=("closed-form",),
+        tunes={"rank": of(50, 100, 200, 400), "order": of(2, 3), "l2_w": by(100), "l2_v": by(100)},
     ),
 )
 MODELS = {model.name: model for model in _MODELS}

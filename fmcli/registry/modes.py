@@ -135,7 +135,16 @@ def by_rows(spec: Spec) -> str:
     return "" if spec.by_rows else f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out"
 
 
-CROSS = "cv"
+CROSS, TUNE = "cv", "tune"
+# What commands that compare options refuse.
+COMPARING = {
+    **dict.fromkeys(("-i", "--checkpoint", "--keep-state", "--test", "--dry-run"), "no model is written"),
+    **dict.fromkeys(("--disk", "--online", "--cluster"), "runs that are compared share their rows in memory"),
+    "--log-every": "runs that are compared train at the same time",
+    "--fail-worse-than-constant": "no model is written",
+    "--calibrate": "no model is written",
+    "--print-schema": "use fmcli train",
+}
 NOT_KEPT = "rows are read once, and not kept"
 MODES = (
     Mode("-v", {"--holdout": "both give validation data"}),
@@ -150,17 +159,22 @@ MODES = (
     Mode(
         CROSS,
         {
-            **dict.fromkeys(("-i", "--checkpoint", "--keep-state", "--test", "--dry-run"), "no model is written"),
+            **COMPARING,
             "-v": "each fold is held out in turn (--holdout is for the rows that choose the epoch)",
-            "--disk": "folds share their rows in memory",
-            "--online": "folds share their rows in memory",
-            "--cluster": "folds share their rows in memory",
             "--relation": "folds are divided by rows that are whole",
             "--max-seconds": "the folds that train last would have no time",
-            "--log-every": "folds train at the same time",
-            "--fail-worse-than-constant": "no model is written",
-            "--calibrate": "no model is written",
-            "--print-schema": "use fmcli train",
+        },
+    ),
+    Mode(
+        TUNE,
+        {
+            **COMPARING,
+            "--auto": "it is a part of the search",
+            "--relation": "most kinds take no relations",
+            "--ensemble": "single models are compared",
+            "--holdout 0": "options are compared on held-out rows",
+            "-e": "the search chooses the number of epochs by itself",
+            "--only-new": "no trial resumes from a model",
         },
     ),
     Mode("--holdout", {"--disk --no-shuffle": "rows of a cache are held out in a random order"}),

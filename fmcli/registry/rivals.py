@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fmcli.errors import UsageError
 from fmcli.registry.models import MODELS
@@ -28,3 +29,24 @@ def rivals(spec: Spec, *, model_given: bool) -> Iterator[Spec]:
             except UsageError:
                 continue
             yield replace(rival, given=rival.given | {SOLVER})
+
+
+def combined(models: Sequence[str], solvers: Sequence[str], loss: str | None, options: Mapping[str, Any]) -> list[Spec]:
+    """Return the specs of all kinds with all solvers that can be combined and take the options.
+
+    models, solvers : if empty, those that are compared by default.
+
+    Raises UsageError if there is none.
+    """
+    found, refused = list[Spec](), list[UsageError]()
+    for kind in [MODELS[name] for name in models] or [kind for kind in MODELS.values() if kind.rival_with]:
+        for solver in solvers or kind.rival_with or (kind.solver,):
+            try:
+                spec = make_spec(kind.name, solver, loss, options)
+            except UsageError as error:
+                refused.append(error)
+                continue
+            found.append(replace(spec, given=spec.given | {SOLVER}))
+    if not found:
+        raise refused[0]
+    return found

@@ -9,6 +9,7 @@ from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
 from fmcli.registry.entry import Entry, Trial, load
 from fmcli.registry.losses import ORDINAL, PROBIT
 from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
+from fmcli.registry.ranges import by
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
@@ -86,8 +87,19 @@ HYPERPRIORS = ("noise_shape", "noise_rate", "prior_shape", "prior_rate", "mean_s
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 
+# The values of a search, relative to the usual ones: penalties that are too weak are more frequent than others.
+_TUNED_STEPS = {"learning_rate_w": by(5), "learning_rate_v": by(5)}
+_TUNED_PENALTIES = {"l2_w": by(10, 100), "l2_v": by(10, 1000)}
+_TUNED_PER_ROW = {"l2_w": by(30), "l2_v": by(10, 100)}
+
 _SOLVERS = (
-    SolverEntry("sgd", "Stochastic gradient descent.", "fmcli.solvers.stochastic.sgd:SGD", _SCHEDULE),
+    SolverEntry(
+        "sgd",
+        "Stochastic gradient descent.",
+        "fmcli.solvers.stochastic.sgd:SGD",
+        _SCHEDULE,
+        tunes=_TUNED_STEPS | _TUNED_PENALTIES,
+    ),
     SolverEntry(
         "adagrad",
         "AdaGrad.",
@@ -95,6 +107,7 @@ _SOLVERS = (
         _RATES,
         {"learning_rate": 0.05},
         looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
+        tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         rounds=True,
         cluster=ROUNDS,
     ),
@@ -105,6 +118,7 @@ _SOLVERS = (
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
         looks={"l2_v": Trial(((10, 100),))},
+        tunes={"alpha_w": by(5), "alpha_v": by(5), **_TUNED_PER_ROW},
         cost=1.3,
         sums_losses=True,
         penalizes_at_once=True,
@@ -117,6 +131,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
         looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
+        tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         cost=2.3,
         rounds=True,
     ),
@@ -128,6 +143,7 @@ _SOLVERS = (
         {"epochs": passes(50, least=50), **_PER_ROW},
         # Rare features need a stronger penalty than those that every row has.
         looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))},
+        tunes=_TUNED_PER_ROW,
         patience=_PLATEAU,
         cost=2.0,
         by_rows=False,
@@ -142,6 +158,7 @@ _SOLVERS = (
         "fmcli.solvers.full_batch.lbfgs:LBFGSTrainer",
         ("tol", "init_strength"),
         {"epochs": passes(200, least=200), **_PER_ROW},
+        tunes=_TUNED_PER_ROW,
         patience=_PLATEAU,
         cost=2.0,
         by_rows=False,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from fmcli.errors import NothingNewError, UsageError
 from fmcli.models.model import Model
 from fmcli.registry.build import build_trainer
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
-from fmcli.registry.specs import Spec, resolve
+from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
+from fmcli.registry.specs import Spec, make_spec, resolve
 from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.coordinate.hold import Earlier
@@ -63,6 +63,7 @@ class Plan:
     calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     other : returns the plan of another spec for the same rows, if there are rivals.
+    facts : what the data say to defaults that depend on them, for `resolve`.
     """
 
     settings: Settings
@@ -82,6 +83,7 @@ class Plan:
     calibration: Calibration | None = None
     refit_epochs: int | None = None
     other: Callable[[Spec], Plan] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def data(self) -> Dataset:
@@ -192,17 +194,17 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     seen, counts, transform = occurring(source, transform, settings)
     unseen = rows.held_out if valid is None else valid
     validated = None if unseen is None else transform.of(unseen, settings.valid_name if valid else "")
-    spec = resolve(
-        spec,
-        rows=1 if newcomers else source.count,  # penalties per row, whose losses are summed
-        nonzeros=source.nonzeros,
-        features=int(seen.sum()),
-        longest=source.longest_square,
-        validated=validated is not None,
-        updates=warm_start is not None,
-        holds=warm_start is not None and not newcomers and can_hold(warm_start, source, counts),
+    facts: dict[str, Any] = {
+        "rows": 1 if newcomers else source.count,  # penalties per row, whose losses are summed
+        "nonzeros": source.nonzeros,
+        "features": int(seen.sum()),
+        "longest": source.longest_square,
+        "validated": validated is not None,
+        "updates": warm_start is not None,
+        "holds": warm_start is not None and not newcomers and can_hold(warm_start, source, counts),
         **(start_facts(source, labels) if spec.solver_entry.is_sampler else {}),
-    )
+    }
+    spec = resolve(spec, **facts)
     clip = transform.label_range if spec.values["clip"] else None
     evaluation = Validation(source.data, labels.loss, settings.metrics, settings.waits, settings.threads, clip=clip)
     validation = None
@@ -230,7 +232,27 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
         other=(lambda spec: prepare(replace(settings, spec=spec), as_read, valid)) if settings.rivals else None,
         newcomers=newcomers,
+        facts=facts,
     )
+
+
+def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
+    """Return the plan of the same kind and solver on the same rows with other options, which count as given. They may
+    be any but those of the transform of the rows.
+
+    Raises UsageError for options that do not apply or cannot be combined.
+    """
+    spec = plan.spec
+    given = {name: spec.values[name] for name in spec.given if name in OPTIONS}
+    made = make_spec(spec.model, spec.solver, spec.loss, {**given, **options})
+    fixed = {name: spec.values[name] for name in SAME_TO_ALL if name in spec.values}
+    made = resolve(replace(made, values={**made.values, **fixed}, given=spec.given | options.keys()), **plan.facts)
+    made = limit_l1_from_epoch(made, None, False)
+    model = prepared_model(made, plan.source, plan.transform, None)
+    trainer = build_trainer(Task(made, model, plan.source, plan.settings.threads))
+    held = plan.memory.held
+    total = held + account.training(trainer, plan.evaluation, plan.validation, None)
+    return replace(plan, spec=made, model=model, memory=MemoryNeed(total, held=held))
 
 
 def occurring(

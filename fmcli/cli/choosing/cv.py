@@ -6,20 +6,21 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 from click.core import ParameterSource
 
-from fmcli.cli.options import SectionOption, check_files, gathered, option
+from fmcli.cli.choosing.comparing import ComparingCommand
+from fmcli.cli.options import check_files, gathered, option
 from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
 from fmcli.cli.report import as_json, section
 from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
-from fmcli.cli.train.kind_help import KindCommand
+from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.rows import read_rows, with_row_weights
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
-from fmcli.registry.modes import CROSS, MODES
+from fmcli.registry.modes import CROSS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import SOLVER
 from fmcli.system.files import probe_output
@@ -148,21 +149,16 @@ fold_options = gathered(
 )
 
 
-class CrossCommand(KindCommand):
-    """A command with the options of train, except for those that it excludes."""
+class CrossCommand(ComparingCommand):
+    """cv, whose output is another than that of train."""
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        refused = next(mode for mode in MODES if mode.flag == CROSS).refuses
-        for parameter in self.params:
-            if isinstance(parameter, SectionOption) and parameter.opts and parameter.opts[0] in refused:
-                parameter.hidden = True
-            elif isinstance(parameter, SectionOption) and parameter.name == "output":
-                parameter.metavar = "FILE"
-                parameter.help = (
-                    "Write the prediction of each row by the model that has not seen it, a line each; the mean over "
-                    "repeats, and nan if no fold has the row. [default: none]"
-                )
-        return super().get_params(ctx)
+    others: ClassVar = {
+        "output": (
+            "FILE",
+            "Write the prediction of each row by the model that has not seen it, a line each; the mean over repeats, "
+            "and nan if no fold has the row. [default: none]",
+        )
+    }
 
 
 @click.command(
@@ -313,20 +309,8 @@ def events_of(tested: Validated, against: str) -> list[dict[str, Any]]:
     of: dict[str, Any] = {"repeat": tested.fold.repeat, "fold": tested.fold.number}
     if against:
         of["against"] = against
-    epochs = [
-        {
-            "event": "epoch",
-            **of,
-            "epoch": epoch.number,
-            "objective": epoch.objective,
-            "loss": epoch.loss,
-            "penalty": epoch.penalty,
-            "valid": epoch.valid,
-            "seconds": epoch.seconds,
-        }
-        for epoch in tested.epochs
-    ]
-    return [finite(one) for one in (*epochs, {"event": "fold", **of, **tested.figures, "test": tested.metrics})]
+    epochs = [epoch_event(epoch, **of) for epoch in tested.epochs]
+    return [*epochs, finite({"event": "fold", **of, **tested.figures, "test": tested.metrics})]
 
 
 def write_predictions(path: str, tested: Sequence[Validated], rows: int) -> None:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fmcli.choosing.look import Looked
+from fmcli.choosing.plans import can_compare
+from fmcli.choosing.search import MOST_TRAININGS
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.data.dictionary import Dictionary
@@ -28,7 +31,6 @@ from fmcli.training.draws import kept_sweeps
 from fmcli.training.fitting import are_dense, are_many
 from fmcli.training.groups import groups_in_words
 from fmcli.training.planning import Plan
-from fmcli.training.several.look import MOST_TRAININGS, Looked, can_compare
 from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:

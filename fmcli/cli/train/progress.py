@@ -12,6 +12,7 @@ from fmcli.cli.output import LEAST_SECONDS, Lines, Log, clock, seconds, timestam
 from fmcli.solvers.trainer import Observer
 
 if TYPE_CHECKING:
+    from fmcli.choosing.search import Rival
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Epoch
 
@@ -27,6 +28,23 @@ def penalty_of(epoch: Epoch) -> str:
     if not float(shown):
         shown = f"{epoch.penalty:.1e}"
     return f"  penalty {shown}" if epoch.penalty else ""
+
+
+def figures_of(epoch: Epoch, before: int = 0) -> dict[str, Any]:
+    """Return the figures of an epoch for the JSON log. before : the epochs of earlier runs, which count."""
+    return {
+        "epoch": before + epoch.number,
+        "objective": epoch.objective,
+        "loss": epoch.loss,
+        "penalty": epoch.penalty,
+        "valid": epoch.valid,
+        "seconds": epoch.seconds,
+    }
+
+
+def epoch_event(epoch: Epoch, **of: Any) -> dict[str, Any]:
+    """Return the event of an epoch of one of several runs. of : which one."""
+    return finite({"event": "epoch", **of, **figures_of(epoch)})
 
 
 # The JSON event with the running mean loss of an epoch, by the kind of the epoch.
@@ -65,17 +83,7 @@ class Progress(Observer):
                 f"{chooser} is undefined on the validation data, so that no epoch is better than another: training "
                 "runs all of them and keeps the last; put another metric first with -x"
             )
-        self._event(
-            self._kind,
-            {
-                "epoch": self._before + epoch.number,
-                "objective": epoch.objective,
-                "loss": epoch.loss,
-                "penalty": epoch.penalty,
-                "valid": epoch.valid,
-                "seconds": epoch.seconds,
-            },
-        )
+        self._event(self._kind, figures_of(epoch, self._before))
 
     def ended(self) -> None:
         """Print the figures of the last epoch, unless they are printed already."""
@@ -104,6 +112,11 @@ class Progress(Observer):
     def start(self, figures: dict[str, Any]) -> None:
         """Write the first line of JSON."""
         self._event("start", figures)
+
+    def trial(self, rival: Rival, metric: str) -> None:
+        """Write a line of JSON for a kind and a solver that were compared before."""
+        figures = {"trial": rival.number, "model": rival.model, "solver": rival.solver, "options": dict(rival.settings)}
+        self._event("trial", {**figures, "epochs": rival.epochs, "metric": metric, "value": rival.value})
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Write the last line of JSON."""

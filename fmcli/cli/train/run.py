@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fmcli.choosing.look import Looked, look
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.advice import advice, verdict
@@ -35,7 +36,6 @@ from fmcli.training.checkpoint import Keeper
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.several.learning import learn
-from fmcli.training.several.look import Looked, look
 from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import summary
 
@@ -116,6 +116,8 @@ def train_rows(
     with open_lines(request.written.log_json) as lines:
         progress, second = Progress(log, lines, plan, request.written.log_every), None
         log_start(progress, plan, request)
+        for rival in looked.rivals:
+            progress.trial(rival, looked.metric)
 
         def finish(trained: Trained, *, diverged: bool) -> None:
             facts = {"diverged": diverged, **bad_lines(bad)}

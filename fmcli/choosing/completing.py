@@ -1,0 +1,46 @@
+"""A whole run: the look before it, the run, and the refit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fmcli.choosing.look import Looked, look
+from fmcli.solvers.trainer import Observer
+from fmcli.training.job import train
+from fmcli.training.planning import Plan
+from fmcli.training.several.ensemble import ensemble_summary, train_ensemble
+from fmcli.training.several.learning import learn
+from fmcli.training.several.refit import refit, refits, whole
+from fmcli.training.trained import Epoch, Trained, summary
+
+
+def completed(
+    plan: Plan,
+    members: int = 1,
+    on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
+    on_looks: Callable[[Looked], None] = lambda looked: None,
+    on_refit: Callable[[Trained], None] = lambda chosen: None,
+) -> tuple[Trained, dict[str, Any]]:
+    """Return the trained model, or so many members of an ensemble, of a plan, after a look and with a refit, and the
+    summary.
+
+    on_epoch : called after every epoch of a single model, except those of the refit; see `train`.
+    on_looks, on_refit : called with what the look has compared, and before a refit.
+
+    Raises the errors of `train`.
+    """
+    if plan.newcomers:
+        trained = learn(plan, on_epoch)
+        return trained, summary(trained)
+    plan, looked = look(plan)
+    on_looks(looked)
+    if members > 1:
+        ensemble, each = train_ensemble(plan, members, lambda number, plan, again: (lambda epoch: None, Observer()))
+        return ensemble, ensemble_summary(ensemble, each)
+    trained = train(plan, on_epoch)
+    interrupt = plan.settings.interrupt
+    if refits(plan) and not (interrupt and interrupt.is_set()):
+        on_refit(trained)
+        trained = refit(trained, whole(trained))
+    return trained, summary(trained)

@@ -1,0 +1,278 @@
+"""Runs that are compared with others, each of which pauses and goes on as the comparison says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import Any
+
+from fmcli.errors import DivergedError, NotEnoughMemoryError
+from fmcli.registry.models import MODELS
+from fmcli.registry.specs import Spec
+from fmcli.scoring.metrics import Outcome, measure, metric_of
+from fmcli.scoring.paired import difference
+from fmcli.system.memory import available
+from fmcli.training.checkpoint import Keeper, Progress
+from fmcli.training.job import train
+from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.several.refit import refits, visits
+from fmcli.training.trained import Epoch
+
+# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
+ENTRIES_A_PARAMETER = 4
+# The progress of a run that pauses is kept if it takes at most this part of the free memory.
+PART_OF_MEMORY = 64
+# Another run is taken if it is better by more than so many standard errors: if it ended by itself; if it would become
+# still better, or has drawn options; and if it would become much better, as that of a solver that samples does.
+ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
+
+
+def work(plan: Plan) -> int:
+    """Return by what the time of an epoch grows."""
+    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
+    return round(MODELS[plan.spec.model].cost * plan.spec.solver_entry.cost * one)
+
+
+def of_epochs(spec: Spec, epochs: int) -> Spec:
+    """Return the spec of a run of at most so many epochs, whose burn-in, if it has one, is as large a share of them."""
+    values = {**spec.values, "epochs": epochs}
+    if "burn_in" in values and epochs < spec.values["epochs"]:
+        values["burn_in"] = min(values["burn_in"], epochs // 2)
+    return replace(spec, values=values)
+
+
+def value_of(outcome: Outcome | None, metric: str) -> float | None:
+    """Return a metric of an outcome, if there is one."""
+    return None if outcome is None else measure([metric], outcome)[metric]
+
+
+class Paused(Keeper):
+    """Keeps the progress of a run in memory where it pauses, and continues from there; if there is little memory, it
+    keeps nothing, and the run begins again, which gives the same."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        self._current: Callable[[], Progress] = dict
+
+    def kept(self) -> Progress | None:
+        return self.progress
+
+    def begins(self, progress: Callable[[], Progress]) -> None:
+        self._current = progress
+
+    def pause(self, ends: bool) -> None:
+        if ends:
+            self.progress = None
+            progress = self._current()
+            if sum(array.nbytes for array in progress.values()) <= available() // PART_OF_MEMORY:
+                self.progress = {name: array.copy() for name, array in progress.items()}
+
+
+@dataclass
+class FoldRun:
+    """The run of an entrant on a fold, as far as it went.
+
+    outcome : of the best epoch so far, on the held-out rows.
+    """
+
+    keeper: Paused = field(default_factory=Paused)
+    outcome: Outcome | None = None
+    epochs: int = 0
+    best: int = 0
+    ended: bool = False
+
+
+class LateError(Exception):
+    """The deadline passed before a run reached its epochs."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What the runs of an entrant have reached.
+
+    epochs : how many each has had, at most.
+    value : the choosing metric of their best epochs; None: training failed.
+    best : the best epoch of each.
+    ended : whether more epochs would change nothing.
+    """
+
+    epochs: int
+    value: float | None
+    best: tuple[int, ...]
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How the entrants of a comparison are run.
+
+    known : returns what an entrant, by its number, has reached in so many epochs, so that this need not be repeated.
+    deadline : the value of time.perf_counter() at which the comparison ends; None: it has no limit.
+    """
+
+    known: Callable[[int, int], Reached | None] = lambda number, epochs: None
+    deadline: float | None = None
+
+
+class Entrant:
+    """A kind, a solver and options in a comparison, trained on each fold.
+
+    plans : the same run, which holds out other rows in each.
+    number : of the entrant; settings : the options that were drawn for it.
+    reached : by its longest runs.
+    news : the epochs of the last ones, with the number of their fold.
+    spent : the work of its runs so far.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        number: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        conduct: Conduct | None = None,
+    ) -> None:
+        self._conduct = conduct or Conduct()
+        self.news = list[tuple[int, Epoch]]()
+        self.plans, self.number, self.settings, self.spent = list(plans), number, settings or {}, 0
+        self.reached = Reached(0, None, (), False)
+        self._folds = [FoldRun() for _ in plans]
+
+    @property
+    def plan(self) -> Plan:
+        """That of the first fold."""
+        return self.plans[0]
+
+    @property
+    def chooser(self) -> str:
+        """The metric that is compared."""
+        assert self.plan.validation is not None
+        return self.plan.validation.chooser
+
+    @property
+    def samples(self) -> bool:
+        """Whether the first epochs of its runs say little."""
+        return self.plan.spec.solver_entry.is_sampler
+
+    @property
+    def work(self) -> int:
+        """That of an epoch of all folds."""
+        return work(self.plan) * len(self.plans)
+
+    @property
+    def own(self) -> int:
+        """The work of the run and its refit."""
+        refitted = self.reached.best[0] if self.reached.best and refits(self.plan) else 0
+        return (self.reached.epochs + refitted) * self.work
+
+    def train(self, epochs: int, threads: int | None = None) -> int:
+        """Train for so many epochs in all, unless the runs have had as many or ended by themselves. Return the work
+        that it took. Raises LateError."""
+        self.news = []
+        epochs = min(epochs, self.plan.spec.values["epochs"])
+        before = self.reached
+        if before.ended or epochs <= before.epochs:
+            return 0
+        known = self._conduct.known(self.number, epochs)
+        self.reached = self._run(epochs, threads) if known is None else known
+        more = (self.reached.epochs or epochs) - (0 if self.samples else before.epochs)
+        self.spent += more * self.work
+        return more * self.work
+
+    def _run(self, epochs: int, threads: int | None) -> Reached:
+        """Train to so many epochs, and return what was reached."""
+        for number, fold in enumerate(self._folds):
+            if not fold.ended and not self._run_fold(number, fold, epochs, threads):
+                self.forget()
+                return Reached(0, None, (), ended=True)
+        value = value_of(self._together(), self.chooser)
+        return Reached(
+            max(fold.epochs for fold in self._folds),
+            None if value is None or math.isnan(value) else value,
+            tuple(fold.best for fold in self._folds),
+            all(fold.ended for fold in self._folds),
+        )
+
+    def _run_fold(self, number: int, fold: FoldRun, epochs: int, threads: int | None) -> bool:
+        """Train on a fold to so many epochs; return whether it was possible. Raises LateError."""
+        pause, seen = Event(), 0 if fold.keeper.progress is None else fold.epochs
+
+        def after(epoch: Epoch) -> None:
+            if epoch.number > seen:
+                self.news.append((number, epoch))
+            if epoch.number >= epochs:
+                pause.set()
+
+        plan = self._of_fold(number, epochs, threads, pause)
+        assert plan.validation is not None
+        try:
+            trained = train(plan, after, keeper=Keeper() if self.samples else fold.keeper)
+        except (DivergedError, NotEnoughMemoryError):
+            return False
+        if trained.out_of_time and not pause.is_set():
+            raise LateError
+        fold.outcome = plan.validation.outcome(plan.model, draws=trained.earlier)
+        fold.epochs, fold.best = len(trained.epochs), trained.best
+        # The shorter runs of a sampler are whole ones.
+        fold.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
+        return True
+
+    def _of_fold(self, number: int, epochs: int, threads: int | None, pause: Event) -> Plan:
+        """Return the plan of a fold, with a model of its own, which ends with the epoch in which `pause` is set."""
+        plan = self.plans[number]
+        spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
+        threads, deadline = threads or plan.settings.threads, self._conduct.deadline
+        settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=deadline)
+        validation = plan.validation and replace(plan.validation, threads=threads)
+        model = prepared_model(spec, plan.source, plan.transform, None)
+        return replace(plan, spec=spec, settings=settings, model=model, validation=validation)
+
+    def _together(self) -> Outcome | None:
+        """Return the outcome of all folds, if it is there."""
+        outcomes = [fold.outcome for fold in self._folds if fold.outcome is not None]
+        if len(outcomes) < len(self._folds):
+            return None
+        return outcomes[0] if len(outcomes) == 1 else Outcome.concatenated(outcomes)
+
+    def outcome(self) -> Outcome | None:
+        """Return the scores of the held-out rows by the best epochs; None: training failed. Runs that are known by what
+        they have reached are repeated."""
+        if self._together() is None and self.reached.value is not None:
+            self.forget()
+            self._run(self.reached.epochs, None)
+        return self._together()
+
+    def forget(self) -> None:
+        """Free the memory of the runs."""
+        self._folds = [FoldRun() for _ in self.plans]
+
+    def rank(self) -> float:
+        """Return a number that is smaller if it is better."""
+        value = self.reached.value
+        if value is None:
+            return math.inf
+        return -value if metric_of(self.chooser).larger_is_better else value
+
+    def within(self, work: int) -> int:
+        """Return how many epochs the runs can have in all for so much work: those of a sampler begin again."""
+        return (0 if self.samples else self.reached.epochs) + work // self.work
+
+    def may_go_on(self, left: int) -> bool:
+        """Return whether runs with more epochs are possible with so much work left, and would differ."""
+        return not self.reached.ended and self.within(left) > self.reached.epochs
+
+    @property
+    def margin(self) -> float:
+        """By how many standard errors it must be better than the usual run."""
+        if self.reached.ended:
+            return ERRORS_LONGER if self.settings else ERRORS_ENDED
+        return ERRORS_SAMPLED if self.samples else ERRORS_LONGER
+
+    def better_than(self, other: Entrant, errors: float) -> bool:
+        """Return whether it is better by more than so many standard errors of the difference."""
+        own, theirs = self.outcome(), other.outcome()
+        if own is None or theirs is None:
+            return self.rank() < other.rank()
+        found = difference(self.chooser, own, theirs, self.plan.settings.threads)
+        return -found.worse > errors * found.error

@@ -1,0 +1,282 @@
+"""The search for a kind, a solver and options, by successive halving (Jamieson and Talwalkar 2016).
+
+First, the kinds and solvers are compared by their usual options, within a work that is known before (--auto is this
+alone). Then options are drawn for the best ones of them, in brackets: each bracket trains many for few epochs, and the
+best ones of these for longer. The runs pause in between, so that no epoch is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError
+from fmcli.choosing.plans import fold_plans, is_free, parts_of
+from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.ranges import Range
+from fmcli.registry.streams import TUNE_STREAM, generator
+from fmcli.training.planning import Plan, with_options
+from fmcli.training.several.ensemble import side_by_side
+
+# Kinds and solvers together take at most so many times the work of the usual run, and so does each other run if that
+# has all its epochs.
+MOST_TRAININGS = 10
+# Options are drawn for at most so many kinds and solvers, and the best half of these is left after each round.
+MOST_KINDS = 4
+# A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs.
+BRACKET, PART, RUNGS = 9, 3, 3
+# Options are drawn so many times until they differ from those before.
+MOST_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A kind of model, a solver and options that were compared with others.
+
+    number : 0 is the usual run.
+    settings : the options that were drawn.
+    epochs : of its longest run; 0: none was possible.
+    trainings : the work of all its runs, if that of the usual run and its refit is 1.
+    value : the metric of the best epoch of its longest run; None: there is none.
+    """
+
+    model: str
+    solver: str
+    epochs: int
+    trainings: float
+    value: float | None
+    chosen: bool
+    number: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is compared beside the usual options of kinds.
+
+    trials : how many runs there are in all; None: as many as the time lets.
+    ranges : the values of options; empty: those of the registry.
+    folds : how many times other rows are held out.
+    on_trial : called with each entrant after its run, and the epochs that it was asked for.
+    """
+
+    trials: int | None = 0
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    folds: int = 1
+    conduct: Conduct = field(default_factory=Conduct)
+    on_trial: Callable[[Entrant, int], None] = lambda entrant, epochs: None
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search. late : whether the deadline ended it."""
+
+    chosen: Entrant
+    rivals: Sequence[Rival]
+    late: bool
+
+
+@dataclass
+class Group:
+    """A kind and a solver. champion : its best run so far; drawn : the options of its runs."""
+
+    champion: Entrant
+    drawn: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def compare(plan: Plan, tuning: Tuning | None = None) -> Found:
+    """Return the best of the usual run, of those of other kinds and solvers, and of those of drawn options.
+
+    plan : has the others if there are some; it holds out rows.
+    """
+    return Search(plan, tuning or Tuning()).run()
+
+
+class Search:
+    """A search in progress."""
+
+    def __init__(self, plan: Plan, tuning: Tuning) -> None:
+        self.plan, self.tuning = plan, tuning
+        self.usual = self.entrant(plan, 0)
+        self.entrants: list[Entrant] = [self.usual]
+        self.groups: list[Group] = [Group(self.usual)]
+        self.number = len(plan.settings.rivals) + 1
+
+    def entrant(self, plan: Plan, number: int) -> Entrant:
+        """Return the entrant of a plan."""
+        return Entrant(fold_plans(plan, self.tuning.folds), number, conduct=self.tuning.conduct)
+
+    def run(self) -> Found:
+        """Search, until all trials have been made or the deadline has passed."""
+        late = False
+        try:
+            self.train(self.usual, self.plan.spec.values["epochs"])
+            self.race()
+            self.draw()
+        except LateError:
+            late = True
+        chosen = self.choose()
+        if self.tuning.trials != 0 and not late:
+            with suppress(LateError):
+                self.train(chosen, chosen.plan.spec.values["epochs"])
+        one = max(1, self.usual.own)
+        rivals = [
+            Rival(
+                each.plan.spec.model,
+                each.plan.spec.solver,
+                each.reached.epochs,
+                each.spent / one,
+                each.reached.value,
+                each is chosen,
+                each.number,
+                each.settings,
+            )
+            for each in sorted(self.entrants, key=Entrant.rank)
+        ]
+        return Found(chosen, rivals, late)
+
+    def train(self, entrant: Entrant, epochs: int) -> int:
+        """Train an entrant; return the work that it took."""
+        took = entrant.train(epochs)
+        if took:
+            self.tuning.on_trial(entrant, epochs)
+        return took
+
+    def race(self) -> None:
+        """Compare the kinds and solvers by their usual options.
+
+        Solvers that sample have half of the work at least, because their first sweeps say little.
+        """
+        entrants = sorted(self.others(), key=lambda entrant: entrant.work)
+        self.entrants += entrants
+        self.groups += [Group(entrant) for entrant in entrants]
+        samplers = [entrant for entrant in entrants if entrant.samples]
+        left = MOST_TRAININGS * self.usual.own - self.usual.spent
+        left -= self.race_of([one for one in entrants if not one.samples], left // 2 if samplers else left)
+        self.race_of(samplers, left)
+
+    def others(self) -> Iterator[Entrant]:
+        """Yield the rivals that the rows suit, and whose predictions are measured in the same way."""
+        plan = self.plan
+        assert plan.validation is not None
+        for number, spec in enumerate(plan.settings.rivals, start=1):
+            assert plan.other is not None
+            try:
+                rival = plan.other(spec)
+            except (BadInputError, UsageError, NotEnoughMemoryError):
+                continue
+            same = (rival.spec.model, rival.spec.solver) == (plan.spec.model, plan.spec.solver)
+            if rival.validation is not None and rival.validation.chooser == plan.validation.chooser and not same:
+                yield self.entrant(rival, number)
+
+    def race_of(self, entrants: Sequence[Entrant], work_left: int) -> int:
+        """Train entrants of different kinds, and return the work that it took.
+
+        Each run may take an equal share of the work that is left when its turn comes. While some is left, the better
+        half of those that have not ended by themselves go on.
+        """
+        left, staying = work_left, entrants
+        while staying:
+            for number, entrant in enumerate(staying):
+                left -= self.train(entrant, entrant.within(left // (len(staying) - number)))
+            longer = [entrant for entrant in sorted(staying, key=Entrant.rank) if entrant.may_go_on(left)]
+            staying = longer[: (len(longer) + 1) // 2] if len(staying) > 1 else []
+        return work_left - left
+
+    def draw(self) -> None:
+        """Draw options for the best kinds and solvers."""
+        ranked = sorted(self.groups, key=lambda group: group.champion.rank())
+        groups = ranked[: min(MOST_KINDS, (len(ranked) + 1) // 2)]
+        if self.groups[0] not in groups:
+            groups.append(self.groups[0])
+        while brackets := [(group, drawn) for group in groups if (drawn := list(self.bracket(group)))]:
+            self.halve(brackets)
+            groups = sorted(groups, key=lambda group: group.champion.rank())[: (len(groups) + 1) // 2]
+
+    def bracket(self, group: Group) -> Iterator[Entrant]:
+        """Yield entrants of drawn options, until there are no others, or trials."""
+        first = group.champion
+        for _ in range(BRACKET):
+            if self.tuning.trials is not None and len(self.entrants) >= self.tuning.trials:
+                return
+            for attempt in range(MOST_DRAWS):
+                settings = self.settings(first.plan, generator(self.plan.spec, TUNE_STREAM, self.number, attempt))
+                if settings and settings not in group.drawn:
+                    with suppress(UsageError):
+                        plans = [with_options(plan, settings) for plan in first.plans]
+                        break
+            else:
+                return
+            group.drawn.append(settings)
+            self.entrants.append(Entrant(plans, self.number, settings, self.tuning.conduct))
+            self.number += 1
+            yield self.entrants[-1]
+
+    def settings(self, plan: Plan, random: np.random.Generator) -> dict[str, Any]:
+        """Return drawn values of options."""
+        ranges = self.tuning.ranges or ranges_of(plan)
+        units = {name: float(random.random()) for name in sorted(ranges)}
+        found = {name: ranges[name].at(unit, plan.spec.values[name]) for name, unit in units.items()}
+        return {name: value for name, value in found.items() if OPTIONS[name].permits(value)}
+
+    def halve(self, brackets: Sequence[tuple[Group, list[Entrant]]]) -> None:
+        """Train brackets; the results of a rung come in the order of the trials, whatever the number of threads."""
+        staying = [(group, list(entrants)) for group, entrants in brackets]
+        for rung in range(RUNGS):
+            jobs = [entrant for _, entrants in staying for entrant in entrants]
+            threads = self.plan.settings.threads
+            together = min(threads, len(jobs))
+            asked = {one.number: self.epochs_of(one, rung) for one in jobs}
+
+            def run(entrant: Entrant, each: int = max(1, threads // together), asked: dict[int, int] = asked) -> bool:
+                return entrant.train(asked[entrant.number], each) > 0
+
+            for entrant, trained in zip(jobs, side_by_side(run, jobs, together), strict=True):
+                if trained:
+                    self.tuning.on_trial(entrant, asked[entrant.number])
+            for group, entrants in staying:
+                entrants.sort(key=Entrant.rank)
+                for entrant in entrants[max(1, len(entrants) // PART) :]:
+                    entrant.forget()
+                del entrants[max(1, len(entrants) // PART) :]
+                if rung == RUNGS - 1:
+                    group.champion = min(group.champion, entrants[0], key=Entrant.rank)
+
+    def epochs_of(self, entrant: Entrant, rung: int) -> int:
+        """Return for how many epochs, in all, an entrant is trained by a rung."""
+        asked: int = entrant.plan.spec.values["epochs"]
+        usual = self.usual.plan.spec.values["epochs"] * self.usual.work
+        most = min(asked, MOST_TRAININGS * usual // entrant.work)
+        return max(1, most // int(PART ** (RUNGS - 1 - rung)))
+
+    def choose(self) -> Entrant:
+        """Return the best entrant, if it is clearly better than the usual one; a solver that samples becomes much
+        better, so that it is taken unless another one is clearly better."""
+        others = [group.champion for group in self.groups if group.champion is not self.usual]
+        better = [entrant for entrant in others if entrant.better_than(self.usual, entrant.margin)]
+        chosen = min(better, key=Entrant.rank, default=self.usual)
+        for entrant in better:
+            if entrant.margin == ERRORS_SAMPLED and not chosen.better_than(entrant, ERRORS_LONGER):
+                chosen = entrant
+        return chosen
+
+
+def ranges_of(plan: Plan) -> dict[str, Range]:
+    """Return the ranges of the options of a run that were not given, by the registry. Those of linear weights, or of
+    factors, need some, and those that are relative a usual value."""
+    spec, asked, parts = plan.spec, plan.settings.spec, parts_of(plan)
+    kind = MODELS[spec.model]
+
+    def varies(name: str, one: Range) -> bool:
+        usual = spec.values.get(name)
+        has_usual = type(usual) is float and usual > 0 if one.relative else usual is not None
+        refused = name in kind.refuses or name in spec.solver_entry.refuses
+        return has_usual and not refused and is_free(asked, name) and parts.get(name[-2:], True)
+
+    return {name: one for name, one in {**spec.solver_entry.tunes, **kind.tunes}.items() if varies(name, one)}

@@ -1,0 +1,119 @@
+"""Study files: the trials of a search as lines of JSON, from which it goes on after its process has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from fmcli.base.finite import finite
+from fmcli.choosing.entrants import Entrant, Reached
+from fmcli.errors import BadInputError, OutputError, UsageError
+
+STUDY, TRIAL = "study", "trial"
+WAY_OUT = "remove it to begin again, or give another name"
+
+
+def trial_event(entrant: Entrant, asked: int) -> dict[str, Any]:
+    """Return what a trial has reached in the epochs that it was asked for, as a line of a study and of a log."""
+    reached, spec = entrant.reached, entrant.plan.spec
+    return finite(
+        {
+            "event": TRIAL,
+            "trial": entrant.number,
+            "model": spec.model,
+            "solver": spec.solver,
+            "options": dict(entrant.settings),
+            "asked": asked,
+            "epochs": reached.epochs,
+            "metric": entrant.chooser,
+            "value": reached.value,
+            "best_epoch": list(reached.best),
+            "ended": reached.ended,
+        }
+    )
+
+
+class Study:
+    """The trials so far, in a file that each new one is added to at once.
+
+    Parameters
+    ----------
+    path : the file; None: trials are not kept.
+    identity : all that the trials depend on, but for their number; it has figures of JSON only.
+
+    Raises UsageError if the file is the study of another search, BadInputError if it is no study, and OutputError.
+    """
+
+    def __init__(self, path: str | None, identity: Mapping[str, Any]) -> None:
+        self._known: dict[tuple[int, int], Reached] = {}
+        self._file: BinaryIO | None = None
+        if path is None:
+            return
+        try:
+            text = Path(path).read_bytes() if Path(path).exists() else b""
+            whole = text[: text.rfind(b"\n") + 1]  # a process that was killed may leave a part of a line
+            if whole:
+                self._read(path, whole, identity)
+            self._file = open(path, "r+b" if text else "wb")  # noqa: SIM115 (closed by __exit__)
+            self._file.seek(len(whole))
+            self._file.truncate()
+            if not whole:
+                self._write({"event": STUDY, **identity})
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from error
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def trials(self) -> int:
+        """How many trials were known at the beginning, or are now."""
+        return len({number for number, _ in self._known})
+
+    def known(self, number: int, asked: int) -> Reached | None:
+        """Return what a trial has reached in so many epochs, if it is known."""
+        return self._known.get((number, asked))
+
+    def add(self, entrant: Entrant, asked: int) -> None:
+        """Keep what a trial has reached."""
+        if (entrant.number, asked) not in self._known:
+            self._known[entrant.number, asked] = entrant.reached
+            if self._file is not None:
+                self._write(trial_event(entrant, asked))
+
+    def _write(self, event: Mapping[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write(f"{json.dumps(event, allow_nan=False)}\n".encode())
+        self._file.flush()
+
+    def _read(self, path: str, text: bytes, identity: Mapping[str, Any]) -> None:
+        """Read the trials of a file, if it is the study of this search."""
+        for number, line in enumerate(text.splitlines(), start=1):
+            try:
+                event = json.loads(line)
+                if number == 1:
+                    if event.pop("event") != STUDY:
+                        raise ValueError
+                    require_same(path, event, identity)
+                    continue
+                key = int(event[TRIAL]), int(event["asked"])
+                value, best = event["value"], tuple(map(int, event["best_epoch"]))
+                reached = Reached(int(event["epochs"]), None if value is None else float(value), best, event["ended"])
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise BadInputError(f"{path}:{number}: is not a line of a study; {WAY_OUT}") from error
+            self._known[key] = reached
+
+
+def require_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise UsageError, which names what differs, unless a study is that of this search."""
+    if found == json.loads(json.dumps(wanted)):
+        return
+    differ = [name for name in wanted if found.get(name) != json.loads(json.dumps(wanted[name]))]
+    raise UsageError(f"{path} is the study of another search: its {' and '.join(differ)} differ; {WAY_OUT}")

@@ -1,0 +1,30 @@
+"""What the commands that compare options share: the options of train, without those that they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import click
+
+from fmcli.cli.options import SectionOption
+from fmcli.cli.train.kind_help import KindCommand
+from fmcli.registry.modes import MODES
+
+
+class ComparingCommand(KindCommand):
+    """A command with the options of train, except for those that it excludes by the mode of its name.
+
+    others : option -> its metavar, or None, and its help, which are not those of train.
+    """
+
+    others: ClassVar[Mapping[str, tuple[str | None, str]]] = {}
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        refused = next(mode for mode in MODES if mode.flag == self.name).refuses
+        for parameter in self.params:
+            if isinstance(parameter, SectionOption) and parameter.opts and parameter.opts[0] in refused:
+                parameter.hidden = True
+            elif isinstance(parameter, SectionOption) and parameter.name in self.others:
+                parameter.metavar, parameter.help = self.others[parameter.name]
+        return super().get_params(ctx)

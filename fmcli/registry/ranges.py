@@ -1,0 +1,96 @@
+"""Ranges of options, from which a search draws values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fmcli.errors import UsageError
+from fmcli.registry.options import Option
+
+DOTS, COMMA = "..", ","
+# Numbers that are drawn have so many significant digits, so that a command can repeat them.
+DIGITS = 3
+# Options of which a run has one value, with the reason.
+SINGLE = {
+    "epochs": "the search chooses the number of epochs by itself",
+    "seed": "a seed is no choice between models",
+    **dict.fromkeys(("scale", "norm", "clip"), "all trials share the rows in memory, as they are transformed"),
+    **dict.fromkeys(("shuffle", "round_size"), "it is no choice between models"),
+    **dict.fromkeys(("draws", "burn_in"), "more draws are better, but take longer"),
+    "init_strength": "no trial resumes from a model",
+}
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that an option may have.
+
+    low, high : the ends; numbers are uniform on a logarithmic scale if low > 0.
+    choices : the values, in place of ends.
+    relative : whether these are factors of the usual value.
+    whole : whether values are integers.
+    """
+
+    low: float = 0.0
+    high: float = 0.0
+    choices: tuple[Any, ...] = ()
+    relative: bool = False
+    whole: bool = False
+
+    def at(self, unit: float, usual: Any = None) -> Any:
+        """Return the value at a place from 0 to below 1. usual : the usual value of the option, if it is relative."""
+        if self.choices:
+            return self.choices[int(unit * len(self.choices))]
+        low, high = self.low, self.high + self.whole
+        value = low * (high / low) ** unit if low > 0 else low + unit * (high - low)
+        if self.whole:
+            return int(value)
+        return float(f"{value * usual if self.relative else value:.{DIGITS}g}")
+
+
+def by(factor: float, other: float | None = None) -> Range:
+    """Return the range from a fraction of the usual value to a multiple of it."""
+    return Range(1 / factor, other or factor, relative=True)
+
+
+def of(*choices: Any) -> Range:
+    """Return a range of a few values."""
+    return Range(choices=choices)
+
+
+def is_range(text: object) -> bool:
+    """Return whether the text of an option is one of a range."""
+    return isinstance(text, str) and (DOTS in text or COMMA in text)
+
+
+def read(option: Option, text: str, convert: Callable[[str], Any]) -> Range:
+    """Return the range in a text: low..high, or values separated by commas. convert : makes a value of a text.
+
+    Raises UsageError, and what `convert` raises.
+    """
+    asked = f"{option.flag} {text}"
+    if reason := SINGLE.get(option.name):
+        raise UsageError(f"{asked}: {option.flag} is not tuned: {reason}; give one value, or leave it out")
+    if COMMA in text:
+        choices = tuple(checked(option, convert(part), asked) for part in text.split(COMMA))
+        if len(set(map(str, choices))) < len(choices):
+            raise UsageError(f"{asked}: a value is given twice; leave one out")
+        return Range(choices=choices)
+    if option.kind not in (int, float):
+        raise UsageError(f"{asked}: {option.flag} has no range from .. to; list its values, separated by commas")
+    parts = text.split(DOTS, 1)
+    ends = [checked(option, convert(part), asked) for part in parts]
+    if not all(isinstance(end, int | float) for end in ends):
+        raise UsageError(f"{asked}: the ends of a range must be numbers")
+    if ends[0] >= ends[1]:
+        raise UsageError(f"{asked}: a range begins with its smaller end; write {parts[1]}{DOTS}{parts[0]}")
+    return Range(float(ends[0]), float(ends[1]), whole=option.kind is int)
+
+
+def checked(option: Option, value: Any, asked: str) -> Any:
+    """Return a value. Raises UsageError if the option does not permit it."""
+    if not option.permits(value):
+        raise UsageError(f"{asked}: {value} is not permitted; it must be {option.range() or 'a number'}")
+    return value

@@ -1,0 +1,96 @@
+"""fmcli tune: the same trials for any number of threads and after an end, the command that it prints, and errors."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+
+TUNE = [
+    "tune",
+    "-q",
+    "-m",
+    "fm,lifted-pn",
+    "-s",
+    "adagrad,cd",
+    "-k",
+    "1,2,4",
+    "--l2",
+    "1e-5..1e-2",
+    "--folds",
+    "1",
+    "--trials",
+    "9",
+]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    rng = np.random.default_rng(0)
+    value = rng.choice([-1.0, 1.0], size=(120, 4))
+    label = value[:, 0] * value[:, 1] + value[:, 2] * value[:, 3] + 0.1 * rng.normal(size=120)
+    lines = (f"{y:.3f} {' '.join(f'{j}:{v:g}' for j, v in enumerate(x))}\n" for y, x in zip(label, value, strict=True))
+    (tmp_path / "t").write_text("".join(lines))
+    return "t"
+
+
+def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows, tmp_path):
+    printed = [
+        run.ok(*TUNE, "-j", str(n), "--study", f"s{n}", "--log-json", "log", "--refit", "-o", f"m{n}", rows).stdout
+        for n in (1, 2)
+    ]
+    study = (tmp_path / "s1").read_bytes()
+    assert printed[0] == printed[1]
+    assert (tmp_path / "s2").read_bytes() == study
+    first = b"".join(study.splitlines(keepends=True)[:9])
+    (tmp_path / "killed").write_bytes(first + b'{"event": "tri')
+    assert run.ok(*TUNE, "--study", "killed", rows).stdout == printed[0]
+    assert (tmp_path / "killed").read_bytes() == study
+    trials = [json.loads(line) for line in study.splitlines()[1:]]
+    assert {one["trial"] for one in trials} == set(range(9))
+    assert {(one["model"], one["solver"]) for one in trials} >= {("fm", "adagrad"), ("fm", "cd"), ("lifted-pn", "cd")}
+    logged = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [one for one in logged if one["event"] == "trial"] == trials
+    words = printed[0].decode().split()
+    assert words[:2] == ["fmcli", "train"]
+    run.ok(*words[1:], "-q", "-o", "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m1").read_bytes() == (tmp_path / "m2").read_bytes()
+    assert b"valid-rmse" in run.ok("plot", "-q", "s1").stdout
+    other = run.fails(2, *TUNE, "--l2-w", "0", "--study", "s1", rows).stderr
+    assert "s1 is the study of another search: its options and given differ" in other
+    (tmp_path / rows).write_text((tmp_path / rows).read_text().replace("1:-1", "1:1", 1))
+    assert "its data differ" in run.fails(2, *TUNE, "--study", "s1", rows).stderr
+    (tmp_path / "s1").write_text('{"event": "epoch"}\n')
+    assert "s1:1: is not a line of a study" in run.fails(65, *TUNE, "--study", "s1", rows).stderr
+
+
+def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
+    begin = time.perf_counter()
+    result = run.ok("tune", "--max-seconds", "0.5", "-v", rows, rows)
+    assert time.perf_counter() - begin < 5
+    assert "the result depends on the speed of the machine" in result.stderr
+    assert re.match(rb"fmcli train -m .* -v t t\n", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--l2", "1e-1..1e-6"], "a range begins with its smaller end; write 1e-6..1e-1"),
+        (["-k", "4,x"], "'x' is not a valid integer"),
+        (["-k", "0,4"], "0 is not permitted"),
+        (["-m", "fm,fmm"], "did you mean fm"),
+        (["-e", "3,4"], "--epochs is not tuned: the search chooses the number of epochs"),
+        (["-e", "3"], "tune and -e cannot be combined"),
+        (["--seed", "1..4"], "--seed is not tuned"),
+        (["--kernel", "poly..anova"], "--kernel has no range"),
+        (["--holdout", "0"], "tune and --holdout 0 cannot be combined"),
+        (["--folds", "3", "-v", "t"], "--folds and -v cannot be combined"),
+        (["--auto"], "tune and --auto cannot be combined"),
+        (["-s", "mcmc", "--l2", "0.1..1"], "mcmc draws the strength"),
+        (["--trials", "0"], "0 is not in the range"),
+        (["--anchors", "2,3"], "--anchors does not apply to fm"),
+    ],
+)
+def test_errors(run, rows, arguments, message):
+    assert message in run.fails(2, "tune", "-q", *arguments, rows).stderr
