@@ -252,7 +252,7 @@ class Search:
         """Return for how many epochs, in all, an entrant is trained by a rung."""
         asked: int = entrant.plan.spec.values["epochs"]
         usual = self.usual.plan.spec.values["epochs"] * self.usual.work
-        most = min(asked, MOST_TRAININGS * usual // entrant.work)
+        most: int = min(asked, MOST_TRAININGS * usual // entrant.work)
         return max(1, most // int(PART ** (RUNGS - 1 - rung)))
 
     def choose(self) -> Entrant:
