@@ -56,6 +56,24 @@ def test_a_path_is_over_the_option_in_which_runs_differ():
         figure({"a": log()[1:]}, "path", [])
 
 
+def test_a_search_is_drawn_as_the_best_value_so_far():
+    """A trial has the value of its longest run, which comes last."""
+    values = (0, "cd", 0.5), (1, "mcmc", 0.25), (3, "cd", 0.5), (2, "cd", 0.75), (3, "cd", 0.875), (4, "cd", None)
+    trials = [
+        {"event": "trial", "trial": n, "model": "fm", "solver": solver, "metric": "auc", "value": value}
+        for n, solver, value in values
+    ]
+    study = [{"event": "study"}, *trials]
+    assert figure({"s": study}, None, []).panels["valid-auc"] == {
+        "all": ([0, 1, 2, 3], [0.5, 0.5, 0.75, 0.875]),
+        "fm cd": ([0, 2, 3], [0.5, 0.75, 0.875]),
+        "fm mcmc": ([1], [0.25]),
+    }
+    assert set(figure({"a": study, "b": study}, None, []).panels["valid-auc"]) == {"a", "b"}
+    with pytest.raises(BadInputError, match="has no trials"):
+        figure({"s": study[:1]}, None, [])
+
+
 def test_calibration_is_beside_the_diagonal():
     bins = [{"predicted": 0.25, "observed": 0.5}, {"predicted": 0.75, "observed": 0.7}]
     found = figure({"r.json": [{"calibration": {"ece": 0.15, "bins": bins}}]}, None, [])

@@ -216,7 +216,8 @@ class SectionCommand(click.Command):
             return
         formatter.write_paragraph()
         with formatter.indentation():
-            text = f"{(self.help or '').partition('. ')[0]}. {self.more}"
+            first = " ".join((self.help or "").split()).partition(". ")[0]
+            text = f"{first}. {self.more}"
             indent = " " * formatter.current_indent
             formatter.write("".join(f"{line}\n" for line in wrapped(text, formatter.width, indent, indent)))
 

@@ -216,10 +216,11 @@ def of_search(files: Mapping[str, Sequence[Event]]) -> Figure:
             kinds = [] if several else list(dict.fromkeys((one["model"], one["solver"]) for one in trials))
             for kind in [None, *kinds]:
                 mine = [one for one in trials if kind in (None, (one["model"], one["solver"]))]
-                order = sorted(mine, key=lambda one: one["trial"])
-                best = [sign * value for value in accumulate((sign * one["value"] for one in order), min)]
-                name = " ".join(kind) if kind else "all"
-                curves[name if not several else file] = [one["trial"] for one in order], best
+                last = {
+                    one["trial"]: one["value"] for one in sorted(mine, key=lambda one: one["trial"])
+                }  # of longest runs
+                best = [sign * value for value in accumulate((sign * value for value in last.values()), min)]
+                curves[file if several else " ".join(kind) if kind else "all"] = list(last), best
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInputError(f"{path}: its events are not those of a search") from error
     return Figure("The best value by the number of trials", "trial", "", {f"valid-{metric}": checked(SEARCH, curves)})
