@@ -18,6 +18,7 @@ FLAGS = {
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
     "hash_bits": "--hash-bits",
+    "holdout": "--holdout",
     "groups": "--prior-groups",
     "group_field": "--group-field",
     "disk": "--disk",

@@ -93,7 +93,7 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
     """
     if kind == CALIBRATION or (kind is None and all("calibration" in events[0] for events in files.values())):
         return of_calibration(files)
-    if kind == SEARCH or (kind is None and all(events[0].get("event") == "study" for events in files.values())):
+    if kind == SEARCH or (kind is None and all(of_trials(events[0]) for events in files.values())):
         return of_search(files)
     runs: dict[str, Run] = {}
     try:
@@ -117,6 +117,8 @@ def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple
     file = PurePath(path).stem
     found: dict[tuple[Any, ...], Run] = {}
     for event in events:
+        if "trial" in event:
+            continue
         key = (event.get("against"), event.get("member"), event.get("repeat"), event.get("fold"))
         run = found.setdefault(key, Run())
         kind = event.get("event")
@@ -199,6 +201,11 @@ def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
         panels[f"valid-{name}"] = checked(name, {flag: defined(x, [math.nan if v is None else v for v in values])})
     panels["sparsity"] = {flag: (x, [run.summary["sparsity"] for run in order])}
     return Figure(f"Metrics and the share of zeros over {flag}", flag, "", some(panels), log_x=min(x) > 0)
+
+
+def of_trials(event: Event) -> bool:
+    """Return whether a log that begins with this event has the trials of a search alone."""
+    return event.get("event") == "study" or "trial" in event
 
 
 def of_search(files: Mapping[str, Sequence[Event]]) -> Figure:

@@ -65,6 +65,13 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     assert "s1:1: is not a line of a study" in run.fails(65, *TUNE, "--study", "s1", rows).stderr
 
 
+def test_the_first_trial_has_the_first_of_the_values_and_the_middle_of_a_range(run, rows):
+    options = "-m", "fm", "-s", "adagrad", "-k", "3,5", "--l2", "1e-4..1", "--no-bias", "--seed", "4"
+    found = run.ok("tune", "-q", *options, "--trials", "1", rows).stdout.decode()
+    epochs = re.search(r"-e \d+", found)[0]
+    assert found == f"fmcli train -m fm -s adagrad --l2 0.01 -k 3 --holdout 0 {epochs} --no-look --no-bias --seed 4 t\n"
+
+
 def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
     begin = time.perf_counter()
     result = run.ok("tune", "--max-seconds", "0.5", "-v", rows, rows)

@@ -1,0 +1,147 @@
+"""What a command line of fmcli tune searches: its options may have several values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import click
+
+from fmcli.cli.choosing.comparing import ComparingCommand
+from fmcli.cli.registered import converted
+from fmcli.cli.spellings.translate import translated
+from fmcli.names import find_name
+from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.ranges import COMMA, Range, is_range, read
+from fmcli.registry.rivals import combined
+from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import SOLVER, Spec
+from fmcli.text import number
+
+# The key of a context's meta with what the command line searches.
+SEARCHED = "fmcli.searched"
+# Options of the search that are no options of the command for the best model.
+NOT_REPEATED = frozenset(
+    {
+        "trials",
+        "folds",
+        "study",
+        "refit",
+        "output",
+        "model",
+        SOLVER,
+        "threads",
+        "max_seconds",
+        "holdout",
+        "quiet",
+        "verbose",
+    }
+    | {"log_json", "log_time", "look"}
+)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What a command line searches.
+
+    ranges : of options, by name.
+    kinds : the runs of all kinds and solvers, if several are named.
+    repeated : the words of the other options and the inputs.
+    valid : whether there are other rows to compare on.
+    """
+
+    ranges: Mapping[str, Range]
+    kinds: Sequence[Spec]
+    repeated: Sequence[str]
+    inputs: Sequence[str]
+    valid: bool
+    refit: bool | None
+    output: str | None
+    threads: str | None
+
+
+class TuneCommand(ComparingCommand):
+    """tune, whose options may have several values."""
+
+    others: ClassVar = {
+        "refit": (None, "Train the best model on all rows, and write it: the same as the command that is printed."),
+        "output": ("FILE", "The model file of --refit. [default: TRAIN.fm]"),
+        "max_seconds": (
+            "N",
+            "End the search N seconds after the start of the command, with the best trial so far; --refit follows. The "
+            "result then depends on the speed of the machine. [default: no limit; > 0]",
+        ),
+    }
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing or any(word in args for word in (*ctx.help_option_names, "--help-all")):
+            return super().parse_args(ctx, args)
+        args = translated(self, ctx, list(args))
+        raw, _, order = self.make_parser(ctx).parse_args(list(args))
+        chosen = {parameter.name or "": parameter for parameter in order if parameter.name in raw}
+        raw = {name: raw[name] for name in chosen}
+        ranges = {
+            name: read(OPTIONS[name], value, converted(OPTIONS[name]))
+            for name, value in raw.items()
+            if name in OPTIONS and is_range(value)
+        }
+        for name, one in ranges.items():
+            raw[name] = in_words(one.at(0.0 if one.choices else 0.5))
+        kinds = kinds_of(raw)
+        if kinds:
+            raw["model"], raw[SOLVER] = kinds[0].model, kinds[0].solver
+        repeated = [
+            word
+            for name, value in raw.items()
+            if name not in NOT_REPEATED | ranges.keys() and isinstance(chosen[name], click.Option)
+            for word in words_of(chosen[name], value)
+        ]
+        for name in ("model", SOLVER):
+            if name in raw and name not in chosen:
+                chosen[name] = next(one for one in self.params if one.name == name)
+        refit, output = raw.pop("refit", None), raw.pop("output", None)
+        inputs = raw.pop("inputs", ())
+        ctx.meta[SEARCHED] = Searched(
+            ranges, kinds, repeated, inputs, bool(raw.get("valid")), refit, output, raw.get("threads")
+        )
+        words = [word for name, value in raw.items() for word in words_of(chosen[name], value)]
+        return super().parse_args(ctx, [*words, "--", *inputs] if inputs else words)
+
+
+def in_words(value: Any) -> str:
+    """Return a value of an option as the command line has it."""
+    if isinstance(value, list):
+        return "/".join(map(in_words, value))
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def words_of(parameter: click.Parameter, value: Any) -> list[str]:
+    """Return the words of an option and its value, as the parser has them."""
+    if isinstance(value, bool):
+        return [(parameter.opts if value else parameter.secondary_opts)[-1]]
+    if isinstance(parameter, click.Option) and parameter.count:
+        return [parameter.opts[-1]] * value
+    each = value if isinstance(value, list | tuple) else [value]
+    return [word for one in each for word in (parameter.opts[0], one)]
+
+
+def kinds_of(raw: Mapping[str, Any]) -> list[Spec]:
+    """Return the runs of all kinds and solvers of a command line that names several, or nothing. Raises UsageError if
+    none can be combined."""
+    named = {
+        name: [find_name(name, one, table) for one in str(raw[name]).split(COMMA)]
+        for name, table in (("model", MODELS), (SOLVER, SOLVERS))
+        if name in raw and COMMA in str(raw[name])
+    }
+    if not named:
+        return []
+    models = named.get("model") or ([raw["model"]] if "model" in raw else [])
+    solvers = named.get(SOLVER) or ([raw[SOLVER]] if SOLVER in raw else [])
+    options = {
+        name: value if isinstance(value, bool) else converted(OPTIONS[name])(value)
+        for name, value in raw.items()
+        if name in OPTIONS
+    }
+    return combined(models, solvers, raw.get("loss"), options)
