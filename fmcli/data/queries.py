@@ -5,10 +5,11 @@ It is imported only for these."""
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
+from fmcli.data.sources import is_parquet, is_query
 from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
 from fmcli.system.memory import available
 from fmcli.text import shell_word
@@ -159,9 +160,17 @@ def write_as_parquet(text: int, types: Mapping[str, str], file: int, name: str) 
         raise OutputError(f"{name}: cannot be written: {' '.join(str(error).split())}") from error
 
 
+def bytes_needed(paths: Sequence[str]) -> int:
+    """Return the bytes that DuckDB takes at most while some inputs are read; 0 if none is for it."""
+    return _memory_limit() if any(is_query(path) or is_parquet(path) for path in paths) else 0
+
+
+def _memory_limit() -> int:
+    return min(MOST_MEMORY, available() // SHARE_OF_FREE)
+
+
 def _connect(duckdb: Any) -> Any:
-    memory = min(MOST_MEMORY, available() // SHARE_OF_FREE)
-    return duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{memory}B"})
+    return duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{_memory_limit()}B"})
 
 
 def _duckdb(name: str) -> Any:

@@ -199,6 +199,14 @@ def is_query(path: str) -> bool:
     return path.startswith(QUERY)
 
 
+def is_parquet(path: str) -> bool:
+    """Return whether an input is a Parquet file."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
+
+
 def _is_other(path: str) -> bool:
     """Return whether a file is not text, but becomes text when it is read."""
     with ExitStack() as stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fmcli.choosing.look import Looked
@@ -318,9 +318,14 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     }
 
 
-def needs(need: MemoryNeed) -> dict[str, str]:
-    """Return the memory that training needs beyond the rows, which are in memory already, and the available memory."""
-    return {"memory": f"{human_bytes(need.total)} needed", "available": human_bytes(available())}
+def needs(need: MemoryNeed, inputs: Sequence[str]) -> dict[str, str]:
+    """Return the memory that training needs beyond the rows, which are in memory already, what reading the inputs takes
+    at most that is not text, and the available memory."""
+    from fmcli.data.queries import bytes_needed
+
+    others = bytes_needed(inputs)
+    reading = {"reading": f"{human_bytes(others)} at most for DuckDB, before training"} if others else {}
+    return {"memory": f"{human_bytes(need.total)} needed", **reading, "available": human_bytes(available())}
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:

@@ -107,7 +107,7 @@ def train_rows(
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        log.table(**sizes(plan), **needs(memory_of(plan, request.members)))
+        log.table(**sizes(plan), **needs(memory_of(plan, request.members), request.inputs))
         return
     if request.members > 1:
         run_ensemble(log, request, plan, format, begin, bad)
