@@ -156,9 +156,7 @@ class TableEntries : public FeatureWriter {
         const std::string_view text = trimmed(cell);
         if (is_missing(text)) return add_missing(i, column);
         float value;
-        Decimal decimal;
-        const bool known = read_fast(text, decimal) && to_float(decimal, value);
-        if (!known && !read_value(column, cell, text, value)) return false;
+        if (!read_value(column, cell, text, value)) return false;
         if (!column.bins.empty()) {
             double exact = 0;
             read_number(text.data(), text.data() + text.size(), exact);
