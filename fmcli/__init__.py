@@ -15,7 +15,7 @@ training is one loop (solvers/stochastic/loop.pyx):
         solver.step(gradients)  rows <- prox(rows - step)
         model.finish_update()   what remains, such as the projection of constrained rows
 
-For linear models and models of second order with one score, the same functions are compiled into one loop without
+For linear, second-order and field-aware models with one score, the same functions are compiled into one loop without
 calls (solvers/stochastic/sample_run.inl), which takes half the time and gives the same bits.
 
 Rounds (--round-size; solvers/stochastic/round_loop.pyx) let threads share this loop without any effect on the

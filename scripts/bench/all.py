@@ -7,7 +7,7 @@ Data are generated in a temporary folder: rows of 20 ids with Zipf frequencies a
 users and items, and variants with other numbers of rows, ids and features. The cases are run in turn, several times,
 and the fastest run of each counts, because other processes can only make a run slower. The limit of an epoch is the
 time of a compiled loop that only reads and writes the same memory. Other tools (scikit-learn's reader, pandas,
-DuckDB, Vowpal Wabbit, xLearn, myFM) are measured if they are installed.
+DuckDB, Vowpal Wabbit, xLearn, myFM, modern-fm) are measured if they are installed.
 
 --compare lists the cases that take over 5 % longer than in the saved run, and exits with status 1 if there are any.
 Both runs must have the same number of rows and be from the same machine.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 from generated import ratings, write, zipf
 from tables import table_cases
 
@@ -26,7 +27,7 @@ ROUND, ROUND_EPOCHS = 1024, 4
 THREADS = (1, 2)
 FLOATS_A_LINE = 16
 # Names of cases that do not measure fmcli contain one of these words.
-OTHERS = ("scikit-learn", "DuckDB", "Vowpal Wabbit", "xLearn", "myFM", "limit")
+OTHERS = ("scikit-learn", "DuckDB", "Vowpal Wabbit", "xLearn", "myFM", "modern-fm", "limit")
 # Bytes of text for the readers of other tools, whose speed does not depend on the size.
 PEER_BYTES = 20_000_000
 # Trains xLearn, which prints the seconds of each epoch at the end of a line.
@@ -150,6 +151,19 @@ class Bench:
             took = seconds(lambda: model.fit(matrix, data.label, n_iter=EPOCHS, n_kept_samples=1)) / EPOCHS
         return self.per(name, took, data.nnz, "ns/non-zero")
 
+    def modern_fm(self, name: str, kind: str, solver: str, rank: int, rows: Dataset) -> float:
+        """The seconds of an epoch, with what a fit does besides, which is little beside it."""
+        import modern_fm
+        import scipy.sparse
+
+        value = np.ones(rows.nnz, dtype=np.float32)
+        matrix = scipy.sparse.csr_matrix((value, rows.index, rows.indptr), (rows.rows, rows.features))
+        options = {"n_factors": rank, "optimizer": solver, "max_iter": EPOCHS, "n_jobs": 1, "random_state": 0}
+        model = getattr(modern_fm, f"{kind}Classifier")(**options)
+        fields = {"field_ids": np.repeat(np.arange(FIELDS), rows.features // FIELDS)} if kind == "FFM" else {}
+        took = seconds(lambda: model.fit(matrix, rows.label, **fields)) / EPOCHS
+        return self.per(name, took, rows.nnz, "ns/non-zero")
+
     def limit(self, name: str, rank: int) -> float:
         """The seconds to touch the cache lines of a feature's factors and their state."""
         data, lines = self.rows_of(), 2 * rank // FLOATS_A_LINE
@@ -203,6 +217,12 @@ def cases(bench: Bench) -> dict[str, Run]:
         for solver in ("sgd", "adagrad", "ftrl"):
             add(f"epoch: xLearn fm {solver} k = {RANK}", bench.xlearn, "fm", solver, RANK, "one-hot")
         add(f"ffm: xLearn adagrad k = {FFM_RANK}", bench.xlearn, "ffm", "adagrad", FFM_RANK, "ffm")
+    if installed("modern_fm"):
+        tenth = partial(bench.rows_of, "one-hot", 0.1)
+        for kind, solver, rank in ("FM", "adagrad", RANK), ("FM", "ftrl", RANK), ("FFM", "adagrad", FFM_RANK):
+            group = "ffm" if kind == "FFM" else "epoch"
+            name = f"{group}: modern-fm {kind.lower()} {solver} k = {rank}"
+            found[name] = lambda name=name, given=(kind, solver, rank): bench.modern_fm(name, *given, tenth())
     for solver in ("adagrad", "ftrl"):
         for threads in THREADS:
             name = f"epoch: fm {solver} k = {RANK}, rounds, {in_words(threads)}"

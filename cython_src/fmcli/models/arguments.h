@@ -8,7 +8,8 @@
 // Draws of the parameters of a model that are scored at once.
 enum { DRAWS_TOGETHER = 8 };
 
-// A run of samples on which a row solver trains a linear model, or a model of second order, of one output.
+// A run of samples on which a row solver trains a linear model, a model of second order, or a field-aware
+// model whose samples have no field twice, of one output.
 enum { NO_BLOCK = -1 };
 typedef struct SampleRun {
     const Csr* data;
@@ -19,6 +20,8 @@ typedef struct SampleRun {
     ScalarLoss loss;
     const Block* block;  // the model's blocks
     int bias, features, constant, beta;  // numbers of blocks, or NO_BLOCK
+    int weights;       // of a field-aware model: the block of its features' weights, or NO_BLOCK
+    ptrdiff_t fields;  // of a field-aware model: the rows of each feature; 0: the model is not field-aware
     bool trains_beta;
     real *sums;    // work space of `second_order`
     real *buffer;  // work space for the gradients of `constant` and `beta`, where the model has them: lanes each

@@ -4,8 +4,8 @@
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/fields.h"
-#include "fmcli/base/runs.h"
 #include "fmcli/models/arguments.h"
+#include "fmcli/models/pairs.h"
 
 namespace {
 
@@ -52,39 +52,18 @@ double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, con
             }
         }
         for (ptrdiff_t p = 0; p < slots; ++p) {
-            V products[N] = {}, squares[N] = {};
-            for (ptrdiff_t q = 0; q < p; ++q) dot(p, q, products);
+            V products[2][N] = {}, squares[N] = {};
+            for (ptrdiff_t q = 0; q < p; ++q) dot(p, q, products[q % 2]);  // in the order of pairs_by_field
             if (here.count[p] > 1) dot(p, p, squares);
-            for (int n = 0; n < N; ++n) total += sum(products[n] + real(0.5) * squares[n]);
+            for (int n = 0; n < N; ++n) total += sum(products[0][n] + products[1][n] + real(0.5) * squares[n]);
         }
         for (int n = 0; n < N; ++n) total -= 0.5 * sum(selves[n]);
     });
     return total;
 }
 
-// The same for a sample in which no two entries share a field: each sum has one entry, so no sums are stored.
 double single_field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x) {
-    const Factors v = *factors;
-    const ptrdiff_t lanes = v.lanes;
-    double total = 0;
-    by_run(lanes, [&](ptrdiff_t at, auto run) {
-        using V = typename decltype(run)::Vector;
-        constexpr int N = decltype(run)::count;
-        for (ptrdiff_t p = 0; p < x->nnz; ++p) {
-            const real* row = v.at + x->index[p] * v.stride + at;
-            const real xp = x->value[p];
-            V products[N] = {};
-            for (ptrdiff_t q = 0; q < p; ++q) {
-                const real xq = x->value[q];
-                V a[N], b[N];
-                load_row(row + x->field[q] * apart, lanes - at, a);
-                load_row(v.at + x->index[q] * v.stride + x->field[p] * apart + at, lanes - at, b);
-                for (int n = 0; n < N; ++n) products[n] += a[n] * xp * (b[n] * xq);
-            }
-            for (int n = 0; n < N; ++n) total += sum(products[n]);
-        }
-    });
-    return total;
+    return pairs_by_field(*factors, apart, *x);
 }
 
 void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,

@@ -12,7 +12,7 @@ from fmcli.base.fields cimport (
 from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.arguments cimport FieldColumns
+from fmcli.models.arguments cimport FieldColumns, SampleRun
 from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
 from libc.stdint cimport int32_t, uint8_t
@@ -309,9 +309,6 @@ cdef class FFM(Model):
         cdef Factors v, w
         for c in range(self.outputs):
             s.score[c] = self.bias(c)
-            if self.linear:
-                w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
-                s.score[c] += kernels.linear(&w, x)
             v = self.factors(self.pairs, 0, c)
             # No gradient reads the sums of such a sample, so they are not stored.
             if self.by_formula(x, &p, s) or s.gradient_buffer == NULL and all_single(x, &p):
@@ -319,6 +316,9 @@ cdef class FFM(Model):
             elif p.slots:
                 s.score[c] += kernels.field_pairs(
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded())
+            if self.linear:
+                w = self.weights(self.pairs if self.whole else self.pairs - 1, c)
+                s.score[c] += kernels.linear(&w, x)
 
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -348,6 +348,32 @@ cdef class FFM(Model):
                 kernels.field_pairs_gradient(
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
                     p.end if self.whole or shared else NULL, shared, of_pairs.body)
+
+    cdef bint describe(self, SampleRun* run) noexcept nogil:
+        Model.describe(self, run)
+        run.features, run.fields = self.pairs, self.fields
+        if self.linear:
+            run.weights = self.pairs - 1
+        return not self.whole and self.fields > 0
+
+    # Whether the gradient of each sample is a formula.
+    cdef bint takes_run_of(self, Dataset data):
+        cdef int32_t[::1] last = np.full(max(self.fields, 1), -1, dtype=np.int32)
+        cdef Py_ssize_t r, i
+        cdef bint single = data.csr.field != NULL
+        cdef Sample x
+        with nogil:
+            for r in range(data.rows if single else 0):
+                data.sample(r, &x)
+                for i in range(x.nnz):
+                    single &= x.field[i] < self.fields
+                    if not single:
+                        break
+                    single &= last[x.field[i]] != r and (i == 0 or x.index[i] != x.index[i - 1])
+                    last[x.field[i]] = <int32_t>r
+                if not single:
+                    break
+        return single
 
     # A derivative is computed from the sample's entries of one field. Their places are in the cache, unless this needs
     # more memory than the data.

@@ -76,6 +76,7 @@ cdef class Model:
     ) noexcept nogil
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil
     cdef bint describe(self, SampleRun* run) noexcept nogil
+    cdef bint takes_run_of(self, Dataset data)
     cdef void constrain(self) noexcept nogil
     cdef void finish_update(self, Scratch* s) noexcept nogil
     cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil

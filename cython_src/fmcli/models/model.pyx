@@ -485,9 +485,14 @@ cdef class Model:
         run.block = self.block
         run.before = NULL
         run.bias = 0 if self.has_bias else NO_BLOCK
-        run.constant = run.beta = NO_BLOCK
+        run.constant = run.beta = run.weights = NO_BLOCK
+        run.fields = 0
         run.trains_beta = False
         return False
+
+    # Whether a run may have samples of these data.
+    cdef bint takes_run_of(self, Dataset data):
+        return True
 
     cdef void constrain(self) noexcept nogil:
         cdef int b

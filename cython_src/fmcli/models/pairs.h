@@ -91,6 +91,37 @@ inline __attribute__((always_inline)) double pairs(const Factors& v, const X& x,
     return total;
 }
 
+// The pairs of a field-aware model, for a sample in which no two entries share a field. The factors of a feature for field f
+// begin f * apart reals after those for field 0.
+template <class X>
+inline __attribute__((always_inline)) double pairs_by_field(const Factors& v, ptrdiff_t apart, const X& x) {
+    double total = 0;
+    by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        for (ptrdiff_t i = 1; i < x.nnz; ++i) {
+            const real* row = v.at + x.index[i] * v.stride + at;
+            const real* const of_field = v.at + x.field[i] * apart + at;
+            const real xi = value_of(x, i);
+            V products[2][N] = {};  // two independent chains of additions: even and odd entries
+            auto add = [&](ptrdiff_t j, V(&sum)[N]) __attribute__((always_inline)) {
+                V a[N], b[N];
+                load_row(row + x.field[j] * apart, v.lanes - at, a);
+                load_row(of_field + x.index[j] * v.stride, v.lanes - at, b);
+                for (int n = 0; n < N; ++n) sum[n] += a[n] * xi * (b[n] * value_of(x, j));
+            };
+            ptrdiff_t j = 0;
+            for (; j + 2 <= i; j += 2) {
+                add(j, products[0]);
+                add(j + 1, products[1]);
+            }
+            if (j < i) add(j, products[0]);
+            for (int n = 0; n < N; ++n) total += sum(products[0][n] + products[1][n]);
+        }
+    });
+    return total;
+}
+
 // The derivatives by the factors of the constant feature and by beta.
 inline void structural_gradient(const real* sums, const real* constant, const real* beta, ptrdiff_t lanes, double slope,
                                 real* of_constant, real* of_beta) {

@@ -50,6 +50,7 @@ cdef inline Py_ssize_t kept_size(Py_ssize_t longest) noexcept nogil:
 cdef struct Room:
     Py_ssize_t longest
     int32_t* next_kept  # where the next prefetched sample is kept
+    int32_t* waiting    # whether the weights of the sample that was kept last are still to be prefetched
     int32_t* kept
     Py_ssize_t kept_size
     int32_t* with_one   # the places of an entry's pairs with those before it
@@ -62,8 +63,8 @@ cdef struct Room:
 
 cdef inline Room room_of(const Scratch* s) noexcept nogil:
     cdef Room room
-    room.longest, room.next_kept, room.end = s.longest, s.ids, <uint32_t*>s.ids + 1
-    room.kept, room.kept_size = s.ids + 2, kept_size(s.longest)
+    room.longest, room.next_kept, room.end, room.waiting = s.longest, s.ids, <uint32_t*>s.ids + 1, s.ids + 2
+    room.kept, room.kept_size = s.ids + 3, kept_size(s.longest)
     room.with_one = room.kept + (KEPT + 1) * room.kept_size
     room.entries = room.with_one + s.longest
     room.slots = <uint32_t*>room.entries + pairs_of(s.longest)
@@ -157,7 +158,7 @@ cdef class Poly2(Model):
         return pairs_of(longest)
 
     cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest):
-        return 2 + (KEPT + 1) * kept_size(longest) + longest
+        return 3 + (KEPT + 1) * kept_size(longest) + longest
 
     cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
         return 0
@@ -193,21 +194,16 @@ cdef class Poly2(Model):
         self.places(x, j, j + 1, room.with_one)
         return room.with_one
 
+    # The next call of `score` prefetches the weights of the pairs, one for each pair that it reads: the processor waits
+    # at a prefetch while many others are on their way.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
-        cdef int c
-        cdef Py_ssize_t i
-        cdef Factors weight
-        cdef const int32_t* place
         cdef Room room = room_of(s)
         Model.prefetch(self, x, s)
         if not 0 < x.nnz <= MOST_KEPT:
             return
-        place = self.keep(x, room.kept + room.next_kept[0] * room.kept_size)
+        self.keep(x, room.kept + room.next_kept[0] * room.kept_size)
         room.next_kept[0] = (room.next_kept[0] + 1) % KEPT
-        for c in range(self.outputs):
-            weight = self.weights(self.table, c)
-            for i in range(pairs_of(x.nnz)):
-                prefetch_line(weight.at + place[i] * self.weight_part[self.table].row_stride)
+        room.waiting[0] = True
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef const int32_t* row[MAX_BLOCKS]
@@ -231,21 +227,31 @@ cdef class Poly2(Model):
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Py_ssize_t i, j, stride = self.weight_part[self.table].row_stride
+        cdef Py_ssize_t i, j, left = 0, waiting = 0, stride = self.weight_part[self.table].row_stride
         cdef double total, with_j
         cdef Factors w, weight
         cdef Room room = room_of(s)
         cdef const int32_t* kept = self.kept(x, &room)
         cdef const int32_t* place
+        cdef const int32_t* ahead = room.kept + (room.next_kept[0] + KEPT - 1) % KEPT * room.kept_size
+        if room.waiting[0]:
+            waiting = pairs_of(ahead[0])
+            ahead += 1 + ahead[0]
+            room.waiting[0] = False
         for c in range(self.outputs):
             weight = self.weights(self.table, c)
-            total = 0
+            total, left = 0, waiting
             for j in range(x.nnz):
                 place = self.places_with(x, j, kept, &room)
                 with_j = 0
                 for i in range(j):
                     with_j += <double>weight.at[place[i] * stride] * x.value[i]
+                    if left:
+                        left -= 1
+                        prefetch_line(weight.at + ahead[left] * stride)
                 total += with_j * x.value[j]
+            for i in range(left):
+                prefetch_line(weight.at + ahead[i] * stride)
             s.score[c] = self.bias(c) + total
             if self.linear:
                 w = self.weights(self.table - 1, c)

@@ -106,7 +106,8 @@ cdef class FOBOS(Solver):
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
         self.exact = self.one_by_one or not penalty.steps_add_up
-        self.takes_runs &= not self.exact
+        # Before a sample of a run, the rows of its features are brought up to date.
+        self.takes_runs &= not self.exact and not any([layout.touched == "selected" for layout in model.layout])
         self.takes_rounds &= not self.exact
         self.inner.bind(model, penalty if self.exact else Penalty())
         Solver.bind(self, model, penalty)

@@ -42,6 +42,7 @@ cdef class RowLoop:
     cdef Batch batch
     cdef Py_ssize_t batch_size
     cdef double weight_scale
+    cdef object in_runs  # whether the model takes runs of samples of the data; None: not yet known
 
     def __init__(
         self, Model model, Solver solver, Loss loss, Dataset data, Py_ssize_t batch_size=1, double mean_weight=1,
@@ -67,7 +68,7 @@ cdef class RowLoop:
             raise ValueError("training takes labels")
         self.workspace.fit(self.model, data)
         self.loss.check(data.label, self.model.outputs)
-        self.data = data
+        self.data, self.in_runs = data, None
 
     def train_on(
         self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0,
@@ -131,7 +132,11 @@ cdef class RowLoop:
     def by_runs(self):
         """Whether samples are trained on in runs, without calls between them."""
         cdef SampleRun run
-        return self.single and self.solver.takes_runs and self.model.outputs == 1 and self.describe(&run)
+        if not (self.single and self.solver.takes_runs and self.model.outputs == 1 and self.describe(&run)):
+            return False
+        if self.in_runs is None:
+            self.in_runs = self.model.takes_run_of(self.data)
+        return self.in_runs
 
     # Describe a run of samples, all but which ones; returns whether there are steps for runs of this model.
     cdef bint describe(self, SampleRun* run):

@@ -9,29 +9,42 @@
 
 namespace {
 
+// The first half of a and the second one of b, without moving either.
+inline Vec8 halves(Vec8 a, Vec8 b) {
+#if __has_builtin(__builtin_shufflevector)
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 12, 13, 14, 15);
+#else  // GCC 11
+    return concat(low(a), high(b));
+#endif
+}
+
 // A step of a field-aware model by a formula, whose values are never stored in memory. Each pair of entries uses two
-// rows, that of each feature for the field of the other. They occur in no other pair and are updated together.
-template <class Rule>
-void step_of_field_pairs(const Block b, const SparseGradient s, const Rule rule) {
-    const GradientFormula g = s.formula;
-    const real slope = (real)g.slope;
-    auto row = [&](ptrdiff_t i, ptrdiff_t j) {
-        return b.body + (s.first + s.row[i] * g.fields + g.field[j]) * b.body_stride;
-    };
-    for (ptrdiff_t i = 1; i < s.n; ++i)
+// rows, that of each feature for the field of the other. They occur in no other pair and are updated together. The rows of
+// a feature are `fields` ones, those of the class begin with row `first`. before() is called before each pair.
+template <class Rule, class X, class F>
+inline __attribute__((always_inline)) void step_of_field_pairs(const Block& b, const X& x, ptrdiff_t first, ptrdiff_t fields,
+                                                               real slope, const Rule& rule, F before) {
+    real* const rows = b.body + first * b.body_stride;
+    const ptrdiff_t stride = b.body_stride, of_feature = fields * stride;
+    for (ptrdiff_t i = 0; i < x.nnz; ++i) {
+        real *const of_entry = rows + x.index[i] * of_feature, *const of_field = rows + x.field[i] * stride;
+        const Vec8 xi = (real)value_of(x, i) - Vec8{}, of_xi = slope * (real)value_of(x, i) - Vec8{};
         for (ptrdiff_t j = 0; j < i; ++j) {
-            real *const p = row(i, j), *const q = row(j, i);
-            const Vec4 x = (real)g.value[i] + Vec4{}, y = (real)g.value[j] + Vec4{};
-            const Vec8 other = concat(y, x), scale = slope * concat(x, y);
+            real *const p = of_entry + x.field[j] * stride, *const q = of_field + x.index[j] * of_feature;
+            const Vec8 xj = (real)value_of(x, j) - Vec8{}, of_xj = slope * (real)value_of(x, j) - Vec8{};
+            before();
+            const Vec8 other = halves(xj, xi), scale = halves(of_xi, of_xj);
             for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
                 Vec8 phi = concat(load<Vec4>(p + at), load<Vec4>(q + at)), state[slots<Rule> + 1];
+                const Vec8 partner = concat(load<Vec4>(q + at), load<Vec4>(p + at));
                 for (int k = 1; k <= slots<Rule>; ++k)
                     state[k - 1] = concat(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
-                update(rule, phi, state, of_one_sample(concat(high(phi), low(phi)) * other * scale), OneSample{});
+                update(rule, phi, state, of_one_sample(partner * other * scale), OneSample{});
                 split(phi, p + at, q + at);
                 for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * b.lanes + at, q + k * b.lanes + at);
             }
         }
+    }
 }
 
 // The gradient of a sample as numbers. V is as wide as the vectors of each_body: it can contain two short rows.
@@ -136,7 +149,7 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
     else if (f.sums)
         update_rows(b, s.n, row, PairsFormula<false>{f.value, f.sums, f.beta, (real)f.slope, b.lanes}, on_body, on_weight);
     else
-        step_of_field_pairs(b, s, on_body);
+        step_of_field_pairs(b, Sample{s.row, f.field, f.value, s.n, 0}, s.first, f.fields, (real)f.slope, on_body, []() {});
 }
 
 // The names in the list of kernels.

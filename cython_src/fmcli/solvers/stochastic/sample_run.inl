@@ -1,4 +1,4 @@
-// Row solvers on a run of samples, for linear models and models of second order with one output: the score, slope,
+// Row solvers on a run of samples, for linear, second-order and field-aware models with one output: the score, slope,
 // gradient and step of one sample after the other, by the same functions as in the loop for all models, but inlined. The
 // processor then overlaps the steps of a sample with the score of the next, which calls prevent.
 
@@ -12,8 +12,7 @@ namespace {
 // addresses three times.
 constexpr ptrdiff_t RUN_AHEAD = 4;
 
-inline __attribute__((always_inline)) void prefetch_ahead(const SampleRun& run, const Csr& data, const Block& features,
-                                                          ptrdiff_t i) {
+inline __attribute__((always_inline)) void prefetch_entries(const SampleRun& run, const Csr& data, ptrdiff_t i) {
     enum { IN_LINE = 16 };  // ids or values in a cache line
     if (i + 3 * RUN_AHEAD < run.end) {
         const int32_t row = run.order[i + 3 * RUN_AHEAD];
@@ -30,12 +29,61 @@ inline __attribute__((always_inline)) void prefetch_ahead(const SampleRun& run, 
             __builtin_prefetch(x.value);
             __builtin_prefetch(x.value + IN_LINE);
         }
+        if (run.fields) {
+            __builtin_prefetch(x.field);
+            __builtin_prefetch(x.field + IN_LINE);
+        }
     }
+}
+
+inline __attribute__((always_inline)) void prefetch_ahead(const SampleRun& run, const Csr& data, const Block& features,
+                                                          ptrdiff_t i) {
+    prefetch_entries(run, data, i);
     if (i + RUN_AHEAD < run.end) {
         const Sample x = sample_of(&data, run.order[i + RUN_AHEAD]);
         prefetch_rows<true>(features, x.index, x.nnz, 0);
     }
 }
+
+// The rows of a field-aware model that the pairs of a sample use: so many cache lines that each pair of the sample before
+// prefetches one of them, because the processor waits at a prefetch while many others are on their way.
+struct FieldRowsAhead {
+    const Block& features;
+    Sample x = {};
+    ptrdiff_t of_feature, low = 0, high = -1;
+    bool dense = true;  // whether the rows from the lowest field to the highest are so few that all of them are prefetched
+    ptrdiff_t i = 0, j = 0;  // the next rows are those of entry i, or its row for the field of entry j
+    const char *at = nullptr, *end = nullptr;  // what is left of the rows before
+
+    FieldRowsAhead(const SampleRun& run, const Block& features, const Csr& data, ptrdiff_t of) : features(features) {
+        of_feature = run.fields * features.body_stride;
+        if (of + 1 >= run.end) return;
+        x = sample_of(&data, run.order[of + 1]);
+        low = run.fields;
+        for (ptrdiff_t j = 0; j < x.nnz; ++j) {
+            low = x.field[j] < low ? x.field[j] : low;
+            high = x.field[j] > high ? x.field[j] : high;
+        }
+        dense = (high + 1 - low) * features.body_stride * (ptrdiff_t)sizeof(real) <= CACHE_LINE * x.nnz;
+    }
+
+    inline __attribute__((always_inline)) void prefetch() {
+        if (at >= end) {
+            if (i == x.nnz) return;
+            const real* const rows = features.body + x.index[i] * of_feature;
+            const ptrdiff_t first = dense ? low : x.field[j], last = dense ? high : first;
+            at = reinterpret_cast<const char*>((uintptr_t)(rows + first * features.body_stride) / CACHE_LINE * CACHE_LINE);
+            end = reinterpret_cast<const char*>(rows + (last + 1) * features.body_stride);
+            if (dense || ++j == x.nnz) j = 0, ++i;
+        }
+        __builtin_prefetch(at, 1);
+        at += CACHE_LINE;
+    }
+
+    inline __attribute__((always_inline)) void prefetch_rest() {
+        while (i < x.nnz || at < end) prefetch();
+    }
+};
 
 // A step of a block that has one row, and only a weight or only a body.
 constexpr int32_t THE_ROW = 0;
@@ -60,17 +108,21 @@ constexpr Strides strides_of(ptrdiff_t lanes, int slots) {
     return body + 1 + slots <= lines ? Strides{lines, lines} : Strides{lines, weight};
 }
 
+// The stride of a field-aware model's rows, which have no weights.
+constexpr ptrdiff_t field_stride(ptrdiff_t lanes, int slots) { return (1 + slots) * lanes; }
+
 // The parameters of the model of a run. LANES_EACH: the lanes of the features' factors, so that the loops over them are
-// unrolled; -1: any number.
-template <ptrdiff_t LANES_EACH>
+// unrolled; -1: any number. FIELDS: whether the model is field-aware.
+template <ptrdiff_t LANES_EACH, bool FIELDS = false>
 struct RunModel {
-    Block features;
+    Block features, weights;
     const real *bias, *constant, *beta;  // NULL: there are none
 
     explicit RunModel(const SampleRun& run) {
         auto block = [&](int number) { return number == NO_BLOCK ? Block{} : run.block[number]; };
         features = block(run.features);
         if constexpr (LANES_EACH >= 0) features.lanes = LANES_EACH;
+        weights = run.fields ? block(run.weights) : features;
         bias = block(run.bias).weight;
         constant = block(run.constant).body;
         beta = block(run.beta).body;
@@ -81,8 +133,12 @@ struct RunModel {
     inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const X& x, real* sums,
                                                       double* slope) const {
         double score = bias ? *bias : 0;
-        if (features.lanes) score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
-        if (features.weight) score += linear_score({features.weight, features.weight_stride, 1}, x);
+        if constexpr (FIELDS) {
+            const Factors v = {features.body, run.fields * features.body_stride, features.lanes};
+            score += pairs_by_field(v, features.body_stride, x);
+        } else if (features.lanes)
+            score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
+        if (weights.weight) score += linear_score({weights.weight, weights.weight_stride, 1}, x);
         const double value = run.loss.slope(run.loss.self, run.label[row], &score, slope);
         *slope *= (run.weight ? run.weight[row] : 1) * run.weight_scale;
         return value;
@@ -122,20 +178,23 @@ struct RecentLosses {
 };
 
 // The number of lanes by default, for which kernels are compiled.
-constexpr ptrdiff_t USUAL = 8;
+constexpr ptrdiff_t USUAL = 8, USUAL_OF_FIELDS = 4;
 
 inline bool has_ones(const Csr& data) { return data.constant && *data.value == 1; }
 
 // What is the same in a whole run is known when this is compiled. ONES: whether all values are 1; PLAIN: whether the rows of
 // features and a bias are all rows, their rules are smooth, and a given number of lanes has the usual strides.
-template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, class Rule>
+template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, bool FIELDS, class Rule>
 inline __attribute__((always_inline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
     const Csr data = *run.data;
     const Rule on_body = PLAIN ? smooth(body[run.features]) : body[run.features];
-    const Rule on_weight = PLAIN ? smooth(weight[run.features]) : weight[run.features];
-    RunModel<LANES_EACH> model(run);
+    const Rule& of_weights = weight[FIELDS && run.weights != NO_BLOCK ? run.weights : run.features];
+    const Rule on_weight = PLAIN ? smooth(of_weights) : of_weights;
+    RunModel<LANES_EACH, FIELDS> model(run);
     if constexpr (PLAIN) model.constant = model.beta = nullptr;
-    if constexpr (PLAIN && LANES_EACH > 0) {
+    if constexpr (PLAIN && FIELDS) {
+        model.features.body_stride = field_stride(LANES_EACH, slots<Rule>);
+    } else if constexpr (PLAIN) {
         constexpr Strides strides = strides_of(LANES_EACH, slots<Rule>);
         model.features.body_stride = strides.body, model.features.weight_stride = strides.weight;
     }
@@ -149,12 +208,24 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
         if (run.before) run.before(run.solver, i);
         double slope[2];
         const double loss = model.loss(run, row, x, run.sums, slope);
-        prefetch_ahead(run, data, features, i);  // here: the slope's chain of operations leaves time
+        if constexpr (FIELDS)
+            prefetch_ahead(run, data, model.weights, i);
+        else
+            prefetch_ahead(run, data, features, i);  // here: the slope's chain of operations leaves time
         // One by one, so that the sum does not depend on how an epoch is divided.
         losses.add(run, i, loss, slope[1], [&](ptrdiff_t j) { return run.order[j]; }, [&](ptrdiff_t, double one) { total += one; });
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, *slope, of_constant, of_beta);
         if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)*slope, weight[run.bias]);
-        update_rows(features, x.nnz, RowIds{x.index, 0}, PairsFormula<ONES>{x.value, run.sums, beta, (real)*slope, features.lanes}, on_body, on_weight);
+        const PairsFormula<ONES> gradient = {x.value, run.sums, beta, (real)*slope, features.lanes};
+        if constexpr (FIELDS) {
+            FieldRowsAhead ahead(run, features, data, i);
+            step_of_field_pairs(features, x, 0, run.fields, (real)*slope, on_body,
+                                [&]() __attribute__((always_inline)) { ahead.prefetch(); });
+            ahead.prefetch_rest();
+            if (model.weights.weight) update_rows(model.weights, x.nnz, RowIds{x.index, 0}, gradient, on_body, on_weight);
+            continue;
+        }
+        update_rows(features, x.nnz, RowIds{x.index, 0}, gradient, on_body, on_weight);
         if (constant) step_of_body(run.block[run.constant], of_constant, body[run.constant]);
         if (run.trains_beta) step_of_body(run.block[run.beta], of_beta, body[run.beta]);
     }
@@ -164,18 +235,22 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
 template <class Rule>
 double samples(const SampleRun* run, const Rule* body, const Rule* weight, double total) {
     constexpr Strides strides = strides_of(USUAL, slots<Rule>);
-    const int number = run->features;
+    constexpr ptrdiff_t of_fields = field_stride(USUAL_OF_FIELDS, slots<Rule>);
+    const int number = run->features, weights = run->fields && run->weights != NO_BLOCK ? run->weights : number;
     const Block& features = run->block[number];
     auto is_smooth = [](const Rule& rule) { return rule.strength.l1 == 0 && rule.strength.group == 0; };
-    const bool plain = has_ones(*run->data) && run->constant == NO_BLOCK && run->beta == NO_BLOCK &&
-                       is_smooth(body[number]) && is_smooth(weight[number]);
-    if (features.lanes == 0) return each_sample<0, false, false>(*run, body, weight, total);
-    if (features.lanes != USUAL)
-        return plain ? each_sample<-1, true, true>(*run, body, weight, total)
-                     : each_sample<-1, false, false>(*run, body, weight, total);
-    if (plain && features.weight && features.body_stride == strides.body && features.weight_stride == strides.weight)
-        return each_sample<USUAL, true, true>(*run, body, weight, total);
-    return each_sample<USUAL, false, false>(*run, body, weight, total);
+    const bool plain = run->constant == NO_BLOCK && run->beta == NO_BLOCK && is_smooth(body[number]) &&
+                       is_smooth(weight[weights]);
+    if (run->fields) {
+        if (plain && features.lanes == USUAL_OF_FIELDS && features.body_stride == of_fields)
+            return each_sample<USUAL_OF_FIELDS, false, true, true>(*run, body, weight, total);  // values have norm 1
+        return each_sample<-1, false, false, true>(*run, body, weight, total);
+    }
+    if (features.lanes == 0) return each_sample<0, false, false, false>(*run, body, weight, total);
+    if (features.lanes != USUAL) return each_sample<-1, false, false, false>(*run, body, weight, total);
+    if (plain && has_ones(*run->data) && features.weight && features.body_stride == strides.body && features.weight_stride == strides.weight)
+        return each_sample<USUAL, true, true, false>(*run, body, weight, total);
+    return each_sample<USUAL, false, false, false>(*run, body, weight, total);
 }
 
 // The names in the list of kernels.

@@ -6,7 +6,6 @@ from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport kernels
 from fmcli.models.model cimport Model
 from fmcli.penalties.penalty cimport Penalty
-from fmcli.solvers.stochastic.schedule cimport CONSTANT, make_schedule, share_at
 from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
 
