@@ -342,6 +342,17 @@ def test_what_is_not_trained_in_runs_of_samples(kind, outputs, solver, options, 
     assert not RowLoop(model, trained, loss, data, batch_size).by_runs
 
 
+@pytest.mark.parametrize("row", [{(0, 1): 1.0, (2, 1): 1.0}, {(0, 0): 1.0, (0, 1): 1.0}, {(0, 3): 1.0, (1, 0): 1.0}])
+def test_samples_of_ffm_whose_fields_are_not_all_different_or_known_have_no_runs(row):
+    model = build("ffm", FEATURES, 1, **taken("ffm", {"rank": RANK}))
+    trained = ROW_SOLVERS["sgd"].load()(learning_rate=0.1)
+    model.allocate(trained.slots)
+    trained.bind(model, Penalty())
+    single = {(0, 1): 1.0, (2, 2): 1.0}
+    assert RowLoop(model, trained, make_loss("squared"), dataset([single], FEATURES, [1.0])).by_runs
+    assert not RowLoop(model, trained, make_loss("squared"), dataset([single, row], FEATURES, [1.0, 1.0])).by_runs
+
+
 # The models in which a sample touches other rows than those of its features.
 NAME_THEIR_ROWS = [name for name, piece in TRAINED.items() if piece.by_fields or KINDS[name].touched is not None]
 
