@@ -209,7 +209,9 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
             missing = f", {figures['missing']:,} missing" if figures["missing"] else ""
             counted = f"{more}{figures['distinct']:,} distinct, " if figures["distinct"] else ""
             distinct = "fractions, " if figures["fractions"] else counted
-            about = f"{distinct}such as {figures['example'][:40]}{missing}"
+            about = (
+                f"{distinct}such as {figures['example'][:40]}{missing}" if figures["example"] else "all cells missing"
+            )
         log.line(f"  column {name:<{width}}  {kind:<8}  {about}".rstrip())
     if len(schema.kinds) > MOST_SHOWN:
         log.line(f"  and {len(schema.kinds) - MOST_SHOWN:,} more columns")

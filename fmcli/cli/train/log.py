@@ -156,7 +156,8 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
     """Log how many columns zscore centers, or warn if it was given and centers none."""
     flag = OPTIONS[SCALE].flag
     if scaling.centered:
-        log.line(f"{flag} {ZSCORE}: {scaling.centered:,} columns are centered, so that every row has them")
+        some = "1 column is centered" if scaling.centered == 1 else f"{scaling.centered:,} columns are centered"
+        log.line(f"{flag} {ZSCORE}: {some}, so that every row has {'it' if scaling.centered == 1 else 'them'}")
     elif given:
         log.warning(
             f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
