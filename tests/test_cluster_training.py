@@ -31,6 +31,7 @@ from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.planning import prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
+from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings, make_model
 
 ROWS, EPOCHS, ROUND = 300, 2, 40
@@ -183,6 +184,17 @@ def test_lbfgs_has_the_objective_of_one_machine(rows, model, tmp_path):
     for number in (0, 4):
         assert there.epochs[number].objective == pytest.approx(here.epochs[number].objective, rel=1e-6)
     assert there.epochs[-1].objective == pytest.approx(here.epochs[-1].objective, rel=1e-2)
+
+
+def test_earlier_rows_hold_as_on_one_machine(rows, tmp_path):
+    paths, data = rows("fm")
+    chosen = settings("fm", "lbfgs", holdout=0, epochs=3)
+    save_model(str(tmp_path / "m"), job.train(prepare(chosen, RowsInMemory(data.take(np.arange(99))))), {}, "libsvm")
+    chosen = replace(chosen, warm_start=load_warm_start(str(tmp_path / "m")))
+    plans = [prepare(chosen, rows) for rows in (PartitionedShards(opened(paths, 2)), RowsInMemory(data))]
+    assert all(plan.spec.values["init_strength"] == 1 for plan in plans)
+    found = [[epoch.objective for epoch in job.train(plan).epochs] for plan in plans]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
 TEXTS = {

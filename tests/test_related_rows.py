@@ -23,6 +23,7 @@ from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.training import job
+from fmcli.training.saving import load_warm_start, save_model
 
 FEATURES = 50
 
@@ -210,3 +211,14 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
         join(own, [(relation.data, np.full(300, -1, dtype=np.int32))])
     with pytest.raises(ValueError, match="2 numbers for 300 rows"):
         join(own, [(relation.data, np.zeros(2, dtype=np.int32))])
+
+
+def test_earlier_rows_hold_as_they_do_joined_rows(tmp_path):
+    joined, with_relations = related(tables(rows=60))
+    spec = make_spec("fm", "cd", "squared", {"rank": 2, "epochs": 4})
+    save_model(str(tmp_path / "m"), job.train(job.plan(joined.take(np.arange(20)), spec)), {}, "libsvm")
+    start = load_warm_start(str(tmp_path / "m"))
+    plans = [job.plan(data, spec, warm_start=start) for data in (joined, with_relations)]
+    assert all(plan.spec.values["init_strength"] == 1 for plan in plans)
+    found = [[epoch.objective for epoch in job.train(plan).epochs] for plan in plans]
+    assert found[0] == pytest.approx(found[1], rel=1e-4)

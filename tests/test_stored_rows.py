@@ -386,7 +386,7 @@ def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
     options = {**taken("llfm", LEARNABLE), "llfm_variant": variant, "anchors": 3, "norm": False}
 
     def trained(epochs, prepared, **settings):
-        spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs, "init_strength": 0.0})
+        spec = make_spec("llfm", "lbfgs", None, {**options, "epochs": epochs})
         return job.train(prepared(Settings(spec, threads=2, **settings)))
 
     save_model(str(tmp_path / "m"), trained(0, lambda settings: prepare(settings, rows_of_cache(cache))), {}, "libsvm")
@@ -401,6 +401,21 @@ def test_lbfgs_updates_anchors_on_all_shards(small, tmp_path, variant):
     anchors = found.plan.model.parameters["anchors"]
     np.testing.assert_allclose(anchors, expected.plan.model.parameters["anchors"], rtol=1e-3, atol=1e-4)
     assert (anchors != start.arrays["anchors"]).any() == (variant != "do")
+
+
+def test_earlier_rows_hold_as_they_do_rows_in_memory(small, tmp_path):
+    cache = stored(tmp_path / "c", planted("fm", "squared", rows=ROWS)[0])
+    first, *others = (cache.load(shard) for shard in range(len(cache.shards)))
+    assert len(others) >= 2
+    spec = make_spec("fm", "lbfgs", None, {"rank": 2, "epochs": 3})
+    save_model(str(tmp_path / "m"), job.train(job.plan(first, spec)), {}, "libsvm")
+    settings = Settings(spec, warm_start=load_warm_start(str(tmp_path / "m")))
+    every = RowsInMemory(concatenated([first, *others]))
+    plans = [prepare(settings, rows) for rows in (every, rows_of_cache(cache))]
+    assert all(plan.spec.values["init_strength"] == 1 for plan in plans)
+    found = [[epoch.objective for epoch in job.train(plan).epochs] for plan in plans]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert found[0][-1] < 0.99 * found[0][0]
 
 
 @pytest.mark.parametrize("method", ["standard", "max-abs", "zscore"])

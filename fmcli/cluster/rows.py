@@ -14,6 +14,7 @@ from fmcli.cluster import work
 from fmcli.cluster.connection import Cluster
 from fmcli.cluster.gradients import Gradients
 from fmcli.cluster.held_out import HeldOut
+from fmcli.cluster.parameters import values_of
 from fmcli.cluster.partitions import Inputs, Opened, Space, described, names_of, opened
 from fmcli.cluster.residents import Homes, Resident
 from fmcli.cluster.rounds import Rounds
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from distributed import Future
+
+    from fmcli.losses.loss import Loss
+    from fmcli.models.model import Model
 
 # Rows from all partitions that the client has: for the metrics of training rows, and start values that depend on rows.
 SAMPLE_ROWS = 1 << 16
@@ -286,6 +290,16 @@ class PartitionedRows(StoredRows):
         """Return the facts that workers need to train."""
         goal = Goal(task.spec, task.model.outputs, self.transform.fields, weight)
         return self.partitions.shared(self.transform, self.held, goal)
+
+    def each(self, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
+        shared = self.partitions.shared(self.transform, self.held)
+        found = self.partitions.each(work.each_shard, shared, Transform.training, of, purpose="looking at")
+        return chain.from_iterable(results for _, results in found)
+
+    def each_by_model(self, task: Task, loss: Loss, of: Callable[[Model, Loss, Dataset, RowNumbers], T]) -> Iterator[T]:
+        values = values_of(task.model, None)
+        found = self.partitions.each(work.each_by_model, self.goal(task, 1.0), of, values, purpose="looking at")
+        return chain.from_iterable(results for _, results in found)
 
     def gradients(self, task: Task) -> Gradients:
         return Gradients(task, self.partitions, self.goal(task, self.total_weight))

@@ -18,6 +18,8 @@ from fmcli.cluster.sums import ShareSums, Sums
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
 from fmcli.data.training_rows import RowNumbers
+from fmcli.losses.loss import Loss
+from fmcli.models.model import Model
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.row_sums import row_sums
@@ -60,6 +62,19 @@ def each_shard(
             data = change(shared.transform, partition.load(shard, shared.space))
             found.append(of(data, left.get(shard, none)))
         return found
+
+    return guarded(work, inputs, number)
+
+
+def each_by_model(
+    inputs: Inputs, shared: Shared, number: int, of: Callable[[Model, Loss, Dataset, RowNumbers], T], values: Values
+) -> list[T]:
+    """Return the results of a function for a model with these parameters, which are all, and the loss, each shard of a
+    partition, and the rows of it that are not held out."""
+
+    def work() -> list[T]:
+        shards = ((shared.shard(inputs, number, shard), rows) for shard, rows in shared.rows_left(inputs, number))
+        return [of(*shared.model(data, values), data, rows) for data, rows in shards]
 
     return guarded(work, inputs, number)
 

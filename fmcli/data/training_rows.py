@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 
 RowNumbers = NDArray[np.int32]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -154,3 +155,12 @@ class TrainingRows:
     def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
         """Return all shards that have rows to train on."""
         return self.shards([shard for shard, size in enumerate(self.sizes) if size])
+
+    def each(self, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
+        """Yield the results of a function for each shard, and the rows of it to train on."""
+        return (of(data, rows) for data, rows in self.every())
+
+    def each_by_model(self, task: Any, loss: Any, of: Callable[[Any, Any, Dataset, RowNumbers], T]) -> Iterator[T]:
+        """Yield the results of a function for the model of a task, with its parameters as they are, and its loss, each
+        shard, and the rows of it to train on."""
+        return (of(task.model, loss, data, rows) for data, rows in self.every())

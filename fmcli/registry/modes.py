@@ -203,14 +203,7 @@ MODES = (
         },
     ),
     Mode("--log-every", needs=by_rows),
-    Mode(
-        "--init-strength",
-        {
-            **dict.fromkeys(("--disk", "--cluster"), "the curvatures of the rows are measured in memory"),
-            "--relation": "models know how often features occurred in joined rows",
-            "--only-new": "it keeps all parameters that the earlier model has",
-        },
-    ),
+    Mode("--init-strength", {"--only-new": "it keeps all parameters that the earlier model has"}),
     Mode(
         "--only-new",
         {

@@ -80,14 +80,18 @@ class MinimizingTrainer(Trainer):
         task, epochs = self.task, self.task.spec.values["epochs"]
         needed = self.minimizer.bytes_needed(task.model, task.data, task.threads, epochs) + task.source.shard_bytes
         kept = task.model.anchored.freeze_needed(len(task.rows)) if task.model.anchored else 0
-        return needed + kept + task.copy_needed()
+        held = task.earlier.bytes_needed(task.model, task.data) if task.earlier else 0
+        return needed + kept + task.copy_needed() + held
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task = self.task
         minimizer, arguments = self.chosen()
         data, threads, rows = task.training_data(), task.threads, observer.rows
-        hold = task.earlier.hold(task.model, loss, penalty, data) if task.earlier else None
-        self.engine = minimizer(task.model, loss, penalty, data, threads, rows, hold, **arguments)
+        self.engine = minimizer(task.model, loss, penalty, data, threads, rows, self.hold(loss, penalty), **arguments)
+
+    def hold(self, loss: Loss, penalty: Penalty) -> Hold | None:
+        """Return what holds the parameters of the warm start, if its rows do."""
+        return self.task.earlier.hold(self.task, loss, penalty) if self.task.earlier else None
 
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
         """Return the minimizer, and the arguments of its `prepare`."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.mixing import WEYL, Keys, mixed
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
@@ -22,10 +23,6 @@ from fmcli.models.model import Model
 
 # The numbers of features that are not new, and of rows of parameters that do not belong to new features.
 NONE = -1
-# The constants of splitmix64 (Steele, Lea and Flood, 2014), whose outputs are random numbers of 64 bits.
-WEYL, FIRST, SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-
-Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -96,21 +93,12 @@ def key_of(id: int | str) -> int:
     return id if isinstance(id, int) else int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
-def scrambled(keys: Keys) -> Keys:
-    """Return splitmix64 of numbers."""
-    with np.errstate(over="ignore"):
-        mixed = keys + WEYL
-        mixed = (mixed ^ mixed >> np.uint64(30)) * FIRST
-        mixed = (mixed ^ mixed >> np.uint64(27)) * SECOND
-        return mixed ^ mixed >> np.uint64(31)
-
-
 def normal_numbers(keys: Keys, count: int, seed: int, stream: int) -> NDArray[np.float64]:
     """Return (keys, count) normal numbers that depend on the key, the seed and the stream only (Box and Muller)."""
-    purpose = scrambled(np.array([seed, stream], dtype=np.uint64))
+    purpose = mixed(np.array([seed, stream], dtype=np.uint64))
     with np.errstate(over="ignore"):
-        first = scrambled(keys ^ scrambled(purpose[:1] + purpose[1:]))
-        words = scrambled(first[:, None] + np.arange(2 * count, dtype=np.uint64) * WEYL)
+        first = mixed(keys ^ mixed(purpose[:1] + purpose[1:]))
+        words = mixed(first[:, None] + np.arange(2 * count, dtype=np.uint64) * WEYL)
     uniform = ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
     angle = 2 * np.pi * uniform[:, count:]
     return np.asarray(np.sqrt(-2 * np.log(uniform[:, :count])) * np.cos(angle))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.counts.occurrences import are_same, checksum
+from fmcli.data.counts.occurrences import checksum_of, have_counts
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
 from fmcli.data.scaling import SCALE, OddColumns, find_odd_columns
@@ -129,19 +129,7 @@ class Plan:
     @property
     def earlier(self) -> Earlier | None:
         """The rows of the warm start, if they hold its parameters."""
-        strength, warm_start = self.spec.values.get(HOLD, 0), self.warm_start
-        if not strength or warm_start is None or self.newcomers:
-            return None
-        counts, rows = warm_start.occurrences.counts, warm_start.occurrences.total
-        assert counts is not None
-        seen, old = warm_start.transform.seen, warm_start.model
-        return Earlier(
-            strength,
-            counts.max(initial=0) if rows is None else rows,
-            counts,
-            {name: old.known(name, seen) for name in old.parameters},
-            lambda: prepared_model(self.spec, self.source, self.transform, None),
-        )
+        return None if self.newcomers else earlier_of(self.spec, self.source, self.transform, self.warm_start)
 
     @property
     def one_pass(self) -> bool:
@@ -213,7 +201,8 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     if spec.values.get(HOLD) and warm_start and warm_start.occurrences.counts is None:
         raise UsageError(f"{warm_start.path} does not know how often its features occurred", **{HOLD: 0})
     model = prepared_model(spec, source, transform, warm_start)
-    trainer = build_trainer(Task(spec, model, source, settings.threads, newcomers=newcomers))
+    earlier = None if newcomers else earlier_of(spec, source, transform, warm_start)
+    trainer = build_trainer(Task(spec, model, source, settings.threads, newcomers=newcomers, earlier=earlier))
     resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
     held = account.held([*read, source.data, *([] if validated is None else [validated])]) + source.rows.nbytes
     held += 0 if counts is None else counts.nbytes
@@ -267,10 +256,28 @@ def occurring(
 
 def can_hold(warm_start: WarmStart, source: TrainingRows, counts: NDArray[np.int32] | None) -> bool:
     """Return whether the rows of a warm start may hold its parameters: they are known, and are others than these."""
-    if not source.in_memory or source.data.relations or warm_start.occurrences.counts is None:
+    before = warm_start.occurrences
+    if before.counts is None:
         return False
     times = source.data.counts(source.rows) if counts is None else counts
-    return not are_same(checksum(source.data, source.rows), times, warm_start.occurrences)
+    return not (have_counts(before, times) and before.labels == checksum_of(source))
+
+
+def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None) -> Earlier | None:
+    """Return the rows of a warm start, if they hold its parameters in a run of this spec."""
+    strength = spec.values.get(HOLD, 0)
+    if not strength or warm_start is None:
+        return None
+    counts, rows = warm_start.occurrences.counts, warm_start.occurrences.total
+    assert counts is not None
+    seen, old = warm_start.transform.seen, warm_start.model
+    return Earlier(
+        strength,
+        counts.max(initial=0) if rows is None else rows,
+        counts,
+        {name: old.known(name, seen) for name in old.parameters},
+        lambda: prepared_model(spec, source, transform, None),
+    )
 
 
 def strengths_of(spec: Spec) -> dict[str, Any]:

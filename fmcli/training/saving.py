@@ -9,7 +9,7 @@ import numpy as np
 
 import fmcli
 from fmcli.base.finite import are_finite
-from fmcli.data.counts.occurrences import UNKNOWN, count
+from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
@@ -60,7 +60,7 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
-    occurrences = count(plan.data, plan.rows, previous, plan.counts, plan.rows_here)
+    occurrences = count(plan.data, plan.rows, previous, plan.counts, plan.rows_here, checksum_of(plan.source))
     meta = {
         "tool": f"fmcli {fmcli.__version__}",
         "model": plan.spec.model,

@@ -6,7 +6,6 @@ showing: two values of one categorical column never occur together.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.mixing import mixed
 from fmcli.base.scan import most_frequent
 from fmcli.data.counts.pairs import first_fields, together
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
+from fmcli.data.training_rows import TrainingRows
 
 # Pairs are counted among this many of the most frequent features.
 MOST = 100
@@ -29,6 +30,8 @@ TOGETHER, COUNTS = "together", "counts"
 # The counts are stored as the first of these types that can represent all of them.
 TYPES = (np.dtype(np.uint8), np.dtype(np.int32))
 MOST_ROWS = np.iinfo(np.int32).max  # larger counts are stored as this one
+# The number of checksums; and how many labels are read at a time.
+CHECKSUMS, ROWS_AT_ONCE = 1 << 32, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ def count(
     previous: Occurrences = UNKNOWN,
     times: NDArray[np.int32] | None = None,
     total: int | None = None,
+    labels: int | None = None,
 ) -> Occurrences:
     """Count the features of the rows with these indices.
 
@@ -103,11 +107,12 @@ def count(
     previous : the counts of the warm start. They are added if they cover all features, unless these rows are the
         same ones again.
     times : int32 (features), the number of the run's rows that have each feature, if it is known.
-    total : the number of the run's rows, if these are some of them.
+    total, labels : the number of the run's rows, and the checksum of their labels, if these are some of them.
     """
     times = data.counts(rows) if times is None else times
-    labels, before, total = checksum(data, rows), previous.counts, len(rows) if total is None else total
-    if before is not None and are_same(labels, times, previous):
+    labels = checksum(data, rows) if labels is None else labels
+    before, total = previous.counts, len(rows) if total is None else total
+    if have_counts(previous, times) and labels == previous.labels:
         before = None
     if before is not None:
         times = added(times, before)
@@ -141,15 +146,25 @@ def added(counts: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def checksum(data: Dataset, rows: NDArray[np.int32]) -> int:
-    """Return the checksum of the labels of rows."""
-    label = data.label if len(rows) == data.rows else data.label[rows]
-    return zlib.crc32(label.data)
+    """Return the checksum of the labels of rows, whatever their order: a sum of hashes."""
+    total = 0
+    for begin in range(0, len(rows), ROWS_AT_ONCE):
+        label = data.label[rows[begin : begin + ROWS_AT_ONCE]]
+        total += int(mixed(label.view(np.uint64)).sum())
+    return total % CHECKSUMS
 
 
-def are_same(labels: int, times: NDArray[np.int32], previous: Occurrences) -> bool:
-    """Return whether rows with these labels and counts are those of a warm-start model again."""
+def checksum_of(source: TrainingRows) -> int:
+    """Return the checksum of the labels of the rows to train on, wherever they are."""
+    if source.in_memory:
+        return checksum(source.data, source.rows)
+    return sum(source.each(checksum)) % CHECKSUMS
+
+
+def have_counts(previous: Occurrences, times: NDArray[np.int32]) -> bool:
+    """Return whether these are the counts of a warm-start model, which has perhaps fewer features."""
     before = previous.counts
-    if before is None or labels != previous.labels or len(before) > len(times):
+    if before is None or len(before) > len(times):
         return False
     return np.array_equal(times[: len(before)], before) and not times[len(before) :].any()
 

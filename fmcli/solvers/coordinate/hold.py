@@ -11,14 +11,15 @@ as much as a new one; a larger S keeps the parameters nearer to m, and an infini
 updates is about that of all rows at once (a Laplace approximation with a diagonal covariance).
 
 Of the earlier rows, only the number n of those with each feature is known. So c is n times the mean of its summand over
-the new rows that have any feature, for each column of parameters.
+the new rows that have any feature, for each column of parameters. These means are sums over shards, so that it does not
+matter where the rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,12 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 
+if TYPE_CHECKING:
+    from fmcli.solvers.trainer import Task
+
 Floats = NDArray[np.float64]
+# Rows whose curvatures are measured at a time.
+ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -60,15 +66,22 @@ class Earlier:
     known: Mapping[str, NDArray[np.bool_]]
     twin: Callable[[], Model]
 
-    def hold(self, model: Model, loss: Loss, penalty: Penalty, data: Dataset) -> Hold:
-        """Return what holds a model, which has the earlier parameters, in a run on these rows."""
-        strength, total = self.strength, data.total_weight()
+    def bytes_needed(self, model: Model, data: Dataset) -> int:
+        """Return bytes that the hold of a model takes, while its curvatures are measured on rows such as these."""
+        share = min(1.0, ROWS_AT_ONCE / max(1, data.rows))
+        measured = int(share * (data.nbytes + Descent.bytes_needed(model, data)))
+        return 2 * model.bytes_needed(0) + measured
+
+    def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Hold:
+        """Return what holds the model of a task, which has the earlier parameters."""
+        model, strength, total = task.model, self.strength, task.source.total_weight
+        sums = list(task.source.each_by_model(task, loss, curvatures))
         holds, pulls, constant = self.twin(), self.twin(), 0.0
         for twin in (holds, pulls):
             twin.allocate(0)
             for array in twin.parameters.values():
                 array[...] = 0
-        for layout, means in zip(model.layout, mean_curvatures(model, loss, data), strict=True):
+        for layout, means in zip(model.layout, mean_of(sums), strict=True):
             if layout.constraint or not layout.trained:
                 continue
             body, weight = penalty.l2(layout)
@@ -112,17 +125,26 @@ def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
     return found
 
 
-def mean_curvatures(model: Model, loss: Loss, data: Dataset) -> list[Floats]:
-    """Return for each block (lanes + 1) the mean over the rows of data of weight * largest l'' * (derivative of the
-    score)^2, for each column of its parameters; of a block by feature, over the entries of all rows."""
-    descent = Descent(model, loss, Penalty(), data, summed=True)
-    updater = CoordinateUpdater(descent)
-    updater.measure(0, data.rows)
-    found = []
-    for number, layout in enumerate(model.layout):
-        total, order = np.zeros(layout.lanes + 1), descent.order(number)
-        for output in range(model.outputs):
-            updater.add_curvatures(number, output, order, total)
-        entries = data.nnz * layout.rows_each if layout.by_feature else data.rows * layout.rows_each
-        found.append(total / max(1, entries * model.outputs))
+def curvatures(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]) -> list[Floats]:
+    """Return for each block (lanes + 2) the sum over rows of data of weight * largest l'' * (derivative of score)^2,
+    for each column of its parameters; of a block by feature, over the entries of the rows. The last number says how
+    many summands there are."""
+    found = [np.zeros(layout.lanes + 2) for layout in model.layout]
+    for begin in range(0, len(rows), ROWS_AT_ONCE):
+        some = data.joined(rows[begin : begin + ROWS_AT_ONCE])
+        descent = Descent(model, loss, Penalty(), some, summed=True)
+        updater = CoordinateUpdater(descent)
+        updater.measure(0, some.rows)
+        for number, layout in enumerate(model.layout):
+            order = descent.order(number)
+            for output in range(model.outputs):
+                updater.add_curvatures(number, output, order, found[number][:-1])
+            entries = some.nnz if layout.by_feature else some.rows
+            found[number][-1] += entries * layout.rows_each * model.outputs
     return found
+
+
+def mean_of(sums: Sequence[list[Floats]]) -> list[Floats]:
+    """Return (lanes + 1) the means of the curvatures of several parts of the rows, for each block."""
+    totals = [np.sum(parts, axis=0) for parts in zip(*sums, strict=True)]
+    return [total[:-1] / max(1, total[-1]) for total in totals]

@@ -293,7 +293,8 @@ class LBFGSTrainer(MinimizingTrainer):
         else:
             data, source = task.data, task.source
             of_rows: dict[str, Any] = {"source": source, "elsewhere": source.gradients(task)}
-            self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, **of_rows)
+            hold = self.hold(loss, penalty)
+            self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, hold, **of_rows)
 
 
 def parts_of(size: int) -> int:
