@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
+from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.options import (
     BadLineChoice,
     LogChoice,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
     from fmcli.data.formats import Stream
     from fmcli.data.related.files import RelationFiles
-    from fmcli.model_file.container import ModelFile
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.scorer import OutputType, Scorer
 
@@ -145,14 +145,7 @@ class Request:
     help="What to do with features that did not occur in training: count them as 0; also warn of them; or stop with an "
     "error. [default: zero]",
 )
-@option(
-    "data",
-    "--fold-in",
-    multiple=True,
-    metavar="HISTORY",
-    help="Labelled rows of features that the model does not know, such as new users: it learns these first, as train "
-    "--only-new, in memory. May be repeated.",
-)
+@fold_in_option
 @option(
     "output",
     "--id-column",
@@ -294,15 +287,11 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     begin = time.perf_counter()
     threads = request.threads or cpu_count()
     file = begun(partial(load, request.model), threads)
-    # These imports take as long as reading a model of 40 MB.
     from fmcli.scoring.prediction import Counts, predict
-    from fmcli.scoring.scorer import scorer_of
 
-    loaded = file()
-    scorer = scorer_of(request.model, loaded)
+    joined = dict(request.join)
+    scorer = scorer_with(log, request.model, file(), request.fold_in, request.format, threads, joined)
     check_model(request.relations, scorer)
-    if request.fold_in:
-        scorer = folded_in(log, request, scorer, loaded, threads)
     counts = Counts()
     reading: dict[str, Any] = {
         "format": request.format,
@@ -313,7 +302,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
         "refuse_unseen": request.unseen == "error",
         "relations": request.relations,
     }
-    paths = scorer.tables(request.inputs, dict(request.join)) if request.format == "auto" else request.inputs
+    paths = scorer.tables(request.inputs, joined) if request.format == "auto" else request.inputs
     if request.explain is not None:
         lines = explained(log, request, scorer, paths, reading)
     else:
@@ -327,17 +316,6 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
             if log.due():
                 log.progress_of_rows(counts.rows, time.perf_counter() - begin, counts.bytes, size)
     log_result(log, request, scorer, counts, bad, time.perf_counter() - begin)
-
-
-def folded_in(log: Log, request: Request, scorer: Scorer, file: ModelFile, threads: int) -> Scorer:
-    """Return the model with the new features of the labelled rows of --fold-in."""
-    from fmcli.training.several.folding import fold_in_files
-
-    begin = time.perf_counter()
-    found = fold_in_files(scorer, file, request.fold_in, request.format, threads)
-    names, took = ", ".join(request.fold_in), seconds(time.perf_counter() - begin)
-    log.line(f"learned {found.features:,} new features of {names}: {found.rows:,} rows, {took}")
-    return found.scorer
 
 
 def explained(

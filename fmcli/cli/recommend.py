@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.options import (
     LogChoice,
     SectionCommand,
@@ -40,6 +41,7 @@ class Request:
     ids : the columns, or the token, of the ids of contexts and of items; None: the first feature.
     shown : columns that are written beside ids.
     explain : the number of reasons for each item.
+    fold_in : files of labelled rows whose new features the model learns first.
     output : a file; None: standard output.
     """
 
@@ -56,6 +58,7 @@ class Request:
     json: bool
     output: str | None
     threads: int | None
+    fold_in: tuple[str, ...]
 
 
 @click.command(
@@ -66,6 +69,8 @@ class Request:
         "fmcli recommend ratings.fm --given users.csv --over films.csv --seen ratings.csv > top.tsv",
         "# With the titles of films, and the three largest reasons for each.",
         "fmcli recommend ratings.fm --given users.csv --over films.csv --show title --explain 3",
+        "# For new users, whom the model learns first by what they have rated.",
+        "fmcli recommend ratings.fm --fold-in new.csv --seen new.csv --given new-users.csv --over films.csv",
         "# Five items for one user, as JSON.",
         "echo '405:1' | fmcli recommend ratings.fm --given - --over films.libsvm --top 5 --json",
     ],
@@ -104,6 +109,7 @@ class Request:
     "or 1 for the first token of a line, 2 for the second one, after the label. [default: the first column with "
     "features; else the first feature]",
 )
+@fold_in_option
 @format_option()
 @join_option
 @threads_option()
@@ -140,6 +146,7 @@ def command(
     items: str,
     seen: tuple[str, ...],
     id_column: tuple[str, ...] | None,
+    fold_in: tuple[str, ...],
     format: str,
     join: tuple[tuple[str, str], ...],
     threads: int | None,
@@ -159,11 +166,26 @@ def command(
     ids = id_column or (None,)
     if len(ids) > 2:
         raise UsageError("--id-column takes a column for --given and one for --over, not more")
-    check_files([model, contexts, items, *seen], [output] if output is not None else [])
+    check_files([model, contexts, items, *seen, *fold_in], [output] if output is not None else [])
     if output is not None:
         probe_output(output)
     request = Request(
-        *(model, contexts, items, top, seen, (ids[0], ids[-1]), show, format, join, explain or 0, json, output, threads)
+        *(
+            model,
+            contexts,
+            items,
+            top,
+            seen,
+            (ids[0], ids[-1]),
+            show,
+            format,
+            join,
+            explain or 0,
+            json,
+            output,
+            threads,
+            fold_in,
+        )
     )
     with logging.opened() as log:
         run(log, request)
@@ -172,6 +194,7 @@ def command(
 def run(log: Log, request: Request) -> None:
     """Load the model, read the rows, and write what is recommended."""
     from fmcli.data.faults import BadLines
+    from fmcli.model_file.container import load
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.lines import Lines
     from fmcli.scoring.recommend.named import check_apart, check_columns, seen_pairs
@@ -181,7 +204,8 @@ def run(log: Log, request: Request) -> None:
     from fmcli.system.machine import cpu_count
 
     begin, threads = time.perf_counter(), request.threads or cpu_count()
-    scorer = load_model(request.model)
+    joined = dict(request.join)
+    scorer = scorer_with(log, request.model, load(request.model), request.fold_in, request.format, threads, joined)
     log_model(log, request.model, scorer)
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))

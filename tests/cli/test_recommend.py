@@ -233,3 +233,15 @@ def test_similar_features_are_of_the_same_column(run, tables):
     assert head == ["feature", "rows", "cosine", "adds"]
     assert first[0] == "genre=Drama"
     assert "named COLUMN=CELL, such as film=0" in run.fails(2, "inspect", "--similar", "3", "m").stderr
+
+
+def test_newcomers_are_folded_in(run, text, tmp_path):
+    """Their recommendations are those of the model that has grown by them."""
+    new = "".join(f"{1 + i % 5} {300 + i % 3}:1 {100 + i * 7 % FILMS}:1\n" for i in range(24))
+    (tmp_path / "new").write_text(new)
+    (tmp_path / "users").write_text("3:1\n300:1\n302:1\n")
+    run.ok("train", "-q", "-i", "m", "--only-new", "-o", "grown", "new")
+    done = run.ok("recommend", "--fold-in", "new", "--seen", "new", *text)
+    assert "learned 3 new features of new: 24 rows" in done.stderr
+    grown = run.ok("recommend", "-q", "--seen", "new", "grown", *text[1:])
+    assert done.stdout == grown.stdout != run.ok("recommend", "-q", "--seen", "new", *text).stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -51,15 +51,20 @@ def fold_in(path: str, file: ModelFile, rows: Rows, threads: int = 1) -> FoldedI
 
 
 def fold_in_files(
-    scorer: Scorer, file: ModelFile, paths: Sequence[str], format: str = "auto", threads: int = 1
+    scorer: Scorer,
+    file: ModelFile,
+    paths: Sequence[str],
+    format: str = "auto",
+    threads: int = 1,
+    joined: Mapping[str, str] | None = None,
 ) -> FoldedIn:
-    """Return a model with the new features of the labelled rows in files, which may be tables if the model's rows were.
+    """Return a model with the new features of the labelled rows in files, which may be tables if the model's rows were, with others that are `joined` by column.
 
     Raises the errors of `read` and of `fold_in`.
     """
     kind, options = MODELS[scorer.meta["model"]], scorer.meta["options"]
     table = read(
-        scorer.tables(paths) if format == "auto" else paths,
+        scorer.tables(paths, joined) if format == "auto" else paths,
         format=format,
         keep_fields=kind.needs_fields(options),
         compact=kind.compact,
