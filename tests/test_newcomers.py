@@ -24,6 +24,7 @@ from reference.kinds import per_feature
 
 OLD, FEATURES = 6, 9
 OPTIONS = {"rank": 2, "anchors": 3, "split_index": 4, "neighbours": 2, "norm": False}
+SAMPLED = {"rank": 2, "epochs": 140, "burn_in": 20, "draws": 120}
 # Arrays about the rows, which new features change.
 OF_ROWS = ("seen", "counts", "features", "ids", "names", "name_ends")
 
@@ -209,6 +210,62 @@ def test_the_grown_model_is_resumed_from_as_it_was(tmp_path):
     assert np.abs(resumed.plan.model.parameters["V"][0, OLD:] - before).max() < np.abs(before).max()
 
 
+def test_draws_for_a_newcomer_have_its_posterior_given_each_draw(tmp_path):
+    """With the factors of the others, a row's score is affine in the newcomer's numbers: its posterior is normal, by the
+    precision of labels and the priors of the draw, and so are the draws once they are standardised by it."""
+    _, data = random_data("fm", 1, 30, OLD)
+    number = np.arange(FEATURES, dtype=np.int32) % 2
+    data = data.changed(field=number[data.index])
+    path = saved(tmp_path / "m", job.train(job.plan(data, make_spec("fm", "mcmc", "squared", SAMPLED))))
+    rng = np.random.default_rng(3)
+    x = [{int(rng.integers(OLD)): 1.0, OLD: 1.0} for _ in range(9)]
+    new = dataset(x, OLD + 1, rng.normal(size=9) + 2)
+    _, grown = learned(path, new.changed(field=number[new.index]))
+    file, scorer = load(path), scorer_of(path, load(path))
+    priors = file.tensors["priors"].reshape(len(scorer.draws) + 1, 2, 2, 3)[:, :, 0]
+    order = [name for layout in scorer.model.layout for name in layout.names if layout.by_feature]
+    assert order == ["V", "w"]
+    z = []
+    for at, draw in enumerate([*scorer.draws, scorer.model]):
+        v = draw.parameters["V"][0].astype(float)
+        design = np.array([[*sum(v[j] for j in row if j < OLD), 1.0] for row in x])
+        known = score_all(draw, dataset([{j: 1.0 for j in row if j < OLD} for row in x], OLD))[:, 0]
+        (mean, precision), noise = priors[at], file.tensors["noise"][at]
+        total = noise * design.T @ design + np.diag(precision)
+        centre = np.linalg.solve(total, noise * design.T @ (new.label - known) + precision * mean)
+        name = (lambda one: one) if at == len(scorer.draws) else (lambda one, at=at: draw_name(at, one))
+        found = np.array([*grown.tensors[name("V")][0, OLD], grown.tensors[name("w")][0, OLD]], dtype=float)
+        z.append(np.linalg.cholesky(total).T @ (found - centre))
+    assert np.abs(np.mean(z, axis=0)).max() < 4.5 / np.sqrt(len(z))
+    np.testing.assert_allclose(np.cov(np.array(z).T), np.eye(3), atol=6 / np.sqrt(len(z)))
+
+
+@pytest.mark.parametrize("loss", ["squared", "probit"])
+def test_draws_for_a_newcomer_do_not_depend_on_others(loss, tmp_path):
+    labels = None if loss == "squared" else [0.0, 1.0]
+    _, data = random_data("fm", 1, 30, OLD, labels)
+    options = {**SAMPLED, "draws": 2, "epochs": 22}
+    path = saved(tmp_path / "m", job.train(job.plan(data, make_spec("fm", "mcmc", loss, options))))
+    rows = [{0: 1.0, OLD + 1: 1.0}, {2: 1.0, OLD: 1.0}, {1: 1.0, OLD + 1: 1.0}, {2: 1.0, OLD + 2: 1.0}]
+    together, alone = (
+        learned(path, dataset([rows[i] for i in some], FEATURES, [float(i % 2) for i in some]))[1].tensors
+        for some in (range(4), (0, 2))
+    )
+    for name in ("w", "V", draw_name(0, "V")):
+        np.testing.assert_array_equal(together[name][0, OLD + 1], alone[name][0, OLD + 1])
+    assert (together["V"][0, OLD] != together["V"][0, OLD + 1]).all()
+    assert (together["V"] != together[draw_name(0, "V")])[0, OLD:].all()
+
+
+def test_older_files_of_draws_are_refused(tmp_path):
+    path = first_model(tmp_path, "fm", "mcmc", burn_in=0)
+    file = load(path)
+    del file.tensors["priors"], file.tensors["prior_groups"]
+    save(path, file)
+    with pytest.raises(UsageError, match="cannot learn new features alone: .*earlier versions"):
+        saving.load_warm_start(path, several=True).of_newcomers({})
+
+
 def test_folding_in_scores_as_the_grown_model(tmp_path):
     path = first_model(tmp_path)
     _, data = random_data("fm", 2, 20, FEATURES)
@@ -242,7 +299,6 @@ def test_python_learns_new_features_as_the_command(tmp_path):
         ("kernel-basis", None, None, {"rank": 5}, "landmarks"),
         ("poly2", "adagrad", "squared", {"pair_bits": 2}, "15 pairs share entries by a hash"),
         ("fm", "adagrad", "hinge", {}, "not differentiable"),
-        ("fm", "mcmc", "squared", {"burn_in": 0}, "priors"),
     ],
 )
 def test_models_without_such_a_minimum_are_refused(kind, solver, loss, options, reason, tmp_path):

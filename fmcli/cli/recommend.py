@@ -200,7 +200,6 @@ def run(log: Log, request: Request) -> None:
     from fmcli.scoring.recommend.named import check_apart, check_columns, seen_pairs
     from fmcli.scoring.recommend.reasons import Reasons
     from fmcli.scoring.recommend.recommender import Recommender
-    from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
     begin, threads = time.perf_counter(), request.threads or cpu_count()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +27,31 @@ NO_GROUP = -1
 NUMBER = re.compile(rb"\+?[0-9]+\Z")
 
 
-def fields_of_features(data: Dataset) -> Groups:
-    """Return (features) the field of the first entry of each feature, counted without gaps; 0 for those that do not
-    occur. The entries must have fields."""
+class Counted(NamedTuple):
+    """Groups of features, counted without gaps.
+
+    place : (features) the place of the group of each feature in `numbers`; 0 for those that do not occur.
+    numbers : int32 (groups), increasing, the numbers of the groups.
+    """
+
+    place: Groups
+    numbers: NDArray[np.int32]
+
+
+def fields_of_features(data: Dataset) -> Counted:
+    """Return the field of the first entry of each feature. The entries must have fields."""
     assert data.field is not None
     fields = np.zeros(data.features, dtype=np.int32)
-    place = np.unique(data.field, return_inverse=True)[1]
+    numbers, place = np.unique(data.field, return_inverse=True)
     fields[data.index[::-1]] = place[::-1]  # of equal indices, the last one stays
-    return fields
+    return Counted(fields, numbers.astype(np.int32))
 
 
-def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Groups:
-    """Return (features) the groups of features, counted without gaps; 0 for those that do not occur."""
+def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Counted:
+    """Return the groups of the features that occur."""
     found = np.zeros(len(groups), dtype=np.int32)
-    found[occurs] = np.unique(groups[occurs], return_inverse=True)[1]
-    return found
+    numbers, found[occurs] = np.unique(groups[occurs], return_inverse=True)
+    return Counted(found, numbers.astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -142,3 +153,8 @@ def without_fields(data: Dataset) -> Dataset:
         features=data.features,
         **kept,
     )
+
+
+def group_numbers(groups: Counted | None) -> NDArray[np.int32]:
+    """Return the numbers of groups; NO_GROUP if all features are in one."""
+    return np.array([NO_GROUP], dtype=np.int32) if groups is None else groups.numbers

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.fields import Counted
 
 RowNumbers = NDArray[np.int32]
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class TrainingRows:
     Attributes
     ----------
     data : Dataset; if there are several shards, one of them.
-    fields : int32 (features), the field of each feature, for solvers that know them; None: not known.
+    fields : the field of each feature, for solvers that know them; None: not known.
     every_row : int32, the numbers of the rows to train on and of those that are held out; None: all rows of the data.
     steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
         they are here.
@@ -47,7 +48,7 @@ class TrainingRows:
         self,
         data: Dataset,
         rows: RowNumbers,
-        fields: NDArray[np.int32] | None = None,
+        fields: Counted | None = None,
         every_row: RowNumbers | None = None,
     ) -> None:
         self.data, self.fields, self.every_row, self._number = data, fields, every_row, len(rows)
@@ -119,7 +120,7 @@ class TrainingRows:
     @property
     def distinguishing(self) -> list[NDArray[Any]]:
         """Arrays that differ if the rows do."""
-        return [*self.data.arrays, self.rows, *([] if self.fields is None else [self.fields])]
+        return [*self.data.arrays, self.rows, *(self.fields or [])]
 
     @property
     def in_memory(self) -> bool:

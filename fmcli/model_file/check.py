@@ -23,7 +23,7 @@ from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.state import NOISE, STATE, draw_name, drawn_names, state_name
+from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
 from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
@@ -31,6 +31,7 @@ from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option, from_files, in_files
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
+from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 
 # The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"
@@ -392,6 +393,10 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         expected[CALIBRATION] = ((2, points) if points else (2,), "f8")
     if NOISE in arrays:  # optional: models without draws, and those of earlier versions, lack it
         expected[NOISE] = ((meta["draws"],), "f8")
+    if PRIORS in arrays and PRIOR_GROUPS in arrays:  # likewise
+        groups = arrays[PRIOR_GROUPS].size
+        expected[PRIOR_GROUPS] = ((groups,), "i4")
+        expected[PRIORS] = ((meta["draws"], 2, priors_in(model, groups)), "f8")
     if GROUPS in arrays:  # optional
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
@@ -404,6 +409,10 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         refuse(f"the array {COUNTS} has negative numbers")
     if NOISE in expected and not (np.isfinite(arrays[NOISE]) & (arrays[NOISE] > 0)).all():
         refuse(f"the array {NOISE} has numbers that are not positive and finite")
+    if PRIORS in expected and not (np.isfinite(arrays[PRIORS]).all() and (arrays[PRIORS][:, 1] > 0).all()):
+        refuse(f"the array {PRIORS} has numbers that are not finite, or precisions that are not positive")
+    if PRIORS in expected and not (np.diff(arrays[PRIOR_GROUPS]) > 0).all():
+        refuse(f"the array {PRIOR_GROUPS} does not increase")
     if CALIBRATION in expected:
         check_calibration(arrays[CALIBRATION])
     if GROUPS in expected and (arrays[GROUPS] < NO_GROUP).any():

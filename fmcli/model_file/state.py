@@ -13,8 +13,6 @@ from fmcli.models.model import Model
 STATE = "state"
 # The prefix of arrays of the draws before the last one, whose arrays have their own names: draw.0.V.
 DRAW = "draw"
-# The name of the array with the precision of the labels in each draw.
-NOISE = "noise"
 
 
 def state_arrays(model: Model) -> dict[str, NDArray[Any]]:

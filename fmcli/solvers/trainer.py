@@ -63,6 +63,7 @@ class Task:
     epochs_before : the number of epochs trained in earlier runs; the order of rows depends on it.
     deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
     interrupt : ends training as the deadline does, once it is set; None: nothing does.
+    drawn : then, of a solver that samples: what was kept beside the draw that the run begins with.
     earlier : the rows of the warm start, which hold parameters near their start values; None: nothing does.
     newcomers : the features whose parameters are trained, all others being constant; None: all are trained.
     """
@@ -76,6 +77,7 @@ class Task:
     interrupt: Event | None = None
     newcomers: Newcomers | None = None
     earlier: Earlier | None = None
+    drawn: Mapping[str, NDArray[Any]] | None = None
 
     def late(self, seconds: float = 0) -> bool:
         """Return whether the deadline has passed, or passes in so many seconds, or training was interrupted."""
@@ -151,6 +153,10 @@ class Trainer(ABC):
 
     def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
         """Of a solver that samples: what it has drawn beside the parameters, by its names."""
+        return {}
+
+    def kept_with_draws(self) -> dict[str, NDArray[np.float64]]:
+        """Of a solver that samples: what is kept beside each draw, by its names in a model file; finite numbers."""
         return {}
 
     @property

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import Kept, array_of, part, require_finite, require_like, require_names, under, whole_number
-from fmcli.model_file.state import NOISE, draw_name, drawn_names
+from fmcli.base.kept import Kept, part, require_finite, require_like, require_names, under, whole_number
+from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.specs import Spec
@@ -39,7 +39,7 @@ class KeptDraws:
     number : the last sweep so far.
     enough : whether training ends early, which it does not.
     draws : the draws.
-    noise : the precision of the labels of each, if that is drawn.
+    beside : what is kept beside each of them; see Trainer.kept_with_draws.
     trace : what is watched of all sweeps after the burn-in.
     """
 
@@ -53,8 +53,8 @@ class KeptDraws:
         self.trace = Trace(spec.values["burn_in"], lambda: {**trainer.hyperparameters(), SCORES: self._scores()})
         self.number = 0
         self.draws: list[Draw] = []
-        self.noise: list[float] = []
-        self._hyperparameters = trainer.hyperparameters
+        self.beside: list[Draw] = []
+        self._kept_with_draws = trainer.kept_with_draws
         self._kept = kept_sweeps(spec)
         self._mean, self._mean_tested = MeanScore(str(spec.loss)), MeanScore(str(spec.loss))
 
@@ -68,7 +68,7 @@ class KeptDraws:
         kept = number in self._kept
         if kept:
             names = drawn_names(self.model)
-            self.noise += self._hyperparameters()["alpha"].tolist()
+            self.beside.append(self._kept_with_draws())
             self.draws.append({name: np.array(self.model.parameters[name], order="C") for name in names})
         if self.validation is None:
             return {}
@@ -106,7 +106,7 @@ class KeptDraws:
             **(under(TESTED, self._mean_tested.progress()) if self.tested else {}),
             **under(TRACE, self.trace.progress()),
         }
-        return {"number": np.array(self.number), NOISE: np.array(self.noise), **arrays, **parts}
+        return {"number": np.array(self.number), **stacked(self.beside), **arrays, **parts}
 
     def continue_from(self, progress: Kept, epochs: int) -> None:
         """Continue from this progress, after so many sweeps. Raises ValueError if it is not valid."""
@@ -115,21 +115,27 @@ class KeptDraws:
         mean, tested, trace = (part(name, progress) for name in (MEAN, TESTED, TRACE))
         draws = [{name: draw_name(number, name) for name in names} for number in range(count)]
         parts = [*under(MEAN, mean), *under(TRACE, trace), *(under(TESTED, tested) if self.tested else [])]
-        require_names(progress, ["number", NOISE, *(kept for draw in draws for kept in draw.values()), *parts])
+        beside = self._kept_with_draws() if count else {}
+        require_names(progress, ["number", *beside, *(kept for draw in draws for kept in draw.values()), *parts])
         for draw in draws:
             for name, kept in draw.items():
                 require_like(kept, progress[kept], np.asarray(self.model.parameters[name]))
         self.draws = [{name: progress[kept].copy() for name, kept in draw.items()} for draw in draws]
-        precise = array_of(progress, NOISE)
-        require_like(NOISE, precise, np.empty(len(draws) if precise.size else 0))
-        require_finite(NOISE, precise)
-        self.noise = precise.tolist()
+        for name, one in beside.items():
+            require_like(name, progress[name], np.empty((count, *one.shape)))
+            require_finite(name, progress[name])
+        self.beside = [{name: progress[name][number].copy() for name in beside} for number in range(count)]
         rows = self.validation.data.rows if self.validation else 0
         self.trace.restore(trace, epochs)
         self._mean.restore(mean, count if self.validation else 0, (rows, self.model.columns))
         if self.tested:
             swept = max(0, epochs - self.trace.burn_in)
             self._mean_tested.restore(tested, swept, (self.tested.data.rows, self.model.columns))
+
+
+def stacked(beside: Sequence[Draw]) -> dict[str, NDArray[Any]]:
+    """Return what is kept beside draws as arrays whose first axis has the draws."""
+    return {name: np.array([one[name] for one in beside]) for name in (beside[0] if beside else ())}
 
 
 def kept_sweeps(spec: Spec) -> frozenset[int]:

@@ -49,6 +49,10 @@ def grown_file(trained: Trained) -> ModelFile:
     seen = whole.transform.seen.copy()
     seen[places] = True
     transform = replace(whole.transform, marks=marked(seen))
+    if transform.groups is not None and plan.transform.groups is not None:
+        groups = transform.groups.copy()
+        groups[places] = plan.transform.groups[new]
+        transform = replace(transform, groups=groups)
     occurrences = replace(whole.occurrences, counts=counts)
     training = {**whole.meta["training"], "features": int(seen.sum())}
     meta = {

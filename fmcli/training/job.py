@@ -209,7 +209,7 @@ class Run:
         plan = self.plan
         trained = replace(self.trained, best=best, updates=self.trainer.updates, out_of_time=self.late)
         if isinstance(self.best, KeptDraws):
-            trained = replace(trained, draws=self.best.draws[:-1], noise=self.best.noise)
+            trained = replace(trained, draws=self.best.draws[:-1], beside=self.best.beside)
             trained = replace(trained, convergence=self.best.trace.figures())
             trained = replace(trained, tested=self.best.tested_scores())
         outcome = plan.evaluation.outcome(self.model, plan.measured, trained.earlier)

@@ -119,6 +119,7 @@ class Plan:
             settings.interrupt,
             self.newcomers,
             self.earlier,
+            self.warm_start.drawn if self.newcomers and self.warm_start else None,
         )
 
     @property

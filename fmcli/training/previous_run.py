@@ -9,7 +9,7 @@ from typing import Any
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
-from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.solvers import HYPERPRIORS, SOLVERS
 from fmcli.registry.specs import OF_SCHEDULE, REFINES, SOLVER, Spec, make_spec, takes
 
 # Options that are penalties, not the losses' own.
@@ -23,6 +23,9 @@ PENALTIES = frozenset(
 # The solver of new features, and its options: as many epochs as it takes until all parameters stand still.
 BY_COLUMNS = "cd"
 OF_NEWCOMERS = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
+# For each draw of a solver that samples: sweeps over the new features, of which the last one is kept. Given all others,
+# the factors of a feature are drawn at once, so that few forget the start.
+SWEEPS = {"epochs": 20, "burn_in": 19, "draws": 1}
 
 
 @dataclass(frozen=True)
@@ -54,16 +57,20 @@ class PreviousRun:
 
     def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
         """Return the spec of a run that learns new features alone: by coordinate descent, whatever solver this run had,
-        with that solver's penalties, which are then relative to the sum of the losses.
+        with that solver's penalties, which are then relative to the sum of the losses; or if this run's solver samples,
+        by that one.
 
         Raises the errors of make_spec.
         """
-        kind, solver = MODELS[self.model], SOLVERS[BY_COLUMNS]
-        names = self.options.keys() & {*self.lasting(), *LOSSES[self.loss].options}
-        lasting = {name: self.options[name] for name in names if takes(name, self.model, BY_COLUMNS, self.loss)}
+        sampled = SOLVERS[self.solver].is_sampler
+        kind, solver = MODELS[self.model], SOLVERS[self.solver if sampled else BY_COLUMNS]
+        names = self.options.keys() & {*self.lasting(), *LOSSES[self.loss].options, *(HYPERPRIORS if sampled else ())}
+        lasting = {name: self.options[name] for name in names if takes(name, self.model, solver.name, self.loss)}
+        if sampled:
+            return make_spec(self.model, solver.name, self.loss, {**lasting, **SWEEPS, **options})
         usual = {**solver.defaults, **kind.with_solver.get(BY_COLUMNS, {})}
         penalties = {name: usual[name] for name in ("l2_w", "l2_v") if REFINES[name] not in options}
-        return make_spec(self.model, BY_COLUMNS, self.loss, {**lasting, **penalties, **OF_NEWCOMERS, **options})
+        return make_spec(self.model, solver.name, self.loss, {**lasting, **penalties, **OF_NEWCOMERS, **options})
 
     def inherited(
         self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]

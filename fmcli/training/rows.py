@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.fields import Groups, fields_of_features, without_fields, without_gaps
+from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.paired_rows import PairedRows
@@ -197,8 +197,8 @@ class RowsInMemory:
             return PairedRows(data, self.rows, self.every)
         return TrainingRows(data, self.rows, groups, self.every)
 
-    def _groups(self, transform: Transform) -> Groups | None:
-        """Return (columns) the groups of features with a common prior, without gaps: those that they were given, or
+    def _groups(self, transform: Transform) -> Counted | None:
+        """Return the groups of features with a common prior: those that they were given, or
         else their fields."""
         if transform.groups is not None:
             return without_gaps(transform.groups, self.seen(transform))

@@ -10,15 +10,18 @@ import numpy as np
 import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
+from fmcli.data.fields import group_numbers
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
-from fmcli.model_file.state import NOISE, draw_name, state_arrays
+from fmcli.model_file.state import draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.scorer import scorer_of
+from fmcli.solvers.gibbs.kept import PRIOR_GROUPS, PRIORS
+from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import Plan
 from fmcli.training.previous_run import PreviousRun
@@ -87,7 +90,8 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
-        **({NOISE: np.array(trained.noise)} if trained.noise else {}),
+        **(beside := stacked(trained.beside)),
+        **({PRIOR_GROUPS: group_numbers(plan.source.fields)} if PRIORS in beside else {}),
         **({CALIBRATION: plan.calibration.numbers} if plan.calibration else {}),
     }
     return ModelFile(filed(meta), tensors)

@@ -64,7 +64,7 @@ class Trained:
     continued : if the run continued from a checkpoint: the epoch, and how many of its rows were done.
     draws : the parameters of earlier draws, or all arrays of other members of an ensemble, whose predictions are
         averaged with those of the model.
-    noise : the precision of the labels in each of all draws; empty if it is not drawn.
+    beside : what is kept beside each of all draws; see Trainer.kept_with_draws.
     tested : (rows, outputs) the scores of the rows of the plan that are predicted by the mean over all sweeps.
     members : the number of members of the ensemble.
     convergence : of a solver that samples: the figures of fmcli.solvers.gibbs.convergence.Trace.
@@ -80,7 +80,7 @@ class Trained:
     out_of_time: bool = False
     continued: tuple[int, int] | None = None
     draws: Sequence[Draw] = ()
-    noise: Sequence[float] = ()
+    beside: Sequence[Draw] = ()
     convergence: Mapping[str, Any] = field(default_factory=dict)
     tested: NDArray[np.float64] | None = None
     members: int = 1

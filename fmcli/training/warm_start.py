@@ -25,6 +25,7 @@ from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import solver_entry
 from fmcli.registry.specs import Spec
+from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.previous_run import PreviousRun
 
@@ -57,6 +58,7 @@ class WarmStart:
     file : the file; None: there is none.
     state : what the file has kept of the solver; None: nothing.
     occurrences : how often features occurred in these rows.
+    draw : of a model by a solver that samples: which of its draws this is; the last one by default.
     """
 
     path: str
@@ -67,6 +69,15 @@ class WarmStart:
     state: SolverState | None
     occurrences: Occurrences = UNKNOWN
     file: ModelFile | None = None
+    draw: int = -1
+
+    @property
+    def drawn(self) -> dict[str, NDArray[Any]]:
+        """What was kept beside the draw; empty if the file has no priors."""
+        if PRIORS not in self.arrays:
+            return {}
+        of_draw = {name: self.arrays[name][self.draw] for name in (NOISE, PRIORS) if name in self.arrays}
+        return {**of_draw, PRIOR_GROUPS: self.arrays[PRIOR_GROUPS]}
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -164,8 +175,8 @@ class WarmStart:
         """
         kind, loss, numbering = MODELS[self.run.model], LOSSES[self.run.loss], self.transform.numbering
         reason, bits = "", self.run.options.get("pair_bits", 0)
-        if solver_entry(self.run.solver).is_sampler:
-            reason = f"its {self.run.solver} draws depend on priors, which the file does not have"
+        if solver_entry(self.run.solver).is_sampler and PRIORS not in self.arrays:
+            reason = f"its draws by {self.run.solver} depend on priors, which files of earlier versions do not have"
         elif kind.closed_form:
             reason = f"{kind.name} has landmarks, and no parameters of features"
         elif loss.pairwise:

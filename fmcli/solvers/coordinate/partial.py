@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.kept import require_names
+from fmcli.models.model import Model
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
@@ -31,17 +32,12 @@ class PartialDescent(CoordinateDescent):
         self.total = self.data.total_weight()
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, summed=True)
         self.descent.watch()
-        self.set_of_row = [self._set_of_row(number) for number in range(len(self.model.layout))]
+        self.set_of_row = sets_of_rows(self.model, newcomers)
         self._begin([CoordinateUpdater(self.descent) for _ in range(self.threads)])
 
     @property
     def done(self) -> bool:
         return not self.active.any()
-
-    def _set_of_row(self, number: int) -> NDArray[np.int32]:
-        """Return (rows of a block) the set of newcomers that each row belongs to, or NONE."""
-        owner = self.model.owners(number, self.newcomers.features)
-        return np.where(owner == NONE, NONE, self.newcomers.number[owner]).astype(np.int32)
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int64]:
         order = super()._order(number, columns)
@@ -80,3 +76,9 @@ class PartialDescent(CoordinateDescent):
         self.active = active.astype(np.bool_)
         super().move_to({"ended": position["ended"]}, epochs)
         self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+
+
+def sets_of_rows(model: Model, newcomers: Newcomers) -> list[NDArray[np.int32]]:
+    """Return for each block (rows) the set of newcomers that each row belongs to, or NONE."""
+    owners = (model.owners(number, newcomers.features) for number in range(len(model.layout)))
+    return [np.where(owner == NONE, NONE, newcomers.number[owner]).astype(np.int32) for owner in owners]

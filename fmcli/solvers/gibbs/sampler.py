@@ -75,6 +75,7 @@ class GibbsSampler(CoordinateDescent):
         generator: Callable[[int, int], np.random.Generator] = lambda sweep, block: default_rng([sweep, block]),
         swept: int = 0,
         fields: NDArray[np.int32] | None = None,
+        summed: bool = False,
     ) -> None:
         """Allocate the states of samples.
 
@@ -85,12 +86,14 @@ class GibbsSampler(CoordinateDescent):
         generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
         swept : sweeps of earlier runs, whose numbers are not used again.
         fields : (features) the field of each feature, each of which has priors of its own; None: all are in one.
+        summed : whether rows have their own weights, not shares of their sum.
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
         self.latent = isinstance(self.loss, (Probit, Ordinal))
         self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
-        self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient)
+        self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient, summed=summed)
         self.priors = Priors(self.descent, seed, fields)
+        self.priors.weight = 1.0 if summed else self.priors.weight
         self.priors.flat = hyperpriors.bias_precision
         ordinal = self.loss if isinstance(self.loss, Ordinal) and self.loss.outputs > 1 else None
         self.walk = ordinal and CutpointWalk(ordinal, self.data.label)
@@ -124,13 +127,27 @@ class GibbsSampler(CoordinateDescent):
         found = [np.zeros(0)]
         for number in self.blocks:
             layout = self.model.layout[number]
-            if is_bias(layout) or layout.constraint == "simplex":
+            if not has_priors(layout):
                 continue
             variances = 1 / self.priors.precision[number]
             groups = self.priors.groups if layout.by_feature else 1
             of_rows = variances.reshape(groups, -1, layout.lanes + 1).sum(axis=1)
             found += [of_rows[:, :-1].sum(axis=1)] * bool(layout.body) + [of_rows[:, -1]] * bool(layout.weight)
         return {"alpha": np.array([] if self.latent else [self.priors.noise]), "priors": np.concatenate(found)}
+
+    def numbers_of_priors(self) -> Floats:
+        """Return (2, priors) the means and precisions of the priors, each once; see priors_in."""
+        blocks = self._blocks_with_priors()
+        tables = self.priors.mean, self.priors.precision
+        return np.array([
+            np.concatenate([np.zeros(0), *(table[number][:, firsts(groups)].ravel() for number, groups in blocks)])
+            for table in tables
+        ])
+
+    def _blocks_with_priors(self) -> list[tuple[int, list[list[int]]]]:
+        """Return the blocks whose priors are drawn, and the columns of each prior."""
+        layouts = enumerate(self.model.layout)
+        return [(number, shared_columns(layout)) for number, layout in layouts if layout.trained and has_priors(layout)]
 
     def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
         """Draw the precision of the labels, given the mean loss, or cutpoints and latent variables of precision 1."""
@@ -161,7 +178,7 @@ class GibbsSampler(CoordinateDescent):
     def _enter(self, number: int) -> None:
         """Draw the priors of a block."""
         layout = self.model.layout[number]
-        if is_bias(layout) or layout.constraint == "simplex":
+        if not has_priors(layout):
             return
         generator = self.generator(self.priors.sweep, number)
         count, total, squares = self.priors.moments(number, self.drawn[number])
@@ -199,6 +216,16 @@ def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
 def is_bias(layout: BlockLayout) -> bool:
     """Return whether a block has the bias, or those of anchors."""
     return layout.weight == "bias"
+
+
+def has_priors(layout: BlockLayout) -> bool:
+    """Return whether the priors of a block are drawn."""
+    return not is_bias(layout) and layout.constraint != "simplex"
+
+
+def firsts(groups: list[list[int]]) -> list[int]:
+    """Return the first column of each group."""
+    return [columns[0] for columns in groups]
 
 
 def shared_columns(layout: BlockLayout) -> list[list[int]]:

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.fields import NO_GROUP, group_numbers
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Loss, Squared
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import HYPERPRIORS
 from fmcli.registry.streams import SAMPLING_STREAM, generator
+from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS
+from fmcli.solvers.gibbs.newcomers import NewcomersSampler
 from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, bytes_of_priors
 from fmcli.solvers.minimizer import MinimizingTrainer
-from fmcli.solvers.trainer import Observer
+from fmcli.solvers.trainer import Observer, Task
+
+
+def places_of_groups(task: Task) -> NDArray[np.int32] | None:
+    """Return (features) the places of the groups of new features among those that the draw of a task has priors for;
+    None: all features are in one.
+
+    Raises UsageError for new features in another group.
+    """
+    assert task.drawn is not None
+    assert task.newcomers is not None
+    ours, theirs = task.source.fields, task.drawn[PRIOR_GROUPS]
+    if theirs.tolist() == [NO_GROUP]:
+        return None
+    if ours is None:
+        raise UsageError("the model has priors for each field, and the rows have no fields; give rows with fields")
+    places = np.minimum(np.searchsorted(theirs, ours.numbers), len(theirs) - 1)
+    unknown = np.flatnonzero(theirs[places] != ours.numbers)
+    if np.isin(ours.place[task.newcomers.features], unknown).any():
+        raise UsageError(f"the model has no priors for new features of field {ours.numbers[unknown[0]]}")
+    return np.asarray(places[ours.place], dtype=np.int32)
 
 
 class GibbsTrainer(MinimizingTrainer):
@@ -21,13 +46,17 @@ class GibbsTrainer(MinimizingTrainer):
     minimizer = GibbsSampler
 
     def bytes_needed(self) -> int:
-        fields = self.task.source.fields
-        count = 1 if fields is None else 1 + int(fields.max(initial=0))
+        count = len(group_numbers(self.task.source.fields))
         return super().bytes_needed() + bytes_of_priors(self.task.model, count, self.task.spec.values["epochs"])
 
     def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
         assert isinstance(self.engine, GibbsSampler)
         return self.engine.hyperparameters()
+
+    def kept_with_draws(self) -> dict[str, NDArray[np.float64]]:
+        assert isinstance(self.engine, GibbsSampler)
+        noise = {} if self.engine.latent else {NOISE: np.array(self.engine.priors.noise)}
+        return {**noise, PRIORS: self.engine.numbers_of_priors()}
 
     def prepare(self, loss: Loss, penalty: Penalty, observer: Observer) -> None:
         task, spec = self.task, self.task.spec
@@ -37,7 +66,12 @@ class GibbsTrainer(MinimizingTrainer):
                 f"mcmc takes the weights of rows as precisions of their labels, which {spec.loss} labels do not have; "
                 "leave out the weights, or use another solver"
             )
-        self.engine = GibbsSampler(
+        of_rows, arguments = task.source.fields, dict[str, Any]()
+        fields, minimizer = None if of_rows is None else of_rows.place, GibbsSampler
+        if task.newcomers is not None:
+            fields, minimizer = places_of_groups(task), NewcomersSampler
+            arguments = {"newcomers": task.newcomers, "drawn": task.drawn}
+        self.engine = minimizer(
             task.model,
             loss,
             penalty,
@@ -48,5 +82,6 @@ class GibbsTrainer(MinimizingTrainer):
             seed=spec.values["seed"],
             generator=lambda sweep, block: generator(spec, SAMPLING_STREAM, sweep, block),
             swept=task.epochs_before,
-            fields=task.source.fields,
+            fields=fields,
+            **arguments,
         )

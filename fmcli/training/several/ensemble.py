@@ -39,7 +39,7 @@ class Member:
 
     trained : the run of the last member; None for others, so that their models take no memory.
     draws : all arrays of the model, for each of its draws.
-    noise : as in Trained.
+    beside : as in Trained.
     valid : (rows, outputs) the scores of the validation data, by the run that was evaluated on them; None: there are
         no validation data.
     summary : the summary of the run.
@@ -48,7 +48,7 @@ class Member:
     seed: int
     trained: Trained | None
     draws: list[Draw]
-    noise: Sequence[float]
+    beside: Sequence[Draw]
     valid: NDArray[np.float64] | None
     summary: dict[str, Any]
 
@@ -121,7 +121,7 @@ def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Traine
         last,
         plan=replace(last.plan, spec=plan.spec, settings=plan.settings, evaluation=plan.evaluation),
         draws=others,
-        noise=[one for member in members for one in member.noise],
+        beside=[one for member in members for one in member.beside],
         members=count,
     )
     outcome = plan.evaluation.outcome(last.plan.model, last.plan.measured, ensemble.earlier)
@@ -142,7 +142,7 @@ def trained_member(plan: Plan, number: int, observing: Observing, *, last: bool)
         seed=plan.spec.values["seed"],
         trained=trained if last else None,
         draws=draws,
-        noise=trained.noise,
+        beside=trained.beside,
         valid=valid,
         summary=summary(trained),
     )

@@ -53,7 +53,7 @@ def sets_of(warm_start: WarmStart) -> list[WarmStart]:
             cutpoints=warm_start.model.cutpoints,
         )
         model.attach(arrays)
-        found.append(replace(warm_start, model=model, arrays=arrays))
+        found.append(replace(warm_start, model=model, arrays=arrays, draw=number))
     return [*found, warm_start]
 
 

@@ -9,6 +9,7 @@ cdef struct BlockPrior:
     Py_ssize_t each     # rows of a feature; 0: all rows of the block have the prior of table row 0
     double* mean
     double* precision
+    const uint32_t* key  # what the random numbers of each row of the block depend on; NULL: its number
 
 
 cdef class Priors:
@@ -16,13 +17,22 @@ cdef class Priors:
     cdef readonly list mean, precision
     cdef public double noise    # the precision of the labels
     cdef public double flat     # the precision of the bias where it is drawn with other parameters
-    cdef readonly double weight  # the total weight of the rows
+    cdef public double weight  # that is spread over the rows: their total weight
     cdef readonly uint64_t seed
     cdef public uint32_t sweep
     cdef BlockPrior block[MAX_BLOCKS]
     cdef const int32_t* group_  # of each feature
+    cdef const uint32_t* sample_key_  # as `key`, of each sample
     cdef readonly object group
+    cdef object keys
     cdef readonly Py_ssize_t groups
+
+    # What the random numbers of a row of a block, or of a sample, depend on.
+    cdef inline uint32_t key(self, int b, Py_ssize_t row) noexcept nogil:
+        return <uint32_t>row if self.block[b].key == NULL else self.block[b].key[row]
+
+    cdef inline uint32_t sample_key(self, Py_ssize_t i) noexcept nogil:
+        return <uint32_t>i if self.sample_key_ == NULL else self.sample_key_[i]
 
     # The row of a block's table for a row of its parameters.
     cdef inline Py_ssize_t place(self, int b, Py_ssize_t row) noexcept nogil:

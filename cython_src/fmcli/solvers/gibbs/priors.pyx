@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.base.types cimport real
 from fmcli.models.model cimport Model
 from fmcli.solvers.coordinate.descent cimport Descent
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 
 cdef class Priors:
@@ -24,6 +24,7 @@ cdef class Priors:
     ----------
     mean, precision : per block, float64 (rows of the table, lanes + 1); the last column is the weight's. A precision of
         0 is a flat prior, inf that of padding, which stays 0.
+    weight : what is spread over the rows: their total weight.
     noise : the precision of a label whose weight is 1.
     flat : the precision of the bias where it is drawn jointly with other parameters.
     sweep : the number of the sweep; every sweep has its own random numbers.
@@ -38,6 +39,7 @@ cdef class Priors:
         self.noise, self.flat, self.weight = 1, 0, descent.data.total_weight()
         self.group, self.groups = group, 1
         self.group_ = NULL
+        self.sample_key_ = NULL
         if group is not None:
             groups = group
             if groups.shape[0] != descent.model.features or group.min(initial=0) < 0:
@@ -47,6 +49,7 @@ cdef class Priors:
                 self.group_ = &groups[0]
         self.mean, self.precision = [], []
         for b, layout in enumerate(descent.model.layout):
+            self.block[b].key = NULL
             self.block[b].each = layout.rows_each if layout.by_feature else 0
             self.block[b].columns = layout.lanes + 1
             shape = max(1, self.block[b].each * self.groups), layout.lanes + 1
@@ -54,6 +57,24 @@ cdef class Priors:
             self.block[b].mean, self.block[b].precision = &mean[0, 0], &precision[0, 0]
             self.mean.append(np.asarray(mean))
             self.precision.append(np.asarray(precision))
+
+    def set_keys(self, blocks, samples):
+        """Let random numbers depend on other numbers than those of rows and samples.
+
+        blocks : list of uint32 (rows of each block). samples : uint32 (samples). Raises ValueError if they do not fit.
+        """
+        cdef const uint32_t[::1] one
+        cdef Model model = self.descent.model
+        if len(blocks) != model.n_blocks or len(samples) != self.descent.data.rows:
+            raise ValueError("the keys do not fit")
+        self.keys = [*blocks, samples]
+        for b, keys in enumerate(blocks):
+            one = keys
+            if one.shape[0] != model.block[b].rows:
+                raise ValueError("the keys do not fit")
+            self.block[b].key = &one[0] if one.shape[0] else NULL
+        one = samples
+        self.sample_key_ = &one[0] if one.shape[0] else NULL
 
     def moments(self, int b, const int64_t[::1] order):
         """(count, sum, squares) of the parameters of these rows of block b, by rows of its table: float64 (rows of the

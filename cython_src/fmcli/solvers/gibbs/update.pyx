@@ -36,7 +36,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
     A row on the simplex has a uniform prior. It is drawn in pairs whose sum stays: the first of a pair is then a
     truncated normal number.
 
-    The random numbers depend on the seed, the sweep, the block, the row and the slice only.
+    The random numbers depend on the seed, the sweep, the block, the row (or its key, of Priors.set_keys) and the slice only.
     """
 
     cdef Priors priors
@@ -72,7 +72,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
 
     cdef void solve(self, const ColumnView* v) noexcept nogil:
         cdef uint32_t first = <uint32_t>(v.at * WORDS_A_LANE)
-        cdef Stream stream = stream_of(self.priors.seed, self.priors.sweep, v.block, <uint32_t>v.row, first)
+        cdef Stream stream = stream_of(self.priors.seed, self.priors.sweep, v.block, self.priors.key(v.block, v.row), first)
         if self.current.rule.simplex:
             self.draw_pairs(v, &stream)
         else:
@@ -144,7 +144,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
             for i in range(start, stop):
                 state = self.descent.sample_state(i)
                 score = state[SCORES]
-                stream = stream_of(self.priors.seed, self.priors.sweep, LATENTS, <uint32_t>i, 0)
+                stream = stream_of(self.priors.seed, self.priors.sweep, LATENTS, self.priors.sample_key(i), 0)
                 if count:
                     level = <Py_ssize_t>self.descent.data.label_[i]
                     low = cutpoints[level - 1] - score if level > 0 else -INFINITY
