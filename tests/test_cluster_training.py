@@ -29,6 +29,8 @@ from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
+from fmcli.training.growth import grown_file
+from fmcli.training.several.learning import learn
 from fmcli.training.planning import prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
@@ -192,9 +194,21 @@ def test_earlier_rows_hold_as_on_one_machine(rows, tmp_path):
     save_model(str(tmp_path / "m"), job.train(prepare(chosen, RowsInMemory(data.take(np.arange(99))))), {}, "libsvm")
     chosen = replace(chosen, warm_start=load_warm_start(str(tmp_path / "m")))
     plans = [prepare(chosen, rows) for rows in (PartitionedShards(opened(paths, 2)), RowsInMemory(data))]
-    assert all(plan.spec.values["init_strength"] == 1 for plan in plans)
+    assert all(plan.spec.values["init_strength"] == 2 for plan in plans)
     found = [[epoch.objective for epoch in job.train(plan).epochs] for plan in plans]
     assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_new_features_are_learned_as_on_one_machine(rows, tmp_path):
+    paths, data = rows("fm")
+    few = data.take(np.arange(9))
+    save_model(str(tmp_path / "m"), job.train(prepare(settings("fm", "adagrad"), RowsInMemory(few))), {}, "libsvm")
+    start = load_warm_start(str(tmp_path / "m"))
+    chosen = Settings(start.of_newcomers({}), warm_start=start, only_new=True)
+    plans = [prepare(chosen, rows) for rows in (PartitionedShards(opened(paths, 2)), RowsInMemory(data))]
+    found = [grown_file(learn(plan)).tensors["V"] for plan in plans]
+    assert plans[0].newcomers.sets
+    np.testing.assert_allclose(*found, atol=1e-4)
 
 
 TEXTS = {

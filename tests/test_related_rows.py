@@ -23,6 +23,8 @@ from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.training import job
+from fmcli.training.growth import grown_file
+from fmcli.training.several.learning import learn
 from fmcli.training.saving import load_warm_start, save_model
 
 FEATURES = 50
@@ -219,6 +221,19 @@ def test_earlier_rows_hold_as_they_do_joined_rows(tmp_path):
     save_model(str(tmp_path / "m"), job.train(job.plan(joined.take(np.arange(20)), spec)), {}, "libsvm")
     start = load_warm_start(str(tmp_path / "m"))
     plans = [job.plan(data, spec, warm_start=start) for data in (joined, with_relations)]
-    assert all(plan.spec.values["init_strength"] == 1 for plan in plans)
+    assert all(plan.spec.values["init_strength"] == 2 for plan in plans)
     found = [[epoch.objective for epoch in job.train(plan).epochs] for plan in plans]
     assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_new_features_are_learned_as_from_joined_rows(tmp_path):
+    joined, with_relations = related(tables(rows=60))
+    spec = make_spec("fm", "adagrad", "squared", {"rank": 2, "epochs": 2})
+    save_model(str(tmp_path / "m"), job.train(job.plan(joined.take(np.arange(4)), spec)), {}, "libsvm")
+    start = load_warm_start(str(tmp_path / "m"))
+    plans = [
+        job.plan(data, start.of_newcomers({}), warm_start=start, only_new=True) for data in (joined, with_relations)
+    ]
+    first, second = (grown_file(learn(plan)).tensors["V"] for plan in plans)
+    np.testing.assert_array_equal(first, second)
+    assert (first[0] != 0).any(axis=1).sum() > (start.model.parameters["V"][0] != 0).any(axis=1).sum()

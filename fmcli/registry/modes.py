@@ -16,6 +16,8 @@ from fmcli.registry.specs import Spec
 RANKING = "ranking"
 # Given if lines with errors are skipped.
 SKIPPING = "--on-bad-line skip"
+# A run that keeps the rows of new features in memory, wherever they come from.
+ONLY_NEW, WHERE_ROWS_ARE = "--only-new", ("--disk", "--cluster", "--relation")
 # Given if the rows to hold out are not random ones.
 HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
 
@@ -52,7 +54,8 @@ def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
                 if given.get(part):
                     raise UsageError(f"{part} needs {mode.flag}; give both, or leave {part} out")
             continue
-        if spec and (reason := mode.needs(spec)):
+        elsewhere = given.get(ONLY_NEW) and mode.flag in WHERE_ROWS_ARE
+        if spec and not elsewhere and (reason := mode.needs(spec)):
             raise UsageError(reason)
         for other, reason in mode.refuses.items():
             if given.get(other):
@@ -205,7 +208,7 @@ MODES = (
     Mode("--log-every", needs=by_rows),
     Mode("--init-strength", {"--only-new": "it keeps all parameters that the earlier model has"}),
     Mode(
-        "--only-new",
+        ONLY_NEW,
         {
             **dict.fromkeys(("-m", "-s", "--loss"), "all but the new features is as in the earlier model"),
             **dict.fromkeys(("-v", "--holdout", "--refit"), "new features get a minimum, whose epochs nothing chooses"),
@@ -213,8 +216,7 @@ MODES = (
             "--ensemble": "an ensemble learns new features as it is",
             "--test": "only a run that draws all parameters knows the mean over its sweeps",
             "--checkpoint": "it takes a short time, and can be run again",
-            "--relation": "new features are known by the rows that they are in; join the files",
-            **dict.fromkeys(("--disk", "--online", "--cluster"), "the rows of new features are in memory"),
+            "--online": "a minimum needs all rows of a new feature at once",
         },
     ),
     Mode("--hash-bits", {"--rare share": "a shared column needs a dictionary of ids"}),

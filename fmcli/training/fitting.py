@@ -51,13 +51,14 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
 
 
 def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
-    """Return the rows, and the settings with their warm start, on columns for the features that occur in the rows; the
+    """Return the rows that have new features, and the settings with their warm start, on columns for their features; the
     settings also get the whole model, with columns for the new features, whose parameters are 0.
 
     If the parameters of a model depend on its columns, its warm start is the whole model.
     """
     warm_start, spec = settings.warm_start, settings.spec
     assert warm_start is not None
+    rows = rows.with_new_features(warm_start.transform)
     kind, fields = MODELS[spec.model], warm_start.transform.fields
     if kind.needs_fields(spec.values):
         fields = max(fields, *(data.fields for data in rows.in_memory))

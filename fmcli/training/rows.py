@@ -101,6 +101,10 @@ class Rows(Protocol):
         """Return the transformed rows to train on. grouped : whether they know which features have common priors."""
         ...
 
+    def with_new_features(self, transform: Transform) -> RowsInMemory:
+        """Return the rows, with all their entries, that have a feature that a transform has not seen, in memory."""
+        ...
+
 
 @dataclass(frozen=True)
 class RowsInMemory:
@@ -197,6 +201,9 @@ class RowsInMemory:
             return PairedRows(data, self.rows, self.every)
         return TrainingRows(data, self.rows, groups, self.every)
 
+    def with_new_features(self, transform: Transform) -> RowsInMemory:
+        return RowsInMemory(with_new_features(transform, self.data), self.names)
+
     def _groups(self, transform: Transform) -> Counted | None:
         """Return the groups of features with a common prior: those that they were given, or
         else their fields."""
@@ -212,3 +219,15 @@ def with_needed_fields(data: Dataset, spec: Spec, *, optional: bool) -> Dataset:
     see `Settings.uses_fields`."""
     keeps = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or optional
     return data if keeps else without_fields(data)
+
+
+def with_new_features(transform: Transform, data: Dataset) -> Dataset:
+    """Return the rows, with all their entries, that have a feature that a transform has not seen."""
+    every = np.arange(data.rows, dtype=np.int32)
+    columns, data = np.arange(data.features, dtype=np.int32), data.joined(every)
+    if transform.numbering is not None:
+        columns = transform.numbering.columns_from(data.numbering or Numbering(columns, data.features))
+    new = (columns < 0) | (columns >= len(transform.seen))
+    new[~new] = ~transform.seen[columns[~new]]
+    rows = np.repeat(every, np.diff(data.indptr))[new[data.index]]
+    return data.take(np.unique(rows))

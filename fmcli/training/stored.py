@@ -33,7 +33,7 @@ from fmcli.solvers.stochastic.round_epochs import round_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.planning import Plan
-from fmcli.training.rows import Rows, RowsInMemory
+from fmcli.training.rows import Rows, RowsInMemory, with_new_features
 from fmcli.training.settings import HoldOut
 from fmcli.training.validation import numbers_held_out, rows_held_out
 
@@ -150,6 +150,11 @@ class StoredShards:
         """Return the transformed rows to train on. held_out : those that are held out, transformed."""
         return StoredRows(self.cache, lambda data: transform.training(self.weighted(data)), totals, self.left, held_out)
 
+    def with_new_features(self, transform: Transform) -> RowsInMemory:
+        pieces = list(self.each(transform, with_new_features, as_they_are))
+        data = concatenated(pieces).changed(numbering=self.cache.dictionary)
+        return RowsInMemory(data, self.names)
+
     def _all_counts(self, transform: Transform) -> NDArray[np.int32]:
         """Return (columns) the number of all rows that have each column, if no features share one."""
         cache, numbering, counts = self.cache, transform.numbering, np.zeros(transform.features, dtype=np.int32)
@@ -195,6 +200,11 @@ def rows_of_cache(cache: Cache, of_labels: Mapping[float, float] | None = None) 
         return StoredShards(cache, of_labels or {})
     data = cache.load(0).take(places(cache, np.arange(cache.facts.rows))[1])
     return RowsInMemory(weigh_labels(data, of_labels) if of_labels else data, cache.facts.names or NUMBERS)
+
+
+def as_they_are(data: Dataset, rows: RowNumbers) -> Dataset:
+    """Return rows without the numbering of their columns, which all shards share."""
+    return data.changed(numbering=None)
 
 
 def label_totals(facts: Facts, labels: Labels, of_labels: Mapping[float, float]) -> LabelTotals | None:

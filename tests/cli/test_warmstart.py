@@ -250,6 +250,9 @@ def test_new_users_are_learned_alone_and_in_memory(run, ratings, tmp_path):
     grown, folded = run.ok("predict", "n", "new.check"), run.ok("predict", "--fold-in", "new.train", "m", "new.check")
     assert grown.stdout == folded.stdout != run.ok("predict", "m", "new.check").stdout
     assert "new features of new.train" in folded.stderr
+    run.ok("train", "-q", "-i", "m", "--only-new", "--disk", "--cache", "c", "-o", "d", "new.train")
+    from_disk = np.array(run.ok("predict", "d", "new.check").stdout.split(), dtype=float)
+    np.testing.assert_allclose(from_disk, np.array(grown.stdout.split(), dtype=float), atol=1e-4)
     again = run.ok("train", "-i", "n", "--only-new", "-o", "same", "new.train")
     assert "n has seen all features of the rows: the model is as it was" in again.stderr
     assert (tmp_path / "n").read_bytes() == (tmp_path / "same").read_bytes()
