@@ -30,11 +30,11 @@ from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.growth import grown_file
-from fmcli.training.several.learning import learn
 from fmcli.training.planning import prepare, strengths_of
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings, make_model
+from fmcli.training.several.learning import learn
 
 ROWS, EPOCHS, ROUND = 300, 2, 40
 READING = Reading("auto", False, False, True)

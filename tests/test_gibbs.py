@@ -176,7 +176,9 @@ def test_draws_of_a_linear_model_have_its_exact_posterior():
 def test_the_fields_of_features():
     rows = [{(0, 3): 1.0, (2, 0): 0.5, (2, 3): 2.0}, {}, {(2, 7): 1.5, (3, 7): 4.0}]
     data = dataset(rows, 4, [1.0, 2.0, 3.0])
-    assert fields_of_features(data).tolist() == [1, 0, 0, 2], "fields are counted without gaps: 0, 3, 7"
+    found = fields_of_features(data)
+    assert found.place.tolist() == [1, 0, 0, 2]
+    assert found.numbers.tolist() == [0, 3, 7]
     merged, wanted = without_fields(data), dataset([{0: 1.0, 2: 2.5}, {}, {2: 1.5, 3: 4.0}], 4, [1.0, 2.0, 3.0])
     assert merged.field is None
     for ours, theirs in zip(merged.arrays, wanted.arrays, strict=True):
@@ -192,7 +194,7 @@ def test_features_of_a_field_have_priors_of_their_own(model, tmp_path):
         job.plan(rows, make_spec(model, "mcmc", None, {"epochs": 3, "norm": False}))
         for rows in (data, *([without_fields(data)] if model == "fm" else []))
     ]
-    assert plans[0].source.fields.max() == 2
+    assert plans[0].source.fields.place.max() == 2
     files = [saved(job.train(plan), tmp_path / str(number)) for number, plan in enumerate(plans)]
     assert len(set(files)) == len(plans), "without fields, there is one prior for all features"
     assert load_model(str(tmp_path / "0")).meta["fields"] == (3 if model == "ffm" else 0)

@@ -211,8 +211,8 @@ def test_the_grown_model_is_resumed_from_as_it_was(tmp_path):
 
 
 def test_draws_for_a_newcomer_have_its_posterior_given_each_draw(tmp_path):
-    """With the factors of the others, a row's score is affine in the newcomer's numbers: its posterior is normal, by the
-    precision of labels and the priors of the draw, and so are the draws once they are standardised by it."""
+    """With the factors of the others, a row's score is affine in the newcomer's numbers: its posterior is normal, by
+    the precision of labels and the priors of the draw, and so are the draws once they are standardised by it."""
     _, data = random_data("fm", 1, 30, OLD)
     number = np.arange(FEATURES, dtype=np.int32) % 2
     data = data.changed(field=number[data.index])
@@ -262,7 +262,7 @@ def test_older_files_of_draws_are_refused(tmp_path):
     file = load(path)
     del file.tensors["priors"], file.tensors["prior_groups"]
     save(path, file)
-    with pytest.raises(UsageError, match="cannot learn new features alone: .*earlier versions"):
+    with pytest.raises(UsageError, match=r"cannot learn new features alone: .*earlier versions"):
         saving.load_warm_start(path, several=True).of_newcomers({})
 
 

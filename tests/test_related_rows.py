@@ -24,8 +24,8 @@ from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.training import job
 from fmcli.training.growth import grown_file
-from fmcli.training.several.learning import learn
 from fmcli.training.saving import load_warm_start, save_model
+from fmcli.training.several.learning import learn
 
 FEATURES = 50
 

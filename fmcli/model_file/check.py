@@ -24,6 +24,7 @@ from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
+from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 from fmcli.models.model import Model
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
@@ -31,7 +32,6 @@ from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option, from_files, in_files
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SOLVER, check_degrees
-from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 
 # The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"

@@ -32,6 +32,7 @@ from fmcli.model_file.check import (
 from fmcli.model_file.container import ModelFile, load
 from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.model_file.transform import checked_numbering, saved_transform
+from fmcli.models.drawn import NOISE
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
@@ -44,7 +45,6 @@ from fmcli.scoring.calibration import Calibration, saved_calibration
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.intervals import intervals
 from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
-from fmcli.solvers.gibbs.kept import NOISE
 from fmcli.system.memory import require_if_large
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.

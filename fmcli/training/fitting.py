@@ -51,8 +51,8 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
 
 
 def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
-    """Return the rows that have new features, and the settings with their warm start, on columns for their features; the
-    settings also get the whole model, with columns for the new features, whose parameters are 0.
+    """Return the rows that have new features, and the settings with their warm start, on columns for their features;
+    the settings also get the whole model, with columns for the new features, whose parameters are 0.
 
     If the parameters of a model depend on its columns, its warm start is the whole model.
     """

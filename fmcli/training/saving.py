@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 import fmcli
 from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
@@ -16,11 +14,11 @@ from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
+from fmcli.models.drawn import PRIOR_GROUPS, PRIORS
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.scorer import scorer_of
-from fmcli.solvers.gibbs.kept import PRIOR_GROUPS, PRIORS
 from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import Plan

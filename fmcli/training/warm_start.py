@@ -19,13 +19,13 @@ from fmcli.data.transform import Transform, every_column, marked
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import parameter_of, state_name
+from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.models.model import Model
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import solver_entry
 from fmcli.registry.specs import Spec
-from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.previous_run import PreviousRun
 

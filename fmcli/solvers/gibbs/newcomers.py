@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.mixing import mixed
+from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.partial import sets_of_rows
-from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.solvers.gibbs.sampler import GibbsSampler
 from fmcli.solvers.newcomers import NONE, Newcomers
 

@@ -139,10 +139,12 @@ class GibbsSampler(CoordinateDescent):
         """Return (2, priors) the means and precisions of the priors, each once; see priors_in."""
         blocks = self._blocks_with_priors()
         tables = self.priors.mean, self.priors.precision
-        return np.array([
-            np.concatenate([np.zeros(0), *(table[number][:, firsts(groups)].ravel() for number, groups in blocks)])
-            for table in tables
-        ])
+        return np.array(
+            [
+                np.concatenate([np.zeros(0), *(table[number][:, firsts(groups)].ravel() for number, groups in blocks)])
+                for table in tables
+            ]
+        )
 
     def _blocks_with_priors(self) -> list[tuple[int, list[list[int]]]]:
         """Return the blocks whose priors are drawn, and the columns of each prior."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from fmcli.data.fields import NO_GROUP, group_numbers
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Loss, Squared
+from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import HYPERPRIORS
 from fmcli.registry.streams import SAMPLING_STREAM, generator
-from fmcli.solvers.gibbs.kept import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.solvers.gibbs.newcomers import NewcomersSampler
 from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, bytes_of_priors
 from fmcli.solvers.minimizer import MinimizingTrainer

@@ -58,7 +58,8 @@ def fold_in_files(
     threads: int = 1,
     joined: Mapping[str, str] | None = None,
 ) -> FoldedIn:
-    """Return a model with the new features of the labelled rows in files, which may be tables if the model's rows were, with others that are `joined` by column.
+    """Return a model with the new features of the labelled rows in files, which may be tables if the model's rows
+    were, with others that are `joined` by column.
 
     Raises the errors of `read` and of `fold_in`.
     """
