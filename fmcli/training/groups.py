@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fmcli.data.fields import NO_GROUP, Groups
+from fmcli.data.fields import NO_GROUP, Counted, Groups
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.training.rows import Rows
@@ -39,11 +39,11 @@ def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | 
     return groups
 
 
-def groups_in_words(groups: Groups | None, settings: Settings) -> str:
+def groups_in_words(groups: Counted | None, settings: Settings) -> str:
     """Return the number of groups of features, counted without gaps, and where they are from."""
     if groups is None:
         return "1 group of features"
-    count, warm_start = 1 + int(groups.max(initial=0)), settings.warm_start
+    count, warm_start = len(groups.numbers), settings.warm_start
     source = "their fields"
     if settings.groups:
         source = f"as in {settings.groups.name}"

@@ -27,17 +27,17 @@ class NewcomersSampler(GibbsSampler):
 
     def prepare(
         self,
-        by_gradient: bool = False,
+        *arguments: Any,
         newcomers: Newcomers | None = None,
         drawn: Mapping[str, NDArray[Any]] | None = None,
-        **arguments: Any,
+        **keywords: Any,
     ) -> None:
         """Allocate the states of samples. drawn : what was kept beside the draw; see Trainer.kept_with_draws;
         and the numbers of the groups of features. `fields` are places among these."""
         assert newcomers is not None
         assert drawn is not None
         self.new_rows = [sets != NONE for sets in sets_of_rows(self.model, newcomers)]
-        super().prepare(by_gradient, summed=True, **arguments)
+        super().prepare(*arguments, summed=True, **keywords)
         self.priors.noise = float(drawn.get(NOISE, 1.0))
         begin = 0
         for number, priors in self._blocks_with_priors():

@@ -36,7 +36,8 @@ cdef class GibbsUpdater(CoordinateUpdater):
     A row on the simplex has a uniform prior. It is drawn in pairs whose sum stays: the first of a pair is then a
     truncated normal number.
 
-    The random numbers depend on the seed, the sweep, the block, the row (or its key, of Priors.set_keys) and the slice only.
+    The random numbers depend on the seed, the sweep, the block, the row (or its key, of
+    Priors.set_keys) and the slice only.
     """
 
     cdef Priors priors
@@ -72,7 +73,8 @@ cdef class GibbsUpdater(CoordinateUpdater):
 
     cdef void solve(self, const ColumnView* v) noexcept nogil:
         cdef uint32_t first = <uint32_t>(v.at * WORDS_A_LANE)
-        cdef Stream stream = stream_of(self.priors.seed, self.priors.sweep, v.block, self.priors.key(v.block, v.row), first)
+        cdef uint32_t key = self.priors.key(v.block, v.row)
+        cdef Stream stream = stream_of(self.priors.seed, self.priors.sweep, v.block, key, first)
         if self.current.rule.simplex:
             self.draw_pairs(v, &stream)
         else:
