@@ -37,7 +37,7 @@ class NewcomersSampler(GibbsSampler):
         assert newcomers is not None
         assert drawn is not None
         self.new_rows = [sets != NONE for sets in sets_of_rows(self.model, newcomers)]
-        super().prepare(*arguments, summed=True, **keywords)
+        super().prepare(*arguments, **{**keywords, "summed": True})
         self.priors.noise = float(drawn.get(NOISE, 1.0))
         begin = 0
         for number, priors in self._blocks_with_priors():
