@@ -8,7 +8,6 @@ place of a feature or a row among all others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,11 @@ def keys_of(numbering: Numbering | Dictionary | None, columns: int, wanted: NDAr
 
 def key_of(id: int | str) -> int:
     """Return the key of a feature; those of names are hashes."""
-    return id if isinstance(id, int) else int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
+    if isinstance(id, int):
+        return id
+    from hashlib import blake2b  # which takes as long as learning a hundred users
+
+    return int.from_bytes(blake2b(id.encode(), digest_size=8).digest(), "little")
 
 
 def normal_numbers(keys: Keys, count: int, seed: int, stream: int) -> NDArray[np.float64]:

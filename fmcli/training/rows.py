@@ -229,5 +229,6 @@ def with_new_features(transform: Transform, data: Dataset) -> Dataset:
         columns = transform.numbering.columns_from(data.numbering or Numbering(columns, data.features))
     new = (columns < 0) | (columns >= len(transform.seen))
     new[~new] = ~transform.seen[columns[~new]]
-    rows = np.repeat(every, np.diff(data.indptr))[new[data.index]]
-    return data.take(np.unique(rows))
+    chosen = np.zeros(data.rows, dtype=np.bool_)
+    chosen[np.repeat(every, np.diff(data.indptr))[new[data.index]]] = True
+    return data.take(np.flatnonzero(chosen).astype(np.int32))

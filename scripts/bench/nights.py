@@ -27,7 +27,7 @@ def main() -> int:
     parser.add_argument("rows", type=Path, metavar="ROWS")
     parser.add_argument("--newcomers", type=int, metavar="FROM")
     parser.add_argument("--nights", type=int, default=7)
-    parser.add_argument("--first", default="", metavar="OPTIONS", help="of all runs")
+    parser.add_argument("--first", default="", metavar="OPTIONS", help="of the first runs, inherited by nights")
     parser.add_argument("--before", default="", metavar="OPTIONS", help="of the run before the first night")
     parser.add_argument("--update", action="append", default=[], metavar="OPTIONS", help="of the runs of nights")
     parser.add_argument("--metric", default="rmse")
@@ -39,16 +39,16 @@ def main() -> int:
         write_nights(folder, lines, arguments)
 
         def train(output: str, *inputs: str, options: str = "") -> None:
-            run(folder, "train", "-q", *shlex.split(f"{arguments.first} {options}"), "-o", output, *inputs)
+            run(folder, "train", "-q", *shlex.split(options), "-o", output, *inputs)
 
         def show(name: str, model: str) -> None:
             found = [metric_of(folder, model, part, arguments.metric) for part in ("old", "new")]
             print(f"{name:30}{found[0]:9.4f}{found[1]:9.4f}", flush=True)
 
         nights = [f"night{night}" for night in range(arguments.nights)]
-        train("whole.fm", "first", *nights)
+        train("whole.fm", "first", *nights, options=arguments.first)
         show("all rows at once", "whole.fm")
-        train("before.fm", "first", options=arguments.before)
+        train("before.fm", "first", options=f"{arguments.first} {arguments.before}")
         show(f"before {arguments.before}", "before.fm")
         for options in arguments.update or [""]:
             shutil.copy(folder / "before.fm", folder / "model.fm")
