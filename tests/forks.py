@@ -18,6 +18,20 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, NoReturn
 
+LISTEN = b"listen"  # the request to answer those who connect to a socket
+# A command for shells, which gives its arguments, folder, environment and streams to the process that runs are forked
+# from.
+COMMAND = """#!{python} -IS
+import array, os, sys, _socket
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+connection.connect({address!r})
+assigned = [name + b"=" + value for name, value in os.environb.items()]
+words = [os.fsencode(word) for word in (os.getcwd(), str(len(assigned)), *assigned, *sys.argv[1:])]
+streams = array.array("i", (0, 1, 2)).tobytes()
+connection.sendmsg([b"\\0".join(words)], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+os._exit(int(connection.recv(64)) & 255)
+"""
+
 
 class Forks:
     """Starts runs.
@@ -69,7 +83,19 @@ class Forks:
             status = int(self._socket.recv(64))
             return subprocess.CompletedProcess(arguments, status, _content(out), _content(err).decode())
 
+    def command(self, folder: Path) -> Path:
+        """Write a command `fmcli` for shells into a folder, from which it runs as long as this exists."""
+        address, command = folder / "socket", folder / "fmcli"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            listening.bind(os.fsencode(address))
+            listening.listen()
+            socket.send_fds(self._socket, [LISTEN], [listening.fileno()])
+        command.write_text(COMMAND.format(python=sys.executable, address=str(address)))
+        command.chmod(0o755)
+        return command
+
     def close(self) -> None:
+        """End the process that all runs are forked from."""
         self._socket.close()
         self._server.wait()
 
@@ -102,19 +128,47 @@ def serve(number: int, patience: int) -> None:
     pin_blas()  # as each command does, before numpy is imported
     _import_all(fmcli)
     gc.freeze()  # otherwise garbage collection in a run would copy all memory pages shared with this process
+    _answer(number, patience)
+
+
+def _answer(number: int, patience: int) -> None:
+    """Fork for each request from a socket until its other end is closed."""
+    listeners = []
     with socket.socket(fileno=number) as connection:
         while True:
             request, descriptors, _, _ = socket.recv_fds(connection, 1 << 18, 3)
             if not request:
+                for listener in listeners:
+                    os.kill(listener, signal.SIGTERM)
+                    os.waitpid(listener, 0)
                 return
             child = os.fork()
             if child == 0:
                 connection.close()
+                if request == LISTEN:
+                    _listen(*descriptors, patience)
                 _become(request.split(b"\0"), descriptors, patience)
             for descriptor in descriptors:
                 os.close(descriptor)
+            if request == LISTEN:
+                listeners.append(child)
+                continue
             _, status = os.waitpid(child, 0)
             connection.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _listen(number: int, patience: int) -> NoReturn:
+    """Answer each connection in a process of its own, so that the commands of a pipe run at the same time."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
+    with socket.socket(fileno=number) as listening:
+        while True:
+            connection, _ = listening.accept()
+            with connection:
+                if os.fork() == 0:
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    listening.close()
+                    _answer(connection.detach(), patience)
+                    os._exit(0)
 
 
 def _import_all(package: ModuleType) -> None:

@@ -8,11 +8,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import click
 import pytest
+from forks import Forks
 
 import fmcli
 from fmcli import errors
@@ -37,20 +37,39 @@ BLOCKS = BLOCK.findall(README)
 GUIDE = {path.stem: path.read_text() for path in sorted((ROOT / "fmcli" / "guide").glob("*.md"))}
 EVERY_PAGE = pytest.mark.parametrize("page", GUIDE)
 # Commands that install fmcli or run these tests are skipped; the rest of such a line is run.
+PATIENCE = 60  # seconds for a block
 LEFT_OUT = re.compile(r"(?:python3 -m venv \S+|\. \S+/activate|pip install \S+|python -m pytest)(?: && )?")
 
 
-def workplace(folder: Path) -> Path:
-    """Prepare a folder with the sample data and a command fmcli that runs the package under test."""
-    shutil.copytree(ROOT / "sample_data", folder / "sample_data")
-    command = folder / "bin" / "fmcli"
-    command.parent.mkdir()
-    package = Path(fmcli.__file__).resolve().parent.parent
-    command.write_text(
-        f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(package))} exec {shlex.quote(sys.executable)} -m fmcli "$@"\n'
-    )
-    command.chmod(0o755)
-    return folder
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """A command fmcli that runs the package under test, forked."""
+    forks = Forks(dict(os.environ), PATIENCE)
+    yield forks.command(tmp_path_factory.mktemp("bin"))
+    forks.close()
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    """A function that runs a block in a folder with sample data. It must print the output shown, if there is any."""
+    shutil.copytree(ROOT / "sample_data", tmp_path / "sample_data")
+
+    def ran(block: str, shown: str = "") -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", LEFT_OUT.sub("", block)],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        if shown:
+            assert shape(done.stdout + done.stderr) == shape(shown)
+        return done.stdout
+
+    return ran
 
 
 def shape(text: str) -> list[str]:
@@ -58,35 +77,10 @@ def shape(text: str) -> list[str]:
     return re.sub(r"[\d.,]*\d", "#", text).split()
 
 
-def test_shell_blocks_of_the_readme(tmp_path):
-    workplace(tmp_path)
-    for block, shown in BLOCKS:  # later blocks use the files of earlier ones
-        run(tmp_path, block, shown)
-
-
-@pytest.mark.parametrize("page", [page for page, text in GUIDE.items() if BLOCK.search(text)])
-def test_shell_blocks_of_the_guide(tmp_path, page):
-    workplace(tmp_path)
-    for block, shown in BLOCK.findall(GUIDE[page]):
-        run(tmp_path, block, shown)
-
-
-def run(folder: Path, block: str, shown: str) -> None:
-    """Run a block. It must print the output shown, if there is one."""
-    script = LEFT_OUT.sub("", block)
-    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    if shown:
-        assert shape(done.stdout + done.stderr) == shape(shown)
+@pytest.mark.parametrize("page", ["README", *(page for page, text in GUIDE.items() if BLOCK.search(text))])
+def test_shell_blocks(run, page):
+    for block, shown in BLOCKS if page == "README" else BLOCK.findall(GUIDE[page]):
+        run(block, shown)  # later blocks use the files of earlier ones
 
 
 def test_there_are_blocks_that_install_run_and_test():
@@ -303,14 +297,9 @@ def test_every_shell_has_its_line():
     assert all(f"fmcli completion {shell}" in text for shell in SHELLS)
 
 
-def test_the_events_of_the_json_log_are_those_that_are_written(tmp_path):
-    workplace(tmp_path)
-    options = ["-q", "-e", "1", "--holdout", "0.1", "--log-every", "1000", "--log-json", "-", "-o", "log.fm"]
-    done = subprocess.run(
-        [tmp_path / "bin" / "fmcli", "train", *options, tmp_path / "sample_data" / "adult.train.libsvm"],
-        cwd=tmp_path, capture_output=True, check=True, timeout=60,
-    )  # fmt: skip
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+def test_the_events_of_the_json_log_are_those_that_are_written(run):
+    options = "-q -e 1 --holdout 0.1 --log-every 1000 --log-json - -o log.fm"
+    lines = map(json.loads, run(f"fmcli train {options} sample_data/adult.train.libsvm").splitlines())
     written = {line["event"]: [name for name in line if name != "event"] for line in lines}
     listed = {}
     for kind, figures in rows(GUIDE["training"])[1:]:

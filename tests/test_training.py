@@ -1,6 +1,8 @@
 """The Python layer of training: labels, validation, warm starts, normalization, convergence, chunks of an epoch."""
 
 import re
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from fmcli.solvers.stochastic import round_epochs, trainer
 from fmcli.solvers.stochastic import rows as row_epochs
 from fmcli.training import job, saving, validation
 from fmcli.training.several.refit import refits
+from fmcli.training.validation import BestEpoch
 
 
 def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
@@ -486,3 +489,25 @@ def test_many_rows_are_measured_on_random_ones(monkeypatch):
     grouped = job.plan(data.changed(group=np.arange(rows, dtype=np.int32) // 4), trained.plan.spec)
     assert len(grouped.measured) == len(grouped.rows)
     assert memory < grouped.memory.total
+
+
+def test_the_best_epoch_is_kept_once():
+    """The old snapshot is freed before a better one is taken."""
+    alive = weakref.WeakSet()
+
+    class Array:
+        pass
+
+    def snapshot():
+        assert not alive
+        alive.add(kept := Array())
+        return [kept]
+
+    validation = SimpleNamespace(
+        measure=lambda model: {"auc": 0.5}, chooser="auc", better=lambda new, old: True, patience=1
+    )
+    best = BestEpoch(validation, SimpleNamespace(snapshot=snapshot), SimpleNamespace(updates=0))
+    for number in (1, 2, 3):
+        best.evaluate(number)
+        assert best.number == number
+        assert alive
