@@ -256,7 +256,10 @@ def build(tmp_path, monkeypatch):
 
 
 def test_another_real_type_rebuilds_everything(build):
-    assert [build(real) for real in ("float", "float", "double", "double")] == [True, False, True, False]
+    """Only asking the build command for its files changes nothing."""
+    assert [build(real) for real in ("float", "float", "double")] == [True, False, True]
+    build("float", run=False)
+    assert [build(real) for real in ("double", "float")] == [False, True]
 
 
 def test_every_hot_module_exists():
@@ -277,13 +280,6 @@ def test_the_builders_flags_come_last(monkeypatch):
     assert extension.extra_compile_args[-2:] == ["-O0", "-DNAME=a b"]
     assert "-O3" in extension.extra_compile_args
     assert extension.extra_compile_args[0] == sysconfig.get_config_var("CFLAGS").split()[0]  # setuptools drops them
-
-
-def test_asking_the_build_command_for_its_files_changes_nothing(build):
-    build("double")
-    build("float", run=False)
-    assert not build("double")
-    assert build("float")
 
 
 @pytest.mark.parametrize("next_real", ["float", "double"])

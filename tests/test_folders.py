@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -24,13 +25,20 @@ HEADERS = (".h", ".inl", ".cpp")
 INCLUDE = re.compile(r"""^ *(?:# *include|cdef extern from) +"(fmcli/[^"]+)\"""", re.MULTILINE)
 
 
-def sources(suffixes=(*SUFFIXES, *HEADERS)):
-    return [path for side in SIDES for path in side.rglob("*") if path.suffix in suffixes]
+@cache
+def sources():
+    return [path for side in SIDES for path in side.rglob("*") if path.suffix in (*SUFFIXES, *HEADERS)]
 
 
+@cache
 def imported(path):
-    """Yield the dotted names of the fmcli modules that a source imports, except for imports under TYPE_CHECKING, and of
-    the files that it includes."""
+    """Return the dotted names of the modules of fmcli that a source imports, and of the files that it includes."""
+    return [name for name in names_in(path) if name.startswith("fmcli.")]
+
+
+def names_in(path):
+    """Yield the dotted names of all modules that a source imports, except for imports under TYPE_CHECKING, and of the
+    files that it includes."""
     text = path.read_text()
     if path.suffix not in (".py", ".pyi"):
         yield from (name.replace("/", ".") for name in INCLUDE.findall(text))
@@ -43,8 +51,9 @@ def imported(path):
                 yield from (f"{module}.{name.strip()}" for name in names.split(","))
         return
     tree = ast.parse(text)
-    typing = {id(node) for test in ast.walk(tree) if is_type_checking(test) for node in ast.walk(test)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    typing = {id(node) for test in nodes if is_type_checking(test) for node in ast.walk(test)}
+    for node in nodes:
         if id(node) in typing:
             continue
         if isinstance(node, ast.ImportFrom):
@@ -80,7 +89,7 @@ def test_a_folder_imports_only_those_before_it(name):
     for path in sources():
         if folder(path) != name:
             continue
-        used = {module.split(".")[1] for module in imported(path) if module.startswith("fmcli.")}
+        used = {module.split(".")[1] for module in imported(path)}
         assert not (used & set(ORDER)) - set(allowed), path
 
 
@@ -92,7 +101,7 @@ def test_no_folders_import_each_other_in_a_circle():
             parts = tuple(module.split(".")[1:])
             while parts and parts not in used:
                 parts = parts[:-1]
-            if module.startswith("fmcli.") and parts and parts != folders(path):
+            if parts and parts != folders(path):
                 used[folders(path)].add(parts)
     TopologicalSorter(used).prepare()  # raises CycleError, with the circle
 
@@ -100,7 +109,7 @@ def test_no_folders_import_each_other_in_a_circle():
 def test_what_all_may_import_imports_no_folder():
     for path in sources():
         if folder(path) is None and path.name not in ("__init__.py", "__main__.py"):
-            assert not {module.split(".")[1] for module in imported(path) if module.startswith("fmcli.")} & set(ORDER)
+            assert not {module.split(".")[1] for module in imported(path)} & set(ORDER)
 
 
 def test_no_folder_is_too_full_to_survey():

@@ -44,13 +44,13 @@ FLAGS = {
 
 def texts(tree: ast.AST) -> Iterator[str]:
     """The strings of a module that have a blank, without docstrings."""
-    inner = set()
-    for node in ast.walk(tree):
+    inner, nodes = set(), list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             inner.add(id(node.body[0].value))
         if isinstance(node, ast.JoinedStr):
             inner.update(map(id, node.values))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             text = "".join(part.value if isinstance(part, ast.Constant) else COMPUTED for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
@@ -61,8 +61,9 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield text
 
 
-def test_the_options_in_all_strings_exist():
-    found = set()
+def test_the_options_and_names_in_all_strings_exist():
+    """Names that follow the options for models, solvers and losses are registered, and not composed."""
+    found, named = set(), set()
     for path in set(SOURCES.rglob("*.py")) - OTHERS:
         for text in texts(ast.parse(path.read_text())):
             for flag in re.findall(r"(?<![\w-])(--?[a-z][\w-]*)(?![\w-]*\0)", text):
@@ -74,18 +75,12 @@ def test_the_options_in_all_strings_exist():
                 assert command in group.list_commands(TOP) or command in PROSE, (path, text)
             for topic in re.findall(r"\bfmcli help ([a-z-]+)", text):
                 assert topic in topics() or about(topic), (path, text)
-    assert len(found) > 50
-
-
-def test_the_names_in_all_strings_are_registered_and_not_composed():
-    found = set()
-    for path in set(SOURCES.rglob("*.py")) - OTHERS:
-        for text in texts(ast.parse(path.read_text())):
             for flag, name in re.findall(r"(?<![\w-])(-m|-s|--loss) ([a-z][\w-]*\0?)", text):
                 if f"{flag} {name}" not in FOREIGN and name not in CONJUNCTIONS:
                     assert name in TABLES[flag], (path, text)
-                    found.add(name)
-    assert len(found) > 5
+                    named.add(name)
+    assert len(found) > 50
+    assert len(named) > 5
 
 
 NEW = "new-"

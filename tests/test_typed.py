@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fmcli
 
+MYPY = (sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent")
 RIGHT = '''
 """Trains models from Python."""
 
@@ -69,24 +70,14 @@ FMClassifier(rank="4")  # error
 """
 
 
-def test_programs_of_users_are_checked(tmp_path):
+def test_programs_of_users_are_checked(tmp_path, cache):
     """In strict mode; errors in the package itself are found by scripts/check."""
     folder = Path(fmcli.__file__).parent.parent  # of a checkout; an installed package is found
     variables = {} if folder.name == "site-packages" else {"MYPYPATH": str(folder)}
     (tmp_path / "right.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--follow-imports=silent",
-            "--cache-dir",
-            "cache",
-            "right.py",
-            "wrong.py",
-        ],
+        [*MYPY, "--cache-dir", cache.mkdir("mypy"), "right.py", "wrong.py"],
         env={**os.environ, **variables},
         cwd=tmp_path,
         capture_output=True,

@@ -40,7 +40,8 @@ class KindCommand(SectionCommand):
         parameters = super().get_params(ctx)
         if not isinstance(ctx.obj, Spec):
             return parameters
-        return [_narrowed(parameter, ctx.obj) for parameter in parameters if _belongs(parameter, ctx.obj)]
+        losses = _losses(ctx.obj)
+        return [_narrowed(parameter, ctx.obj) for parameter in parameters if _belongs(parameter, ctx.obj, losses)]
 
     more = f"{ALL_FLAG} shows all options and examples, -m KIND --help those of a kind of model."
 
@@ -91,8 +92,13 @@ def _spec(model: str | None, solver: str | None, loss: str | None) -> Spec:
     return make_spec(model or DEFAULT_MODEL, solver, loss)
 
 
-def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
-    """Return whether a run of these components takes a parameter."""
+def _losses(spec: Spec) -> list[str]:
+    """Return the loss, or those that the model and the solver take."""
+    return [spec.loss] if spec.loss else [loss for loss in LOSSES if not refusal(spec.model, _solver(spec), loss)]
+
+
+def _belongs(parameter: click.Parameter, spec: Spec, losses: list[str]) -> bool:
+    """Return whether a run of these components, with one of some losses, takes a parameter."""
     name = parameter.name or ""
     if name in BY_ROWS:
         return spec.by_rows
@@ -102,7 +108,6 @@ def _belongs(parameter: click.Parameter, spec: Spec) -> bool:
         return _solver(spec) is not None
     if name not in OPTIONS:
         return True
-    losses = [spec.loss] if spec.loss else [loss for loss in LOSSES if not refusal(spec.model, _solver(spec), loss)]
     of_loss = any(name in loss.options for loss in LOSSES.values())
     # A penalty that is off by default may need a model of another form.
     if OPTIONS[name].default == 0.0 and not of_loss and refusal(spec.model, _solver(spec), spec.loss, name):
