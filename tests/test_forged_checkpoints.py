@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from itertools import cycle, islice
+from itertools import cycle
 
 import forging_checkpoints as forged
 import numpy as np
@@ -89,14 +89,14 @@ SHAPES = {
 
 
 def test_arrays_of_other_shapes_are_refused_or_can_be_continued_from(files, tmp_path):
-    """Every array of every run is tried with two of the shapes: what is no FmcliError is a bug."""
+    """Every array of every run is tried with one of the shapes: what is no FmcliError is a bug."""
     path, kinds, turn = str(tmp_path / "c"), Counter(), cycle(SHAPES.items())
     for file in files:
         for name, array in file.tensors.items():
-            for shape, change in islice(turn, 2):
-                save(path, ModelFile(file.meta, {**file.tensors, name: change(array)}, kind=file.kind))
-                kinds[shape, forged.use(path).kind] += 1
-    assert all(kinds[shape, "refused"] > 40 for shape in SHAPES)
+            shape, change = next(turn)
+            save(path, ModelFile(file.meta, {**file.tensors, name: change(array)}, kind=file.kind))
+            kinds[shape, forged.use(path).kind] += 1
+    assert all(kinds[shape, "refused"] > 20 for shape in SHAPES)
 
 
 IDENTITIES = {

@@ -31,7 +31,7 @@ def test_prox_of_a_number_against_a_search(u, l1, l2, group):
 @pytest.mark.parametrize("kind", GROUPS)
 def test_prox_of_a_row_against_a_search(kind, rng):
     scaled_down = all_zero = 0
-    for _ in range(60):
+    for _ in range(30):
         u, h, l2, group = rng.normal(size=3), rng.uniform(0.2, 5, 3), rng.uniform(0, 2, 3), rng.uniform(0, 3)
         l1 = rng.uniform(0, 1, size=3)  # one strength for each parameter, as for rows of linear weights and factors
         rest = np.sqrt([rng.choice([0, 0, 0.5])])
@@ -48,7 +48,7 @@ def test_prox_of_a_row_against_a_search(kind, rng):
             assert value <= searched.fun + 1e-12
         scaled_down += found.any()
         all_zero += not found.any()
-    assert min(scaled_down, all_zero) > 5  # both cases occurred
+    assert min(scaled_down, all_zero) > 3  # both cases occurred
 
 
 def test_prox_of_numbers_with_a_curvature_each():

@@ -27,7 +27,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.sklearn import FMClassifier, FMFeatures, FMRanker, FMRegressor, expected_failed_checks
 
 ESTIMATORS = [
-    FMClassifier(epochs=20),
+    FMClassifier(epochs=20, look=False),
     FMRegressor(epochs=20),
     FMRanker(epochs=20),
     FMFeatures(epochs=20),
