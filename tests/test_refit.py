@@ -37,7 +37,7 @@ def trained_again(data, model="fm", solver="adagrad", *, plan=None, **options):
         ("hofm", "fobos", {"epochs": 3, "rank": [3, 2]}),
         ("fm", "cd", {"epochs": 20, "tol": 0.0}),
         ("fm", "lbfgs", {"epochs": 5}),
-        ("kernel-basis", None, {"rank": 100}),
+        ("kernel-basis", None, {"rank": 60}),
     ],
 )
 def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, solver, options):
