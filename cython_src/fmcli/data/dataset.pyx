@@ -331,7 +331,7 @@ cdef class Dataset:
                 trusted=True, numbering=numbering)
         return self.selected(index, index != NOT_THERE, len(numbering), numbering)
 
-    # The same rows with these indices, of which those of the shared column are merged.
+    # Return the rows with other indices, of which those of the shared column are merged.
     cdef with_shared(self, indices, numbering):
         starts_ = np.zeros(self.rows + 1, dtype=np.int64)
         values = np.ones(self.nnz, dtype=np.float32) if self.value is None else self.value.copy()
@@ -360,7 +360,7 @@ cdef class Dataset:
         """Return the same rows with only the entries of some features (bool, features)."""
         return self.selected(self.index, features[self.index], self.features, self.numbering)
 
-    # The same rows with only the chosen entries, which have these indices.
+    # Return the rows with only the chosen entries, which have these indices.
     cdef selected(self, index, kept, features, numbering):
         before = np.concatenate([[0], np.cumsum(kept)])
         value, field = [None if array is None else array[kept] for array in (self.value, self.field)]

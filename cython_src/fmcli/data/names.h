@@ -67,8 +67,8 @@ class Names {
         return likely ? header_of(likely).column : NO_COLUMN;
     }
 
-    // The same, but a new name gets this column. `row` identifies the caller's row; `repeated` is set if the name was
-    // already searched for it. Throws std::bad_alloc.
+    // Finds the column of a name; a new name gets this one. `row` identifies the caller's row; `repeated` is set if the
+    // name was already searched for it. Throws std::bad_alloc.
     int32_t add(const Id& name, Record likely, int32_t column, uint32_t row, bool& repeated) {
         Record record = likely;
         if (!record || !is_name(record, name)) {

@@ -282,8 +282,8 @@ class Parser {
         if (rows_.grouped()) rows_.group.push(group_);
     }
 
-    // The same if an index is not the number in the text. All ids of the row are read first, so that the memory in which
-    // they are looked up is fetched at the same time.
+    // Reads the entries of a row if an index is not the number in the text. All ids of the row are read first, so that
+    // the memory in which they are looked up is fetched at the same time.
     bool entries_by_id(const char*& position, double y, bool has_label, double weight) {
         const Reading& reading = rows_.reading;
         size_t count = 0;
@@ -605,7 +605,7 @@ class Parser {
         return p == start || *p != ':' ? nullptr : p + 1;
     }
 
-    // The same for every spelling. If it returns nullptr, it has set the fault.
+    // Reads an entry in any spelling. If it returns nullptr, it has set the fault.
     const char* any_entry(const char* p, Entry& entry) {
         const Span token = {p, token_end(p)};
         const auto colons = std::count(token.begin, token.end, ':');

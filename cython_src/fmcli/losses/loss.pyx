@@ -38,7 +38,7 @@ cdef inline double parts_of_margin(double margin, double* slope) noexcept nogil:
     return -margin if margin < 0 else 0
 
 
-# The same with the logarithm.
+# log(1 + exp(-margin)); sets slope[0] to its derivative.
 cdef inline double of_margin(double margin, double* slope) noexcept nogil:
     cdef double[2] parts
     cdef double value = parts_of_margin(margin, parts)

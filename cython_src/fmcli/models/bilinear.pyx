@@ -198,7 +198,7 @@ cdef class Bilinear(Model):
         if x.nnz:
             memcpy(cache, s.work + output * self.sums_size(), self.sums_size() * sizeof(real))
 
-    # The same view of a row that contains the factors of both groups side by side.
+    # The view of a row, moved to the factors of its side where those of both groups lie side by side.
     cdef inline ColumnView on_side(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView on_side = v[0]
         on_side.at += self.side[v.row] * (self.sums_size() // 2)

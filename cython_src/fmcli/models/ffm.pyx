@@ -280,8 +280,8 @@ cdef class FFM(Model):
                 memmove(removed, removed + 1, (p.slots - 1 - slot) * sizeof(int32_t))
         return next_id - ids
 
-    # The same if an index occurs in several fields. Its entries are adjacent and may share factors, so the position of
-    # the gradient is stored for each entry and slot.
+    # Place the gradients of a sample in which an index occurs in several fields. Its entries are adjacent and may share
+    # factors, so the position of the gradient is stored for each entry and slot.
     cdef Py_ssize_t place_alone(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef Py_ssize_t i, q, begin = 0, end, n = 0, slots = p.slots
         cdef int32_t* place = p.end

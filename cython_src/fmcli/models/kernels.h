@@ -20,9 +20,9 @@ typedef struct ModelKernels {
     // rows[i]; without weights, w->at is NULL. `sums` is temporary.
     void (*second_order_scores)(const Factors* v, const Factors* w, double bias, const Csr* data, const int32_t* rows,
                                 ptrdiff_t start, ptrdiff_t stop, real* sums, double* out, ptrdiff_t apart);
-    // The same for at most DRAWS_TOGETHER draws of the parameters: out[d * apart + i] for draw d. The factors of a
-    // feature in all draws, padded, lie one after the other from its row of `v` on, and then the weights in
-    // DRAWS_TOGETHER draws, from its row of `w` on, if there are some.
+    // The scores of second order by at most DRAWS_TOGETHER draws of the parameters: out[d * apart + i] for draw d. The
+    // factors of a feature in all draws, padded, lie one after the other from its row of `v` on, and then the weights
+    // in DRAWS_TOGETHER draws, from its row of `w` on, if there are some.
     void (*second_order_draws)(const Factors* v, const Factors* w, const double* bias, ptrdiff_t draws, const Csr* data,
                                const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, double* out, ptrdiff_t apart);
     // The derivatives by the factors of the constant feature and by beta, if these are not NULL.
@@ -34,7 +34,7 @@ typedef struct ModelKernels {
     // sum over pairs of entries of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j. The factors of a feature for field f begin
     // f * apart reals after those for field 0. Stores what the gradient needs in `sums` (slots^2 times lanes, padded).
     double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries, real* sums);
-    // The same for a sample whose entries all have different fields.
+    // The sum over pairs for a sample whose entries all have different fields.
     double (*single_field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x);
     // The gradient for each entry i and field of slot q that form a pair: written to out[place[i * slots + q] * padded
     // lanes ..], or contiguously if `place` is NULL. With `add`, it is added to `out` instead.

@@ -41,7 +41,7 @@ cdef class Model:
     cdef inline Factors factors(self, int b, int p, int output, Py_ssize_t row=0) noexcept nogil:
         return factors_at(&self.parts[b][p], output, row)
 
-    # The same for the weights in block b.
+    # The weights in block b, for one output.
     cdef inline Factors weights(self, int b, int output, Py_ssize_t row=0) noexcept nogil:
         return factors_at(&self.weight_part[b], output, row)
 

@@ -385,7 +385,7 @@ cdef class Model:
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return 0
 
-    # The same two sizes if the model only scores.
+    # `ids_size` and `work_size` if the model only scores.
     cdef Py_ssize_t scoring_ids_size(self, Py_ssize_t longest):
         return self.ids_size(longest)
 

@@ -63,7 +63,7 @@ class RecentCells {
         return cells_[hash >> (64 - bits_)];
     }
 
-    // The same for a cell that is long, or near the end of the text.
+    // Finds a cell that is long, or near the end of the text.
     int32_t& find_slowly(size_t column, const char* begin, size_t length) {
         if (length <= LONGEST) {
             char text[LONGEST + 1] = {};

@@ -508,7 +508,7 @@ cdef class LLFM(Model):
             memcpy(of_anchor, sums + a * size, size * sizeof(real))
             of_anchor[size] = <real>local.code.share[a]
 
-    # The same view of the row as a view of a single FM, with the cache of the row's anchor.
+    # The view of the row as that of a single FM, with the cache of the row's anchor.
     cdef inline ColumnView of_one(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView of_one = v[0]
         of_one.cache += v.row % self.anchors * self.cached_size() * sizeof(real)

@@ -154,7 +154,7 @@ cdef class RowSlice:
             for n in range(part.n):
                 self.q[n * part.apart + part.lanes] = 1
 
-    # The same through the model's `score` and `gradient`: right for every model, and slow.
+    # Derivatives by the model's `score` and `gradient`: right for every model, and slow.
     cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil:
         cdef Py_ssize_t n, i, f, lanes = self.current.lanes
         cdef int c
@@ -189,7 +189,7 @@ cdef class RowSlice:
         elif not (self.descent.fast and self.model.score_changes(part, self.step, self.change)):
             self.changes_by_scoring(v, part)
 
-    # The same through the model's `score`.
+    # Changes of scores by the model's `score`, before and after the step.
     cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
         cdef Py_ssize_t n
         cdef Sample x

@@ -315,7 +315,7 @@ cdef class CoordinateUpdater(RowSlice):
             self.add_to_bound(&part)
             at += part.n
 
-    # The same for rows of a relation.
+    # r and G of the rows of a relation.
     cdef void bound_related(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef ColumnView part = some_of(v, begin, end)
         cdef const real* row = self.current.body

@@ -122,7 +122,7 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
     }
 }
 
-// The same under a group penalty.
+// Catches up with the missed steps of rows under a group penalty.
 template <Metric METRIC>
 void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
                      const Fobos on_weight) {

@@ -243,7 +243,7 @@ cdef class RoundLoop:
             else:
                 set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, self.rounds.shared[number])
 
-    # The same as `gradients_of`, in one call.
+    # Compute the gradients of a round by formulas of second order, in one call.
     cdef void formulas_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
         cdef RoundSamples samples
         cdef SampleRun* run = &samples.run

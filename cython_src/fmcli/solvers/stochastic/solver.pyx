@@ -101,7 +101,7 @@ cdef class Solver:
         for i in range(s.n_gradients):
             self.apply(s.gradients + i)
 
-    # The same for one gradient.
+    # Update the rows of one gradient.
     cdef void apply(self, const SparseGradient* gradient) noexcept nogil:
         pass
 
@@ -116,7 +116,7 @@ cdef class Solver:
     cdef void end_round(self, Py_ssize_t n) noexcept nogil:
         pass
 
-    # The same as `catch_up`, for one thread's share of the rows of a gradient.
+    # Apply the missed penalty steps of one thread's share of the rows of a gradient.
     cdef void round_catch_up(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         pass
 

@@ -121,7 +121,8 @@ inline void update(const Rule& rule, V& phi, V* state, const Gradient<V>& g, con
     phi = prox(hu, h, times(rule.strength, penalized(rule, samples)));
 }
 
-// The same up to the first step of the prox, if a group penalty acts on the row: returns c and sets d of elementwise.h.
+// Makes an update up to the first step of the prox, if a group penalty acts on the row: returns c and sets d of
+// elementwise.h.
 template <class Rule, class V, class Of>
 inline V reduced(const Rule& rule, V phi, V* state, const Gradient<V>& g, const Of& samples, V& d) {
     V h;
