@@ -111,6 +111,7 @@ def with_values(plan: Plan) -> tuple[Plan, list[Look]]:
                 if not found[-1].chosen:
                     break
                 usual = other
+                budget = Budget(usual)
             if len(found) > first and found[first].chosen:
                 break
     return usual.plan(), found
@@ -181,7 +182,8 @@ class Tried:
 
 
 class Budget:
-    """The epochs that other values may have on each fold: as many as the usual run and its refit."""
+    """The epochs that other values may have on each fold: as many as the usual run and its refit. It begins anew with a
+    value that is taken, because a path of values may have to be followed to its end."""
 
     def __init__(self, usual: Tried) -> None:
         self._usual = usual

@@ -85,8 +85,7 @@ rule_options = gathered(
         "--by-time",
         metavar="COL",
         help="The first rows by the time in a column of a table are in the first output, the last ones in the last; "
-        "all rows of a time are in one output. Times are numbers, or dates and times as in ISO 8601; in text, the "
-        "numbers of qid (COL is qid) or in a field of ffm text (COL is the field).",
+        "all rows of a time are in one output. Times are numbers, or in ISO 8601; in text, COL is qid or a field.",
     ),
     option(
         "run",
@@ -98,17 +97,16 @@ rule_options = gathered(
         "run",
         "--by-group",
         metavar="COL",
-        help="All rows with the same cell in a column of a table are in one output; in text, all rows with the same "
-        "qid (COL is qid) or feature in a field of ffm text (COL is the field).",
+        help="All rows with the same cell in a column of a table are in one output; in text, with the same qid (COL is "
+        "qid) or feature in a field (COL is the field).",
     ),
     option(
         "run",
         "--last",
         type=click.IntRange(min=1),
         metavar="N",
-        help="The last N rows of each group by --of are in the second output: by --by-time, with others of the same "
-        "time as the first of them, or by the order of the file. A group without earlier rows stays in the first one. "
-        "[>= 1]",
+        help="The last N rows of each group by --of are in the second output, by --by-time, with others of the first "
+        "one's time, or by the order of the file. A group without earlier rows stays whole. [>= 1]",
     ),
     option("run", "--of", metavar="COL", help="What tells the groups of --last, as in --by-group."),
 )
@@ -163,8 +161,8 @@ def command(
     """Split the rows of a file or of standard input (-) into two or more files, at random or by a rule. Each row is
     written to one of them, unchanged and in the order of the input; blank lines and comments are left out.
 
-    Without a rule, rows are split in chunks of 262,144, which bounds the memory; the shares are exact in each chunk.
-    With one, the file is read twice, so that it cannot be standard input, and takes 16 bytes of memory for each row.
+    Without a rule, the shares are exact in each chunk of 262,144 rows. With one, the file is read twice, so that it
+    cannot be standard input, and takes 16 bytes of memory a row.
 
     The log has the rows and the SHA-256 digest of each output: the same input and seed give the same files."""
     if len(outputs) < FEWEST:
