@@ -271,11 +271,11 @@ def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_
     assert third.epochs == []
 
 
-def test_a_path_ends_when_no_epochs_are_left(rows, trying):
+def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
     trying(Trial(((4, 8, 16),)))
     plan = planned(rows, learning_rate_v=0.001, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.001
-    assert [one.value / 0.001 for one in look(plan)[1]] == pytest.approx([4, 8])
+    assert [one.value / 0.001 for one in look(plan)[1]] == pytest.approx([4, 8, 16])
 
 
 def test_many_rows_have_one_fold(rows, monkeypatch):

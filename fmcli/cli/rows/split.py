@@ -118,8 +118,6 @@ rule_options = gathered(
     examples=[
         "# Four fifths of the rows for training, the others for testing.",
         "fmcli split --shares 8/2 all.libsvm train.libsvm test.libsvm",
-        "# Five folds of equal size; train on four of them, and validate on the fifth.",
-        "fmcli split all.libsvm 1.libsvm 2.libsvm 3.libsvm 4.libsvm 5.libsvm",
         "# The last tenth of the ratings by time for testing.",
         "fmcli split --by-time time --shares 9/1 ratings.csv train.csv test.csv",
         "# The last rating of each user for testing.",

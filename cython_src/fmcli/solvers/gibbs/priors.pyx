@@ -58,14 +58,14 @@ cdef class Priors:
             self.mean.append(np.asarray(mean))
             self.precision.append(np.asarray(precision))
 
-    def set_keys(self, blocks, samples):
+    def set_keys(self, list blocks not None, const uint32_t[::1] samples not None):
         """Let random numbers depend on other numbers than those of rows and samples.
 
         blocks : list of uint32 (rows of each block). samples : uint32 (samples). Raises ValueError if they do not fit.
         """
         cdef const uint32_t[::1] one
         cdef Model model = self.descent.model
-        if len(blocks) != model.n_blocks or len(samples) != self.descent.data.rows:
+        if len(blocks) != model.n_blocks or samples.shape[0] != self.descent.data.rows:
             raise ValueError("the keys do not fit")
         self.keys = [*blocks, samples]
         for b, keys in enumerate(blocks):
@@ -73,8 +73,7 @@ cdef class Priors:
             if one.shape[0] != model.block[b].rows:
                 raise ValueError("the keys do not fit")
             self.block[b].key = &one[0] if one.shape[0] else NULL
-        one = samples
-        self.sample_key_ = &one[0] if one.shape[0] else NULL
+        self.sample_key_ = &samples[0] if samples.shape[0] else NULL
 
     def moments(self, int b, const int64_t[::1] order):
         """(count, sum, squares) of the parameters of these rows of block b, by rows of its table: float64 (rows of the
