@@ -120,7 +120,7 @@ class FeatureWriter : public RowReader {
     }
 
     bool read_value(const TableColumn& column, const Cell& cell, std::string_view text, float& value) {
-        Decimal decimal;
+        Decimal decimal{};
         if (read_fast(text, decimal) && to_float(decimal, value)) return true;
         const char* const complaint = read_number(text.data(), text.data() + text.size(), value);
         return !complaint || fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
