@@ -59,7 +59,7 @@ class StreamText:
     texts : the columns of text.
     unread : the columns that are left out.
 
-    Raises BadInputError for columns whose types are not read.
+    Raises BadInputError for columns whose types are not read, UsageError if the source lacks a package.
     """
 
     # Where a column can be left out, and the option for it.
@@ -71,6 +71,8 @@ class StreamText:
             self._stream = ArrowStream(source)
         except ArrowError as error:
             raise BadInputError(f"{name}: {error}") from error
+        except ImportError as error:
+            raise UsageError(f"{name} needs pyarrow to be read, as frames of pandas do: pip install pyarrow") from error
         chosen = [column for column, _, readable in self._stream.columns if readable]
         unread = {column: format for column, format, readable in self._stream.columns if not readable}
         for column, format in unread.items():

@@ -126,7 +126,15 @@ def test_a_cache_of_several_shards_is_trained_on(tmp_path, monkeypatch):
     assert model.evaluate((X, Y), ["r2"])["r2"] > 0.8
 
 
+class WithoutPyarrow:
+    """A frame of pandas where pyarrow is not installed."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise ImportError("`Import pyarrow` failed.")
+
+
 WRONG = {
+    "the frame needs pyarrow to be read": lambda frames: fmcli.train(WithoutPyarrow(), label="stars"),
     "data has no chunks": lambda frames: fmcli.train(iter([])),
     "chunk 0 of data is of the type csr_array, not": lambda frames: fmcli.train(iter([X])),
     "chunk 1 of data differs from the first one": lambda frames: fmcli.train([(X, Y), (X, Y.astype(str))]),
