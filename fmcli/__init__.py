@@ -22,12 +22,12 @@ Rounds (--round-size; solvers/stochastic/round_loop.pyx) let threads share this 
 result: they compute the gradients of a round of samples from the same parameters, and then each row that the round
 touches makes one step, by the sum of its gradients and of their squares (round_updates.inl).
 
-An epoch is an order over shards of rows, and over the rows of each (data/training_rows.py). Rows in memory are one
-shard; with --disk, there are many in a cache file, and the next one is read while one is trained on.
+An epoch is an order over shards of rows, and over the rows of each (data/shards). Rows in memory are one shard; with
+--disk, there are many in a cache file, and the next one is read while one is trained on.
 
 A batch merges the sparse gradients of several samples by row before the step. A pair of rows, for a loss of the
-difference of their scores, is such a batch (data/paired_rows.py, solvers/stochastic/pairs.py). Softmax means C scores
-and C slopes for each sample, over blocks that hold one class after the other; it is not another code path.
+difference of their scores, is such a batch (data/shards/paired_rows.py, solvers/stochastic/pairs.py). Softmax means C
+scores and C slopes for each sample, over blocks that hold one class after the other; it is not another code path.
 
 Coordinate descent goes through the same parameters the other way (solvers/coordinate/descent.pyx, update.pyx): it
 updates one row of parameters using all samples that the row affects. The state of a sample has its label, its scores,
@@ -74,10 +74,10 @@ above it in this list, so that there are no circles; there are none of the folde
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
                   tables of other programs as text (arrow.pyx, queries.py), rows made in memory (lines.pyx),
-                  the rows to train on (in shards), labels, scales of columns, the numbering of the features
-                  that occur, the dictionary of ids, and the transform of rows that has these; numbers to text.
-                  data/tables has tables as rows, data/stored the cache of rows, data/related rows with relations,
-                  data/counts how often features occur, alone and in pairs
+                  labels, scales of columns, the numbering of the features that occur, the dictionary of ids, and the
+                  transform of rows that has these; numbers to text. data/tables has tables as rows, data/shards
+                  the rows to train on, data/stored the cache of rows, data/related rows with relations, data/counts
+                  how often features occur, alone and in pairs
     losses        one class each
     prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;

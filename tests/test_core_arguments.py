@@ -10,7 +10,7 @@ from problems import ROW_SOLVERS, TRAINED, build, dataset, fields_of, fill, rand
 from fmcli.data.counts.pairs import first_fields
 from fmcli.data.dataset import Dataset
 from fmcli.data.parser import Rows
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.losses.loss import Softmax, Squared
 from fmcli.models.ffm import FFM

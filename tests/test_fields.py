@@ -9,7 +9,7 @@ from test_every_pair import planted, run
 
 from fmcli.cli.flags import with_flags
 from fmcli.data.numbering import moved
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import BadInputError, UsageError
 from fmcli.export.arrays import export_arrays
 from fmcli.models.layout import REAL_TYPE

@@ -9,7 +9,7 @@ from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
 from fmcli.data.fields import PriorGroups, fields_of_features, without_fields
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
 from fmcli.export.arrays import export_arrays
 from fmcli.losses.loss import Ordinal, Squared

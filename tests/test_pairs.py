@@ -8,7 +8,7 @@ import pytest
 from problems import build, dataset, fill, grouped, parameters, random_rows, score_all
 from scipy.stats import chisquare
 
-from fmcli.data.paired_rows import NO_PARTNER, PairedRows
+from fmcli.data.shards.paired_rows import NO_PARTNER, PairedRows
 from fmcli.errors import BadInputError, UsageError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan, occurring
 
 if TYPE_CHECKING:
-    from fmcli.data.training_rows import RowNumbers
+    from fmcli.data.shards.training_rows import RowNumbers
 
 # Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
 # there are so many in all; on at most so many folds. More rows to train on have one fold: there, they take time.

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fmcli.data.training_rows import RowNumbers
+from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM
 from fmcli.training.validation import drawn, in_proportion
 

@@ -27,9 +27,9 @@ from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated, is_sparse
+from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
-from fmcli.data.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.registry.specs import Spec

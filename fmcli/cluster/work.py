@@ -17,7 +17,7 @@ from fmcli.cluster.shared import Columns, Shared, Values, in_shards
 from fmcli.cluster.sums import ShareSums, Sums
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
-from fmcli.data.training_rows import RowNumbers
+from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.solvers.full_batch.objective import Objective

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.models.anchored import Anchored
 from fmcli.models.layout import BlockLayout
 from fmcli.models.split import Split

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import require_names
 from fmcli.data.dataset import Dataset
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty

@@ -16,7 +16,7 @@ from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
-from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.solvers.trainer import Observer

@@ -13,7 +13,7 @@ from fmcli.data.counts.occurrences import checksum_of, have_counts
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
 from fmcli.data.scaling import SCALE, OddColumns, find_odd_columns
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import NothingNewError, UsageError
 from fmcli.models.model import Model

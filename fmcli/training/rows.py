@@ -13,9 +13,9 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.numbering import Numbering, occurring
-from fmcli.data.paired_rows import PairedRows
 from fmcli.data.scaling import ColumnStatistics
-from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.shards.paired_rows import PairedRows
+from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS

@@ -21,10 +21,10 @@ from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import ColumnStatistics
+from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.stored.cache import Cache, Facts, Shards
 from fmcli.data.stored.order import Others, places
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
-from fmcli.data.training_rows import RowNumbers
 from fmcli.data.transform import Transform
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError

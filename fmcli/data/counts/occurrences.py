@@ -19,7 +19,7 @@ from fmcli.data.counts.pairs import first_fields, together
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 
 # Pairs are counted among this many of the most frequent features.
 MOST = 100

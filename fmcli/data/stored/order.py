@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from fmcli.data.shards.training_rows import RowNumbers
     from fmcli.data.stored.cache import Cache
-    from fmcli.data.training_rows import RowNumbers
 
 CACHE_SEED = 0x66_6D  # of the permutation, which is the same for every seed of a run
 

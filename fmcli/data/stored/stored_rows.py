@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
-from fmcli.data.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 
 # Shards that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.

@@ -10,7 +10,7 @@ import numpy as np
 
 from fmcli.base.kept import real_number, require_finite, require_like, require_names, whole_numbers, within
 from fmcli.data.dataset import Dataset
-from fmcli.data.training_rows import TrainingRows
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model

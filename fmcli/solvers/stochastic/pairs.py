@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from fmcli.data.paired_rows import PairedRows
+from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.models.workspace import Workspace
 from fmcli.registry.streams import PAIR_STREAM, generator
 from fmcli.solvers.stochastic.batch import Batch

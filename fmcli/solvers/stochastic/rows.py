@@ -16,7 +16,7 @@ from fmcli.solvers.stochastic.loop import RowLoop
 
 if TYPE_CHECKING:
     from fmcli.data.dataset import Dataset
-    from fmcli.data.training_rows import RowNumbers
+    from fmcli.data.shards.training_rows import RowNumbers
     from fmcli.losses.loss import Loss
     from fmcli.solvers.stochastic.solver import Solver
     from fmcli.solvers.trainer import Task

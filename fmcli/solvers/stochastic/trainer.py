@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fmcli.base.kept import real_number, require_names, whole_number
-from fmcli.data.paired_rows import PairedRows
+from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.training_rows import RowNumbers, TrainingRows
+from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 
 NO_PARTNER = -1
