@@ -19,7 +19,7 @@ SHAPES = "narrow", "wide", "long", "huge"
 MIB = 1 << 20
 # What a run may take beyond its promise: a share of it, and buffers of text and of the model file; and how many times
 # what it takes a promise may be.
-SHARE, OTHERS, MOST = 1.15, 20 * MIB, 1.5
+SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
 
 # Runs in which different objects take most of the memory: model, solver, shape of the rows, further options.
 RUNS = {

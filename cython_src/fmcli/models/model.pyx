@@ -18,9 +18,10 @@ from fmcli.models.kernels cimport kernels
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 
-# The number of rows for which start values are drawn at a time, so that a large model is not copied; the values depend
-# on it.
+# The number of rows whose start values are drawn by one thread; the values depend on it.
 START_ROWS = 1 << 16
+# So many of them are drawn at a time, so that what a thread draws takes no memory that counts.
+START_NUMBERS = 1 << 16
 MOST_BYTES = 1 << 60  # more than any address space
 # The number of samples between prefetching their parameter rows and scoring them.
 cdef Py_ssize_t SAMPLES_AHEAD = 2
@@ -584,5 +585,8 @@ cdef class Model:
 def start_rows(task):
     """Set the start values of some features, given what `Model.start` collects for them."""
     values, seen, std, generator = task
-    values[...] = normal(values.shape, std, generator)
-    values[~seen] = 0
+    step = max(1, START_NUMBERS // max(1, values[:1].size))
+    for at in range(0, len(values), step):
+        some = values[at:at + step]
+        some[...] = normal(some.shape, std, generator)
+        some[~seen[at:at + step]] = 0
