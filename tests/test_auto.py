@@ -40,10 +40,10 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     """Three products of features take three factors: fm of rank 1 has one, but llfm one for each of its anchors."""
     done = []
 
-    def counted(plan, on_epoch, keeper):
+    def counted(plan, on_epoch, observer, keeper):
         kept = keeper.kept()
         before = 0 if kept is None else len(kept["epochs"])
-        trained = train(plan, on_epoch, keeper=keeper)
+        trained = train(plan, on_epoch, observer, keeper)
         done.append((plan.spec.model, plan.spec.solver, (len(trained.epochs) - before) * work(plan)))
         return trained
 

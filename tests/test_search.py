@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from test_auto import planned, signs
 
+from fmcli.choosing import entrants
 from fmcli.choosing.entrants import Conduct, Entrant, LateError
 from fmcli.choosing.plans import fold_plans
+from fmcli.choosing.proposals import PROPOSE, Tried, within
 from fmcli.choosing.search import BRACKET, Tuning, compare
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
@@ -77,3 +79,54 @@ def test_values_of_ranges():
     ]:
         with pytest.raises(UsageError, match=message):
             read(OPTIONS["rank"], text, int)
+
+
+def test_places_of_values():
+    for one, usual in [(Range(1e-4, 1.0), None), (Range(0.0, 2.0), None), (by(10, 100), 0.5), (of(2, 4, 8), None)]:
+        for place in (0.0, 0.3, 0.9):
+            value = one.at(place, usual)
+            assert one.at(one.place_of(value, usual), usual) == pytest.approx(value)
+    whole = Range(1, 3, whole=True)
+    assert [whole.at(whole.place_of(n)) for n in (1, 2, 3)] == [1, 2, 3]
+    assert of(2, 4).place_of(3) is None
+
+
+def proposed(sampler, ranges, tried, number=200):
+    return [PROPOSE[sampler](ranges, tried, np.random.default_rng(seed)) for seed in range(number)]
+
+
+def test_values_near_the_best_ones_are_proposed_and_some_anywhere():
+    """The best three of ten trials are at .8; a relative range says only where to begin."""
+    ranges = {"l2": Range(1e-6, 1.0), "learning_rate": by(10)}
+    tried = [Tried({"l2": p, "learning_rate": 0.95}, rank) for rank, p in enumerate([0.8] * 3 + [0.1] * 7)]
+    found = proposed("near", ranges, tried)
+    l2 = np.array([one["l2"] for one in found])
+    rate = np.array([one["learning_rate"] for one in found])
+    assert ((l2 >= 0) & (l2 < 1)).all()
+    assert 0.6 < np.mean(abs(l2 - 0.8) < 0.3) < 0.95
+    assert 0.1 < np.mean(rate > 1) < 0.4
+    anywhere = np.array([one["l2"] for one in proposed("random", ranges, tried)])
+    assert np.mean(anywhere < 0.5) == pytest.approx(0.5, abs=0.1)
+    assert [within(p) for p in (-0.25, 0.5, 1.25)] == [0.25, 0.5, 0.75]
+
+
+def test_tpe_proposes_by_what_was_reached():
+    """Values near .3 are the best. The same trials and random numbers have the same proposal."""
+    ranges = {"l2": Range(1e-6, 1.0)}
+    tried = [Tried({"l2": p / 20}, abs(p / 20 - 0.3)) for p in range(20)] + [Tried({"l2": 0.5}, None)]
+    found = [one["l2"] for one in proposed("tpe", ranges, tried, 8)]
+    assert found == [one["l2"] for one in proposed("tpe", ranges, tried, 8)]
+    assert abs(np.mean(found) - 0.3) < 0.15
+
+
+def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
+    """The clock passes the deadline with the first progress of an epoch of columns; what was reached before remains."""
+    entrant = Entrant([planned(data, {"rank": 2}, {"holdout": 0.3}, solver="cd")])
+    entrant.train(2)
+    before = entrant.reached
+    monkeypatch.setattr(entrants.time, "perf_counter", lambda: 1.0)
+    entrant._conduct = Conduct(deadline=0.5)
+    with pytest.raises(LateError):
+        entrant.train(5)
+    assert entrant.reached == before
+    assert entrant.outcome() is not None

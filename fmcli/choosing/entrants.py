@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
@@ -13,6 +15,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.paired import difference
+from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.job import train
@@ -32,7 +35,8 @@ ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
 def work(plan: Plan) -> int:
     """Return by what the time of an epoch grows."""
     one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
-    return round(MODELS[plan.spec.model].cost * plan.spec.solver_entry.cost * one)
+    kind, solver = MODELS[plan.spec.model], plan.spec.solver_entry
+    return round(kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost * one)
 
 
 def of_epochs(spec: Spec, epochs: int) -> Spec:
@@ -86,6 +90,21 @@ class FoldRun:
 
 class LateError(Exception):
     """The deadline passed before a run reached its epochs."""
+
+
+class Watch(Observer):
+    """Ends runs in the midst of an epoch, once a deadline has passed: an epoch may take longer than all before it."""
+
+    def __init__(self, deadline: float | None) -> None:
+        self._deadline = math.inf if deadline is None else deadline
+
+    def check(self) -> None:
+        """Raise LateError if the deadline has passed."""
+        if time.perf_counter() >= self._deadline:
+            raise LateError
+
+    def rows(self, epoch: int, rows: int) -> None:
+        self.check()
 
 
 @dataclass(frozen=True)
@@ -175,7 +194,12 @@ class Entrant:
         if before.ended or epochs <= before.epochs:
             return 0
         known = self._conduct.known(self.number, epochs)
-        self.reached = self._run(epochs, threads) if known is None else known
+        try:
+            self.reached = self._run(epochs, threads) if known is None else known
+        except LateError:
+            if not before.epochs and self._together() is not None:
+                self.reached = self._so_far()
+            raise
         more = (self.reached.epochs or epochs) - (0 if self.samples else before.epochs)
         self.spent += more * self.work
         return more * self.work
@@ -186,6 +210,10 @@ class Entrant:
             if not fold.ended and not self._run_fold(number, fold, epochs, threads):
                 self.forget()
                 return Reached(0, None, (), ended=True)
+        return self._so_far()
+
+    def _so_far(self) -> Reached:
+        """Return what the runs on all folds have reached."""
         value = value_of(self._together(), self.chooser)
         return Reached(
             max(fold.epochs for fold in self._folds),
@@ -206,16 +234,18 @@ class Entrant:
 
         plan = self._of_fold(number, epochs, threads, pause)
         assert plan.validation is not None
+        # Row solvers end within an epoch by themselves, with what they have learned by then.
+        watch = Observer() if plan.spec.by_rows else Watch(self._conduct.deadline)
         try:
-            trained = train(plan, after, keeper=Keeper() if self.samples else fold.keeper)
+            trained = train(plan, after, watch, Keeper() if self.samples else fold.keeper)
         except (DivergedError, NotEnoughMemoryError):
             return False
-        if trained.out_of_time and not pause.is_set():
-            raise LateError
         fold.outcome = plan.validation.outcome(plan.model, draws=trained.earlier)
         fold.epochs, fold.best = len(trained.epochs), trained.best
         # The shorter runs of a sampler are whole ones.
         fold.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
+        if trained.out_of_time and not pause.is_set():
+            raise LateError
         return True
 
     def _of_fold(self, number: int, epochs: int, threads: int | None, pause: Event) -> Plan:
@@ -237,10 +267,11 @@ class Entrant:
 
     def outcome(self) -> Outcome | None:
         """Return the scores of the held-out rows by the best epochs; None: training failed. Runs that are known by what
-        they have reached are repeated."""
+        they have reached are repeated, if there is time."""
         if self._together() is None and self.reached.value is not None:
             self.forget()
-            self._run(self.reached.epochs, None)
+            with suppress(LateError):
+                self._run(self.reached.epochs, None)
         return self._together()
 
     def forget(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.choosing.entrants import of_epochs, value_of, work
+from fmcli.choosing.entrants import LateError, Watch, of_epochs, value_of, work
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
 from fmcli.choosing.search import Rival, compare
 from fmcli.errors import DivergedError
@@ -88,15 +89,22 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
     return plan, Looked(rivals, metric, values)
 
 
-def with_values(plan: Plan) -> tuple[Plan, list[Look]]:
-    """Return the plan with better values of options, and what was tried."""
+def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[Look]]:
+    """Return the plan with better values of options, and what was tried; the plan as it is if the deadline passes."""
     found: list[Look] = []
     if not looks(plan):
         return plan, found
+    with suppress(LateError):
+        return tried_values(plan, found, Watch(deadline)), found
+    return plan, found
+
+
+def tried_values(plan: Plan, found: list[Look], watch: Watch) -> Plan:
+    """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
     tried, epochs = list(trials(plan)), epochs_of(plan)
-    usual = Tried([plan], epochs)
+    usual = Tried([plan], epochs, watch)
     if not tried and most_folds(plan) == 1:
-        return plan, found
+        return plan
     usual.outcome(1)
     usual.plans = folds_of(plan, usual.epochs[0] if usual.epochs else epochs)
     budget = Budget(usual)
@@ -106,7 +114,7 @@ def with_values(plan: Plan) -> tuple[Plan, list[Look]]:
             for value in path:
                 if budget.left(0) < 1:
                     break
-                other = Tried([with_value(fold, option, value) for fold in usual.plans], epochs)
+                other = Tried([with_value(fold, option, value) for fold in usual.plans], epochs, watch)
                 found.append(compared(usual, other, option, errors, budget))
                 if not found[-1].chosen:
                     break
@@ -114,18 +122,19 @@ def with_values(plan: Plan) -> tuple[Plan, list[Look]]:
                 budget = Budget(usual)
             if len(found) > first and found[first].chosen:
                 break
-    return usual.plan(), found
+    return usual.plan()
 
 
 class Tried:
     """Plans that differ in the rows that they hold out, and their runs, each of which is made when it is needed.
 
     most : how many epochs a run has at most.
+    watch : ends the runs.
     epochs : how many each run had.
     """
 
-    def __init__(self, plans: Sequence[Plan], most: int) -> None:
-        self.plans, self.most = plans, most
+    def __init__(self, plans: Sequence[Plan], most: int, watch: Watch | None = None) -> None:
+        self.plans, self.most, self._watch = plans, most, watch
         self.epochs: list[int] = []
         self._best: list[float] = []
         self._outcomes: list[Outcome] = []
@@ -162,7 +171,7 @@ class Tried:
         spec = of_epochs(plan.spec, most)
         own = replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))
         try:
-            trained = train(own)
+            trained = train(own, observer=self._watch)
         except DivergedError:
             self._diverged = True
             return

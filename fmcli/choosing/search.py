@@ -7,15 +7,15 @@ best ones of these for longer. The runs pause in between, so that no epoch is re
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError
+from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError, Watch
 from fmcli.choosing.plans import fold_plans, is_free, parts_of
+from fmcli.choosing.proposals import PROPOSE, Places, Tried
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
@@ -27,6 +27,9 @@ from fmcli.training.several.ensemble import side_by_side
 # Kinds and solvers together take at most so many times the work of the usual run, and so does each other run if that
 # has all its epochs.
 MOST_TRAININGS = 10
+# With a deadline, each run takes at most such a part of the time that is left after the usual one, which itself took
+# so many seconds at least, and all those by usual options half of it.
+PART_OF_TIME, MOMENT = 6, 1e-6
 # Options are drawn for at most so many kinds and solvers, and the best half of these is left after each round.
 MOST_KINDS = 4
 # A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs.
@@ -64,6 +67,7 @@ class Tuning:
     ranges : the values of options; empty: those of the registry.
     folds : how many times other rows are held out.
     on_trial : called with each entrant after its run, and the epochs that it was asked for.
+    sampler : how values are drawn; one of SAMPLERS.
     """
 
     trials: int | None = 0
@@ -71,6 +75,7 @@ class Tuning:
     folds: int = 1
     conduct: Conduct = field(default_factory=Conduct)
     on_trial: Callable[[Entrant, int], None] = lambda entrant, epochs: None
+    sampler: str = "near"
 
 
 @dataclass(frozen=True)
@@ -82,12 +87,32 @@ class Found:
     late: bool
 
 
-@dataclass
 class Group:
-    """A kind and a solver. champion : its best run so far; drawn : the options of its runs."""
+    """A kind and a solver: the run by the usual options, those of drawn options, and the ranges of these."""
 
-    champion: Entrant
-    drawn: list[Mapping[str, Any]] = field(default_factory=list)
+    def __init__(self, usual: Entrant, ranges: Mapping[str, Range]) -> None:
+        self.entrants, self._usual = [usual], usual.plan.spec.values
+        self.ranges = ranges or ranges_of(usual.plan)
+
+    @property
+    def champion(self) -> Entrant:
+        """The best run so far."""
+        return min(self.entrants, key=Entrant.rank)
+
+    def settings(self, places: Places) -> dict[str, Any]:
+        """Return the values of options at these places, as far as they are permitted."""
+        found = {name: one.at(places[name], self._usual[name]) for name, one in self.ranges.items()}
+        return {name: value for name, value in found.items() if OPTIONS[name].permits(value)}
+
+    def tried(self) -> Iterator[Tried]:
+        """Yield what the runs have reached, and those that have not run yet, as far as all their values have places."""
+        for entrant in self.entrants:
+            values = entrant.plan.spec.values
+            places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
+            known = {name: place for name, place in places.items() if place is not None}
+            if len(known) == len(places):
+                begun = entrant.reached.epochs or entrant.reached.ended
+                yield Tried(known, entrant.rank() if begun else None)
 
 
 def compare(plan: Plan, tuning: Tuning | None = None) -> Found:
@@ -105,8 +130,10 @@ class Search:
         self.plan, self.tuning = plan, tuning
         self.usual = self.entrant(plan, 0)
         self.entrants: list[Entrant] = [self.usual]
-        self.groups: list[Group] = [Group(self.usual)]
+        self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
         self.number = len(plan.settings.rivals) + 1
+        self.watch = Watch(tuning.conduct.deadline)
+        self.most = self.race_work = 0
 
     def entrant(self, plan: Plan, number: int) -> Entrant:
         """Return the entrant of a plan."""
@@ -116,7 +143,7 @@ class Search:
         """Search, until all trials have been made or the deadline has passed."""
         late = False
         try:
-            self.train(self.usual, self.plan.spec.values["epochs"])
+            self.begin()
             self.race()
             self.draw()
         except LateError:
@@ -124,7 +151,7 @@ class Search:
         chosen = self.choose()
         if self.tuning.trials != 0 and not late:
             with suppress(LateError):
-                self.train(chosen, chosen.plan.spec.values["epochs"])
+                self.train([chosen], lambda chosen: chosen.plan.spec.values["epochs"])
         one = max(1, self.usual.own)
         rivals = [
             Rival(
@@ -141,12 +168,32 @@ class Search:
         ]
         return Found(chosen, rivals, late)
 
-    def train(self, entrant: Entrant, epochs: int) -> int:
-        """Train an entrant; return the work that it took."""
-        took = entrant.train(epochs)
-        if took:
-            self.tuning.on_trial(entrant, epochs)
-        return took
+    def begin(self) -> None:
+        """Train the usual run, by which the work of others is measured."""
+        begin = time.perf_counter()
+        self.train([self.usual], lambda usual: usual.plan.spec.values["epochs"])
+        self.race_work = MOST_TRAININGS * self.usual.own - self.usual.spent
+        self.most = MOST_TRAININGS * self.usual.plan.spec.values["epochs"] * self.usual.work
+        if self.tuning.conduct.deadline is not None:
+            now = time.perf_counter()
+            left = int(self.usual.spent / max(now - begin, MOMENT) * (self.tuning.conduct.deadline - now))
+            self.most, self.race_work = min(self.most, left // PART_OF_TIME), min(self.race_work, left // 2)
+
+    def train(self, entrants: Sequence[Entrant], epochs_of: Callable[[Entrant], int]) -> int:
+        """Train entrants at the same time, to so many epochs each; return the work that it took. They are taken in
+        their order, whatever the number of threads."""
+        before = sum(entrant.spent for entrant in entrants)
+        asked = {entrant.number: epochs_of(entrant) for entrant in entrants}
+        threads = self.plan.settings.threads
+        together = max(1, min(threads, len(entrants)))
+
+        def run(entrant: Entrant) -> bool:
+            return entrant.train(asked[entrant.number], max(1, threads // together)) > 0
+
+        for entrant, trained in zip(entrants, side_by_side(run, entrants, together), strict=True):
+            if trained:
+                self.tuning.on_trial(entrant, asked[entrant.number])
+        return sum(entrant.spent for entrant in entrants) - before
 
     def race(self) -> None:
         """Compare the kinds and solvers by their usual options.
@@ -155,18 +202,19 @@ class Search:
         """
         entrants = sorted(self.others(), key=lambda entrant: entrant.work)
         self.entrants += entrants
-        self.groups += [Group(entrant) for entrant in entrants]
+        self.groups += [Group(entrant, self.tuning.ranges) for entrant in entrants]
         samplers = [entrant for entrant in entrants if entrant.samples]
-        left = MOST_TRAININGS * self.usual.own - self.usual.spent
+        left = self.race_work
         left -= self.race_of([one for one in entrants if not one.samples], left // 2 if samplers else left)
         self.race_of(samplers, left)
 
     def others(self) -> Iterator[Entrant]:
-        """Yield the rivals that the rows suit, and whose predictions are measured in the same way."""
+        """Yield the rivals that the rows suit, and whose predictions are measured in the same way. Raises LateError."""
         plan = self.plan
         assert plan.validation is not None
         for number, spec in enumerate(plan.settings.rivals, start=1):
             assert plan.other is not None
+            self.watch.check()
             try:
                 rival = plan.other(spec)
             except (BadInputError, UsageError, NotEnoughMemoryError):
@@ -178,13 +226,13 @@ class Search:
     def race_of(self, entrants: Sequence[Entrant], work_left: int) -> int:
         """Train entrants of different kinds, and return the work that it took.
 
-        Each run may take an equal share of the work that is left when its turn comes. While some is left, the better
-        half of those that have not ended by themselves go on.
+        Each run may take an equal share of the work that is left. While some is left, the better half of those that
+        have not ended by themselves go on.
         """
         left, staying = work_left, entrants
         while staying:
-            for number, entrant in enumerate(staying):
-                left -= self.train(entrant, entrant.within(left // (len(staying) - number)))
+            share = left // len(staying)
+            left -= self.train(staying, lambda entrant, share=share: entrant.within(share))  # type: ignore[misc]
             longer = [entrant for entrant in sorted(staying, key=Entrant.rank) if entrant.may_go_on(left)]
             staying = longer[: (len(longer) + 1) // 2] if len(staying) > 1 else []
         return work_left - left
@@ -195,64 +243,47 @@ class Search:
         groups = ranked[: min(MOST_KINDS, (len(ranked) + 1) // 2)]
         if self.groups[0] not in groups:
             groups.append(self.groups[0])
-        while brackets := [(group, drawn) for group in groups if (drawn := list(self.bracket(group)))]:
+        while brackets := [drawn for group in groups if (drawn := list(self.bracket(group)))]:
             self.halve(brackets)
             groups = sorted(groups, key=lambda group: group.champion.rank())[: (len(groups) + 1) // 2]
 
     def bracket(self, group: Group) -> Iterator[Entrant]:
         """Yield entrants of drawn options, until there are no others, or trials."""
-        first = group.champion
+        first = group.entrants[0]
         for _ in range(BRACKET):
             if self.tuning.trials is not None and len(self.entrants) >= self.tuning.trials:
                 return
+            drawn = [entrant.settings for entrant in group.entrants]
             for attempt in range(MOST_DRAWS):
-                settings = self.settings(first.plan, generator(self.plan.spec, TUNE_STREAM, self.number, attempt))
-                if settings and settings not in group.drawn:
+                random = generator(self.plan.spec, TUNE_STREAM, self.number, attempt)
+                propose = PROPOSE[self.tuning.sampler if attempt < MOST_DRAWS // 2 else "random"]
+                settings = group.settings(propose(group.ranges, list(group.tried()), random))
+                if settings and settings not in drawn:
                     with suppress(UsageError):
                         plans = [with_options(plan, settings) for plan in first.plans]
                         break
             else:
                 return
-            group.drawn.append(settings)
-            self.entrants.append(Entrant(plans, self.number, settings, self.tuning.conduct))
+            group.entrants.append(Entrant(plans, self.number, settings, self.tuning.conduct))
+            self.entrants.append(group.entrants[-1])
             self.number += 1
             yield self.entrants[-1]
 
-    def settings(self, plan: Plan, random: np.random.Generator) -> dict[str, Any]:
-        """Return drawn values of options."""
-        ranges = self.tuning.ranges or ranges_of(plan)
-        units = {name: float(random.random()) for name in sorted(ranges)}
-        found = {name: ranges[name].at(unit, plan.spec.values[name]) for name, unit in units.items()}
-        return {name: value for name, value in found.items() if OPTIONS[name].permits(value)}
-
-    def halve(self, brackets: Sequence[tuple[Group, list[Entrant]]]) -> None:
-        """Train brackets; the results of a rung come in the order of the trials, whatever the number of threads."""
-        staying = [(group, list(entrants)) for group, entrants in brackets]
+    def halve(self, brackets: Sequence[list[Entrant]]) -> None:
+        """Train brackets, of which a part goes on after each rung."""
         for rung in range(RUNGS):
-            jobs = [entrant for _, entrants in staying for entrant in entrants]
-            threads = self.plan.settings.threads
-            together = min(threads, len(jobs))
-            asked = {one.number: self.epochs_of(one, rung) for one in jobs}
-
-            def run(entrant: Entrant, each: int = max(1, threads // together), asked: dict[int, int] = asked) -> bool:
-                return entrant.train(asked[entrant.number], each) > 0
-
-            for entrant, trained in zip(jobs, side_by_side(run, jobs, together), strict=True):
-                if trained:
-                    self.tuning.on_trial(entrant, asked[entrant.number])
-            for group, entrants in staying:
+            jobs = [entrant for entrants in brackets for entrant in entrants]
+            self.train(jobs, lambda entrant, rung=rung: self.epochs_of(entrant, rung))  # type: ignore[misc]
+            for entrants in brackets:
                 entrants.sort(key=Entrant.rank)
                 for entrant in entrants[max(1, len(entrants) // PART) :]:
                     entrant.forget()
                 del entrants[max(1, len(entrants) // PART) :]
-                if rung == RUNGS - 1:
-                    group.champion = min(group.champion, entrants[0], key=Entrant.rank)
 
     def epochs_of(self, entrant: Entrant, rung: int) -> int:
         """Return for how many epochs, in all, an entrant is trained by a rung."""
         asked: int = entrant.plan.spec.values["epochs"]
-        usual = self.usual.plan.spec.values["epochs"] * self.usual.work
-        most: int = min(asked, MOST_TRAININGS * usual // entrant.work)
+        most = min(asked, max(1, self.most // entrant.work))
         return max(1, most // int(PART ** (RUNGS - 1 - rung)))
 
     def choose(self) -> Entrant:

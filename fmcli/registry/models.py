@@ -50,6 +50,7 @@ class ModelEntry(Entry):
     closed_form : whether it is solved in closed form, without a solver.
     joins : whether rows may have relations in training: their scores follow from sums over parts of their entries.
     cost : the time of an epoch by non-zeros and rank, if that of fm is 1, measured on four sets.
+    cost_with : solver -> by how many times longer it takes than the costs of kind and solver say.
     rival_with : solvers with which it is compared with other kinds (--auto).
     before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
@@ -71,6 +72,7 @@ class ModelEntry(Entry):
     closed_form: bool = False
     joins: bool = False
     cost: float = 1.0
+    cost_with: Mapping[str, float] = field(default_factory=dict)
     rival_with: tuple[str, ...] = ()
     before: Mapping[str, Any] = field(default_factory=dict)
 
@@ -354,6 +356,7 @@ _MODELS = (
         with_solver={"ftrl": {"anchor_rate": 0.01}},
         apart=False,
         cost=2.7,
+        cost_with={"cd": 5.0},
         rival_with=("adagrad", "cd"),
         tunes=_TUNED | {"anchors": of(2, 3, 5, 8)},
     ),

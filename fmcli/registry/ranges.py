@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,12 @@ from fmcli.registry.options import Option
 DOTS, COMMA = "..", ","
 # Numbers that are drawn have so many significant digits, so that a command can repeat them.
 DIGITS = 3
+# How a search draws values.
+SAMPLERS = {
+    "near": "near the best ones so far, and a third of them anywhere",
+    "random": "anywhere",
+    "tpe": "by the TPE of Optuna, which must be installed",
+}
 # Options of which a run has one value, with the reason.
 SINGLE = {
     "epochs": "the search chooses the number of epochs by itself",
@@ -48,6 +55,16 @@ class Range:
         if self.whole:
             return int(value)
         return float(f"{value * usual if self.relative else value:.{DIGITS}g}")
+
+    def place_of(self, value: Any, usual: Any = None) -> float | None:
+        """Return the place of a value, as `at` has it; None: it has none."""
+        if self.choices:
+            return (self.choices.index(value) + 0.5) / len(self.choices) if value in self.choices else None
+        low, high = self.low, self.high + self.whole
+        value = value / usual if self.relative else value + 0.5 * self.whole
+        if low > 0:
+            return math.log(value / low) / math.log(high / low) if value > 0 else None
+        return float((value - low) / (high - low))
 
 
 def by(factor: float, other: float | None = None) -> Range:

@@ -26,6 +26,7 @@ SEARCHED = "fmcli.searched"
 NOT_REPEATED = frozenset(
     {
         "trials",
+        "sampler",
         "folds",
         "study",
         "refit",

@@ -23,6 +23,7 @@ from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
 from fmcli.registry.modes import TUNE
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.ranges import SAMPLERS
 from fmcli.registry.rivals import rivals
 from fmcli.registry.solvers import SOLVERS
 from fmcli.system.blas import one_blas_thread
@@ -44,6 +45,7 @@ class SearchChoice:
     """How much is tried, and on which rows it is compared; see the options."""
 
     trials: int | None
+    sampler: str
     folds: int | None
     study: str | None
 
@@ -59,6 +61,16 @@ search_options = gathered(
         help=f"Number of trials: the usual options, other kinds and solvers, and options that are drawn. The trials, "
         f"and the result, are the same for any number of threads. [default: {TRIALS}, or with --max-seconds as many as "
         "the time lets; >= 1]",
+    ),
+    option(
+        "run",
+        "--sampler",
+        type=click.Choice(list(SAMPLERS)),
+        default="near",
+        metavar="NAME",
+        names=SAMPLERS,
+        help="How options are drawn: " + "; ".join(f"{name}: {text}" for name, text in SAMPLERS.items()) + ". "
+        "[default: near]",
     ),
     option(
         "validation",
@@ -104,6 +116,10 @@ def command(asked: Asked, search: SearchChoice) -> None:
         raise UsageError("--folds and -v cannot be combined: both give validation data; leave one of them out")
     if search.folds and asked.validation.holdout:
         raise UsageError("--folds and --holdout cannot be combined: both say what is held out; leave one of them out")
+    if search.sampler == "tpe":
+        from fmcli.choosing.proposals import load_optuna
+
+        load_optuna()  # before any rows are read
     seconds = asked.max_seconds
     asked = replace(asked, max_seconds=None)
     if search.folds and search.folds >= FEWEST_FOLDS:
@@ -143,8 +159,8 @@ def run(
     plan, _ = plan_rows(log, request, bad)
     if not can_compare(plan):
         raise UsageError("options are compared on held-out rows, and there are none; give -v FILE, or more rows")
-    identity = identity_of(plan, searched, folds := folds_for(plan, search.folds))
-    plan, values = with_values(plan)
+    identity = {**identity_of(plan, searched, folds := folds_for(plan, search.folds)), "sampler": search.sampler}
+    plan, values = with_values(plan, deadline)
     log_looks(log, Looked(values=values))
     trials = search.trials or (TRIALS if deadline is None else None)
     with (
@@ -155,7 +171,7 @@ def run(
         log_begin(log, plan, folds, trials, study)
         progress = Progress(log, study, lines, trials, deadline)
         conduct = Conduct(study.known, deadline)
-        found = compare(plan, Tuning(trials, searched.ranges, folds, conduct, progress.trial))
+        found = compare(plan, Tuning(trials, searched.ranges, folds, conduct, progress.trial, search.sampler))
     log_end(log, found, deadline)
     return words_for(found.chosen, searched)
 
@@ -288,8 +304,8 @@ def words_for(chosen: Entrant, searched: Searched) -> list[str]:
     spec = chosen.plan.spec
     solver = ["-s", spec.solver] if spec.solver in SOLVERS else []
     epochs: list[str] = []
-    if spec.solver_entry.stops_early and not searched.valid:
-        epochs = ["--holdout", "0", "-e", str(max(1, int(np.median(chosen.reached.best or (1,)))))]
+    if spec.solver_entry.stops_early and not searched.valid and chosen.reached.best:
+        epochs = ["--holdout", "0", "-e", str(max(1, int(np.median(chosen.reached.best))))]
     return [
         "-m",
         spec.model,

@@ -198,6 +198,7 @@ class CoordinateDescent(Minimizer):
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
         """Return (mean loss, penalty) of the parameters as they are."""
+        self.on_rows(max(1, self.ended), self.data.rows)
         for rows in self.descent.related:
             self._by_parts(pool, rows.data.indptr, lambda _, *part, rows=rows: rows.measure(*part))
         loss = sum(self._by_samples(pool, lambda thread, *part: self.updaters[thread].measure(*part)))
