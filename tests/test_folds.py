@@ -124,9 +124,9 @@ def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices
         rows = RowsInMemory(made.dataset, made.names)
         spec = make_spec(given.pop("model", "fm"), given.pop("solver", None), None, given)
         candidate = Candidate(Settings(spec, **settings), None, choices.get("ensemble", 1)).with_loss_of(rows)
-        folds = list(folds_of(fold_numbers(candidate, rows, Folding(3)), in_order=False))
+        folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
         metrics = metrics_of([candidate])
-        found = list(cross_validate(candidate, rows, folds, metrics, "libsvm"))
+        found = list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, metrics, "libsvm"))
         for fold, tested in zip(folds, found, strict=True):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -150,8 +150,8 @@ def test_weights_of_labels_are_those_of_the_training_rows():
     rows = RowsInMemory(made.dataset, made.names)
     spec = make_spec("linear", "adagrad", None, {"epochs": 2})
     candidate = Candidate(Settings(spec, threads=1), Weighting(balanced=True)).with_loss_of(rows)
-    folds = list(folds_of(fold_numbers(candidate, rows, Folding(2, stratified=False)), in_order=False))
-    (fold, _), (tested, _) = folds, cross_validate(candidate, rows, folds, ["auc"], "libsvm")
+    folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(2, stratified=False)), in_order=False))
+    (fold, _), (tested, _) = folds, cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["auc"], "libsvm")
     one = FMClassifier(model="linear", epochs=2, holdout=0, class_weight="balanced", n_jobs=1, look=False)
     one.fit(x[fold.train], label[fold.train])
     assert tested.predicted[:, 0].tolist() == one.predict_proba(x[fold.test])[:, 1].tolist()
@@ -164,9 +164,9 @@ def test_a_label_that_no_training_row_of_a_fold_has():
     made = of_matrix(x, np.array([f"class{int(one)}" for one in label], dtype=object))
     rows = RowsInMemory(made.dataset, made.names)
     candidate = Candidate(Settings(make_spec("linear", None, "softmax", {"epochs": 1}))).with_loss_of(rows)
-    folds = list(folds_of(fold_numbers(candidate, rows, Folding(3)), in_order=False))
+    folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
     with pytest.raises(BadInputError, match="no training row of fold 1 has the label class3"):
-        list(cross_validate(candidate, rows, folds, ["accuracy"], "libsvm"))
+        list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["accuracy"], "libsvm"))
 
 
 def test_the_error_of_a_difference_counts_shared_training_rows():

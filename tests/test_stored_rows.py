@@ -10,13 +10,17 @@ import pytest
 from problems import TRAINED, dataset, pairwise, taken
 from test_every_pair import LEARNABLE, planted
 
+from fmcli.choosing.cross_validation import Candidate, cross_validate, fold_numbers
+from fmcli.choosing.folds import Folding, folds_of
+from fmcli.choosing.look import look
+from fmcli.choosing.plans import fold_plans
 from fmcli.data.faults import BadLines
 from fmcli.data.pieces import TextRows, concatenated
 from fmcli.data.reader import read
 from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import Cache, build
 from fmcli.data.stored.caching import Reading, cache_of
-from fmcli.data.weights import with_label_weights
+from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
@@ -214,6 +218,53 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
             assert rows_of(found.validation.data) == rows_of(data)[-round(share * ROWS) :]
 
 
+@pytest.mark.parametrize(
+    ("options", "settings", "weighting"),
+    [
+        ({}, {}, None),
+        ({"scale": "zscore"}, {"look": True}, None),
+        ({}, {"min_count": 60, "share_rare": True}, Weighting(balanced=True)),
+    ],
+)
+def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, settings, weighting):
+    """L-BFGS sums over all rows, so that their order in the cache changes its last digits only."""
+    data = planted("fm", "logistic", rows=ROWS)[0]
+    data = data.changed(weight=0.5 + np.random.default_rng(0).random(ROWS))
+    every = [rows_of_cache(stored(tmp_path / "c", data, weighted=True)), RowsInMemory(data)]
+    assert not every[0].in_memory
+    spec = make_spec("fm", "lbfgs", "logistic", {"epochs": 4, **options})
+    made = Settings(spec, holdout=None, **settings)
+    candidate, found = Candidate(made, weighting, room=1 << 30), []
+    for rows in every:
+        facts = rows.facts_of_rows()
+        folds = list(folds_of(fold_numbers(candidate, facts, Folding(3)), in_order=False))
+        found.append(list(cross_validate(candidate, rows, facts, folds, ["auc", "logloss"], "libsvm")))
+    for one, other in zip(*found, strict=True):
+        assert one.fold.test.tolist() == other.fold.test.tolist()
+        assert one.figures["features"] == other.figures["features"]
+        assert one.figures["best_epoch"] == other.figures["best_epoch"]
+        np.testing.assert_allclose(one.score, other.score, rtol=1e-3, atol=1e-4)
+    plans = [fold_plans(prepare(replace(made, rivals=(spec,)), rows), 3) for rows in every]
+    for one, other in zip(*plans, strict=True):
+        assert rows_of(one.validation.data) == rows_of(other.validation.data)
+        assert one.source.numbers.tolist() == other.source.numbers.tolist()
+        assert (one.counts == other.counts).all()
+
+
+def test_kinds_are_compared_on_the_shards_of_a_cache_as_in_memory(small, tmp_path):
+    data = planted("fm", "squared", rows=ROWS)[0]
+    others = tuple(make_spec(kind, "lbfgs", None, {"epochs": 5}) for kind in ("fm", "poly2"))
+    settings = Settings(make_spec("linear", "lbfgs", None, {"epochs": 5}), holdout=None, rivals=others)
+    looked = [
+        look(prepare(settings, one))[1] for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
+    ]
+    kinds = [[(one.model, one.epochs, one.chosen) for one in each.rivals] for each in looked]
+    assert kinds[0] == kinds[1]
+    values = [[one.value for one in each.rivals] for each in looked]
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
+    assert len(values[0]) == 3
+
+
 def test_a_cache_of_one_shard_has_the_rows_in_the_order_of_the_text(small, tmp_path, monkeypatch):
     monkeypatch.setattr(caches, "SHARD_BYTES", 1 << 20)
     data = planted("fm", "squared", rows=ROWS)[0]
@@ -226,7 +277,9 @@ def test_a_cache_of_one_shard_has_the_rows_in_the_order_of_the_text(small, tmp_p
 def test_all_rows_of_a_shard_may_have_the_weight_0(small, tmp_path):
     data = planted("fm", "logistic", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data.changed(weight=(np.arange(ROWS) < 2).astype(float)), weighted=True)
-    plan = prepare(Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), rows_of_cache(cache, {1.0: 3.0}))
+    plan = prepare(
+        Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), rows_of_cache(cache).with_label_weights({1.0: 3.0})
+    )
     assert any(shard.total_weight() == 0 for shard, _ in plan.source.every())
     assert job.train(plan).epochs[0].loss > 0
 
@@ -241,7 +294,7 @@ def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, lo
     cache = stored(tmp_path / "c", data, weighted=weighted)
     settings = Settings(make_spec("fm", "adagrad", loss, {"epochs": 1}), holdout=0.4)
     of_labels = {0.0: 3.0} if weighted else {}
-    plan = prepare(settings, rows_of_cache(cache, of_labels))
+    plan = prepare(settings, rows_of_cache(cache).with_label_weights(of_labels))
     raw = [cache.load(shard) for shard in left(plan)]
     rows = concatenated([data.take(rows) for data, (_, rows) in zip(raw, plan.source.every(), strict=True)])
     whole = prepare(replace(settings, holdout=0.0), RowsInMemory(with_label_weights(rows, of_labels)))
@@ -261,7 +314,7 @@ def test_weights_by_label(small, tmp_path):
     data = planted("fm", "logistic", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1}), holdout=0.2)
-    source = prepare(settings, rows_of_cache(cache, {1.0: 3.0})).source
+    source = prepare(settings, rows_of_cache(cache).with_label_weights({1.0: 3.0})).source
     weights = np.concatenate([shard.weight[rows] for shard, rows in source.every()])
     labels = np.concatenate([shard.label[rows] for shard, rows in source.every()])
     assert np.array_equal(weights, np.where(labels > 0, 3, 1))

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from types import FrameType
 from typing import Any, NamedTuple, Unpack
 
@@ -21,12 +20,11 @@ from fmcli.api.model import Model
 from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
 from fmcli.api.rows import RowForm, as_data, form_of
 from fmcli.api.stored import cached
-from fmcli.choosing.calibrating import calibrated
 from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
 from fmcli.choosing.look import Looked
 from fmcli.data.dataset import Dataset
-from fmcli.data.weights import Weighting, weigh, weigh_labels
+from fmcli.data.weights import weigh_labels
 from fmcli.errors import NothingNewError, UsageError
 from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied
@@ -34,7 +32,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.modes import check_modes
 from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
-from fmcli.registry.rivals import rivals
+from fmcli.registry.rivals import suited
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.calibration import Calibration
 from fmcli.system.blas import one_blas_thread
@@ -45,7 +43,7 @@ from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.settings import Settings
-from fmcli.training.stored import MEGABYTE, require_room, rows_of_cache, weights_of_labels
+from fmcli.training.stored import MEGABYTE, require_room, rows_of_cache
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import WarmStart
 
@@ -146,13 +144,13 @@ def trained_model(
         assert warm_start.file is not None
         warnings.warn(str(error), stacklevel=3)
         return Model(warm_start.file, UNNAMED, [])
-    if choices.calibrate is not None:
-        plan = replace(plan, calibration=calibration_of(read, unweighted, plan, choices))
-    form = read.format
+    form, calibrate = read.format, calibrating(read, unweighted, choices)
     del read, evaluated, unweighted  # the plan has what it needs of them
     with nullcontext() if spec.by_rows and not choices.auto else one_blas_thread():
         history: list[dict[str, Any]] = []
-        trained, figures = completed(plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit)
+        trained, figures = completed(
+            plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit, calibrate
+        )
     report(trained, figures)
     plan = trained.plan
     keep = choices.keep_state
@@ -225,13 +223,13 @@ def held_out(choices: Choices, valid: Any) -> Held:
 class Read(NamedTuple):
     """The rows that a run was given.
 
-    given : the rows without the weights of labels; None: they are in a cache.
+    unweighted : the rows without the weights of labels.
     of_labels : the weights by label.
     form : how validation data are read, so that they fit.
     """
 
     rows: Rows
-    given: Data | None
+    unweighted: Rows
     format: str
     of_labels: Mapping[float, float]
     form: RowForm
@@ -242,35 +240,31 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     wanted, names, known = held_out(choices, None), None, None
     if warm_start is not None:
         names, known = warm_start.transform.labels.names, warm_start.transform.table
-    rows: Rows
-    given: Data | None = None
+    unweighted: Rows
     form, weighting = form_of(choices, spec, wanted, names, known), weighting_of(choices.class_weight)
     if choices.cache is not None:
         cache, schema = cached(data, "data", form, spec, choices.cache)
-        of_labels = weights_of_labels(cache.facts, weighting) if weighting else {}
-        rows, format = rows_of_cache(cache, of_labels), cache.facts.format
+        unweighted, format = rows_of_cache(cache), cache.facts.format
     else:
         given = as_data(data, "data", form)
         schema, format = given.schema, given.format
-        rows, of_labels = in_memory(given, spec, weighting, optional=choices.auto)
+        unweighted = in_memory(given, spec, optional=choices.auto)
+    of_labels = unweighted.label_weights(weighting) if weighting else {}
+    rows = unweighted.with_label_weights(of_labels) if weighting else unweighted
     if schema is None:
         refuse(wanted.column is not None, f"holdout={choices.holdout!r} needs a column, and only tables have some")
         refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
     like = form.like(rows.names if names is None else names, schema or known)
-    return Read(rows, given, format, of_labels, like)
+    return Read(rows, unweighted, format, of_labels, like)
 
 
-def in_memory(
-    given: Data, spec: Spec, weighting: Weighting | None, *, optional: bool
-) -> tuple[RowsInMemory, dict[float, float]]:
-    """Return rows in memory, with the weights of their labels, and these. Raises BadInputError and UsageError."""
-    rows, of_labels = for_spec(given, spec, optional=optional), dict[float, float]()
-    if weighting is not None:
-        rows, of_labels = weigh(rows, weighting, given.names)
+def in_memory(given: Data, spec: Spec, *, optional: bool) -> RowsInMemory:
+    """Return rows in memory. Raises UsageError."""
+    rows = for_spec(given, spec, optional=optional)
     refuse(rows.rows == 0, "there are no rows to train on")
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     refuse(pairwise and rows.group is None, f"loss {spec.loss} needs group, a number for each row")
-    return RowsInMemory(rows, given.names), of_labels
+    return RowsInMemory(rows, given.names)
 
 
 def plan_of(
@@ -290,7 +284,7 @@ def plan_of(
         refit=choices.refit,
         look=choices.look and not choices.only_new,
         only_new=choices.only_new,
-        rivals=tuple(rivals(spec, model_given=choices.model is not None)) if choices.auto else (),
+        rivals=rivals_of(choices, spec),
         keep_state=bool(choices.keep_state),
         metrics=tuple(choices.metrics or ()),
         patience=choices.patience,
@@ -306,17 +300,34 @@ def plan_of(
         settings.check_chooser()
     plan = prepare(settings, read.rows, valid)
     if choices.cache is not None:
-        require_room(plan, int(MEGABYTE * (choices.memory or USUAL_MEMORY)))
+        require_room(plan, room_of(choices))
     return plan
 
 
-def calibration_of(read: Read, valid: Dataset | None, plan: Plan, choices: Choices) -> Calibration:
-    """Return the calibration of the model of a plan. Raises UsageError, and the errors of `prepare` and `job.train`."""
-    assert choices.calibrate is not None
-    assert read.given is not None
-    candidate = Candidate(plan.settings, weighting_of(choices.class_weight), choices.ensemble)
-    every = RowsInMemory(read.given.dataset, read.given.names)
-    return calibrated(choices.calibrate, candidate, every, read.format, valid)
+def rivals_of(choices: Choices, spec: Spec) -> tuple[Spec, ...]:
+    """Return the other kinds and solvers that are compared with those of a spec."""
+    given = {"--disk": choices.cache is not None}
+    return tuple(suited(spec, given, model_given=choices.model is not None)[1]) if choices.auto else ()
+
+
+def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Calibration | None]:
+    """Return a function for the calibration of the model of a plan, if there is one, which keeps the rows only then.
+    It raises UsageError, and the errors of `prepare` and `job.train`."""
+    if choices.calibrate is None:
+        return lambda plan: None
+    rows, format, room = read.unweighted, read.format, None if choices.cache is None else room_of(choices)
+    members, weighting = choices.ensemble, weighting_of(choices.class_weight)
+
+    def calibrate(plan: Plan) -> Calibration | None:
+        candidate = Candidate(plan.settings, weighting, members, room, choices.calibrate)
+        return candidate.of(plan).calibration(rows, format, valid)
+
+    return calibrate
+
+
+def room_of(choices: Choices) -> int:
+    """Return the bytes that rows of a cache may take in memory."""
+    return int(MEGABYTE * (choices.memory or USUAL_MEMORY))
 
 
 def log_looks(looked: Looked) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fmcli.choosing.look import Looked, look
+from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.trainer import Observer
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
@@ -21,12 +23,14 @@ def completed(
     on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     on_looks: Callable[[Looked], None] = lambda looked: None,
     on_refit: Callable[[Trained], None] = lambda chosen: None,
+    calibrate: Callable[[Plan], Calibration | None] = lambda plan: None,
 ) -> tuple[Trained, dict[str, Any]]:
     """Return the trained model, or so many members of an ensemble, of a plan, after a look and with a refit, and the
     summary.
 
     on_epoch : called after every epoch of a single model, except those of the refit; see `train`.
     on_looks, on_refit : called with what the look has compared, and before a refit.
+    calibrate : returns the calibration of the model of a plan, whose kind, solver and options are chosen.
 
     Raises the errors of `train`.
     """
@@ -35,6 +39,7 @@ def completed(
         return trained, summary(trained)
     plan, looked = look(plan)
     on_looks(looked)
+    plan = replace(plan, calibration=calibrate(plan))
     if members > 1:
         ensemble, each = train_ensemble(plan, members, lambda number, plan, again: (lambda epoch: None, Observer()))
         return ensemble, ensemble_summary(ensemble, each)

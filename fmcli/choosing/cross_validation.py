@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.choosing.completing import completed
-from fmcli.choosing.folds import Fold, Folding, Numbers
+from fmcli.choosing.folds import Fold, Folding, Numbers, folds_of
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import text_of
+from fmcli.data.labels import Names, text_of
 from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.streams import CROSS_STREAM, generator
+from fmcli.scoring.calibration import Calibration, fitted, require_probabilities
 from fmcli.scoring.evaluation import check_metrics, figures
 from fmcli.scoring.metrics import Outcome, default_metrics
 from fmcli.scoring.scorer import scorer_of
@@ -28,15 +29,18 @@ from fmcli.system.blas import one_blas_thread
 from fmcli.system.memory import require
 from fmcli.training.fitting import labels_of, with_loss
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.rows import RowsInMemory, with_needed_fields
+from fmcli.training.rows import RowFacts, Rows
 from fmcli.training.saving import file_of
 from fmcli.training.settings import Settings
 from fmcli.training.several.ensemble import memory_of, side_by_side
+from fmcli.training.stored import require_room
 from fmcli.training.trained import Epoch
 
 Floats = NDArray[np.float64]
 # The name of the model of a fold in messages.
 UNNAMED = "the model of a fold"
+# How many folds calibrate a model.
+CALIBRATING_FOLDS = 5
 # Tasks whose labels are classes, of which each fold has its share.
 OF_CLASSES = ("binary", "classes")
 
@@ -47,16 +51,28 @@ class Candidate:
 
     weighting : the weights of labels; None: there are none.
     members : the number of models whose predictions are averaged.
+    room : bytes that the rows of a cache may take in memory; None: all rows are in memory.
+    calibrate : the method by which probabilities are calibrated, isotonic or platt; None: they are not.
     """
 
     settings: Settings
     weighting: Weighting | None = None
     members: int = 1
+    room: int | None = None
+    calibrate: str | None = None
 
-    def with_loss_of(self, rows: RowsInMemory) -> Candidate:
+    def with_loss_of(self, rows: Rows) -> Candidate:
         """Return the candidate with the loss that the labels of all rows determine, so that all folds have it."""
         loss = labels_of(self.settings, rows).loss
         return replace(self, settings=replace(self.settings, spec=with_loss(self.settings.spec, loss)))
+
+    def of(self, plan: Plan) -> Candidate:
+        """Return the candidate with the kind and the solver of a plan."""
+        return replace(self, settings=replace(plan.settings, rivals=()))
+
+    def calibration(self, rows: Rows, format: str, valid: Dataset | None) -> Calibration | None:
+        """Return the calibration of a model of these rows, if there is one; see `calibrated`."""
+        return None if self.calibrate is None else calibrated(self, rows, format, valid)
 
     @property
     def loss(self) -> str:
@@ -85,13 +101,12 @@ class Validated:
     seconds: float
 
 
-def fold_numbers(candidate: Candidate, rows: RowsInMemory, folding: Folding) -> list[Numbers]:
-    """Return the fold of each row, for each repeat; the groups of the data are whole, or are its times. Raises
+def fold_numbers(candidate: Candidate, facts: RowFacts, folding: Folding) -> list[Numbers]:
+    """Return the fold of each row, for each repeat; the groups of the rows are whole, or are their times. Raises
     UsageError."""
-    spec, data = candidate.settings.spec, rows.data
-    classes = data.label if LOSSES[candidate.loss].task in OF_CLASSES else None
-    random = [generator(spec, CROSS_STREAM, repeat) for repeat in range(folding.repeats)]
-    return folding.numbers(data.rows, random, classes, data.group)
+    classes = facts.label if LOSSES[candidate.loss].task in OF_CLASSES else None
+    random = [generator(candidate.settings.spec, CROSS_STREAM, repeat) for repeat in range(folding.repeats)]
+    return folding.numbers(len(facts.label), random, classes, facts.group)
 
 
 def metrics_of(candidates: Sequence[Candidate]) -> list[str]:
@@ -105,7 +120,8 @@ def metrics_of(candidates: Sequence[Candidate]) -> list[str]:
 
 def cross_validate(
     candidate: Candidate,
-    rows: RowsInMemory,
+    rows: Rows,
+    facts: RowFacts,
     folds: Sequence[Fold],
     metrics: Sequence[str],
     format: str,
@@ -114,13 +130,14 @@ def cross_validate(
     """Yield the folds in their order. Each is predicted by a model of its own training rows, which knows nothing of the
     others: neither its scales nor its features, labels and epochs.
 
-    The folds share the data, and several run at the same time, as many as there are threads, which does not change the
-    results.
+    Several run at the same time, as many as there are threads, and share the rows in memory; of a cache, as many as
+    there is memory for. This does not change the results.
 
     Parameters
     ----------
     candidate : has the loss of the labels.
     rows : all rows, with the weights that the metrics count, too.
+    facts : what is known about each of them.
     metrics : names.
     format : that of the data.
     valid : validation data of all folds, by which they choose the epoch; None: each holds out some of its rows.
@@ -128,34 +145,46 @@ def cross_validate(
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
     settings = candidate.settings
-    data = with_needed_fields(rows.data, settings.spec, optional=settings.uses_fields)
+    rows = rows.with_needed_fields(settings.spec, optional=settings.uses_fields)
+
     together = min(len(folds), settings.threads)
     threads = max(1, settings.threads // together)
 
     def planned(fold: Fold) -> Plan:
-        training, validation = data, valid
+        training, validation = rows.within(fold.train), valid
+        require_labels(facts, rows.names, fold, candidate.loss)
         if candidate.weighting is not None:
-            of_labels = weights_of(data, fold, candidate.weighting, rows)
-            training = with_label_weights(data, of_labels)
+            of_labels = weights_of(facts, fold, candidate.weighting, rows.names)
+            training = training.with_label_weights(of_labels)
             validation = valid and with_label_weights(valid, of_labels)
-        require_labels(rows, fold, candidate.loss)
-        own = replace(settings, threads=threads)
-        return prepare(own, RowsInMemory(training, rows.names, fold.train), validation)
+        return prepare(replace(settings, threads=threads), training, validation)
 
     first = planned(folds[0])
-    need = memory_of(first, candidate.members)
-    together_need = need.held + together * (need.total - need.held)
+    need, shared = memory_of(first, candidate.members), 0
+    if candidate.room is None:
+        shared = need.held
+    else:
+        together = max(1, min(together, candidate.room // require_room(first, candidate.room)))
+    together_need = shared + together * (need.total - shared)
     require(together_need, f"{len(folds)} folds, {together} at a time", held=need.held)
 
     def run(fold: Fold) -> Validated:
         begin, epochs = time.perf_counter(), list[Epoch]()
         plan = first if fold is folds[0] else planned(fold)
-        trained, summary = completed(plan, candidate.members, epochs.append)
+        trained, summary = completed(
+            plan,
+            candidate.members,
+            epochs.append,
+            calibrate=lambda chosen: candidate.of(chosen).calibration(rows.within(fold.train), format, valid),
+        )
         scorer = scorer_of(UNNAMED, copied(file_of(trained, summary, format), UNNAMED))
-        test = data.take(fold.test)
-        score = scorer.scores(scorer.transform.in_columns(test), threads)
-        label = scorer.labels.encode(test.label)
-        outcome = Outcome(candidate.loss, label, score, test.weight, clip=scorer.clip, group=test.group)
+        score = np.empty((len(fold.test), scorer.model.outputs))
+        for some, data in rows.pieces(fold.test):
+            score[some] = scorer.scores(scorer.transform.in_columns(data), threads)
+        weight = None if facts.weight is None else facts.weight[fold.test]
+        group = None if facts.group is None else facts.group[fold.test]
+        label = scorer.labels.encode(facts.label[fold.test])
+        outcome = Outcome(candidate.loss, label, score, weight, clip=scorer.clip, group=group)
         return Validated(
             fold,
             figures(metrics, outcome, scorer),
@@ -170,26 +199,56 @@ def cross_validate(
         yield from side_by_side(run, folds, together)
 
 
-def weights_of(data: Dataset, fold: Fold, weighting: Weighting, rows: RowsInMemory) -> dict[float, float]:
+def calibrated(
+    candidate: Candidate,
+    rows: Rows,
+    format: str,
+    valid: Dataset | None = None,
+    on_fold: Callable[[Validated], None] = lambda fold: None,
+) -> Calibration:
+    """Return the calibration of the scores of a model that the candidate trains on all rows.
+
+    It is fitted to scores of rows that the model which scores them has not seen, neither to train on nor to choose the
+    epoch: each fold of the rows is scored by a model of the others.
+
+    candidate : has a method of calibration.
+    rows, format, valid : see `cross_validate`.
+    on_fold : called after each fold.
+
+    Raises UsageError unless the loss has probabilities of two labels, and the errors of `cross_validate`.
+    """
+    method, candidate = candidate.calibrate, replace(candidate, calibrate=None).with_loss_of(rows)
+    assert method is not None
+    require_probabilities(candidate.loss)
+    facts = rows.facts_of_rows()
+    folds = list(folds_of(fold_numbers(candidate, facts, Folding(CALIBRATING_FOLDS)), in_order=False))
+    score = np.empty(len(facts.label))
+    for one in cross_validate(candidate, rows, facts, folds, [], format, valid):
+        score[one.fold.test] = one.score[:, 0]
+        on_fold(one)
+    return fitted(method, facts.label == facts.label.max(), score, facts.weight)
+
+
+def weights_of(facts: RowFacts, fold: Fold, weighting: Weighting, names: Names) -> dict[float, float]:
     """Return label -> weight, as the training rows of a fold determine them. Raises BadInputError."""
-    label = data.label[fold.train]
-    weight = np.ones(len(label)) if data.weight is None else data.weight[fold.train]
-    of_labels = weighting.of_labels(label, weight, rows.names)
+    label = facts.label[fold.train]
+    weight = np.ones(len(label)) if facts.weight is None else facts.weight[fold.train]
+    of_labels = weighting.of_labels(label, weight, names)
     total = sum(float(weight[label == value].sum()) * of_labels.get(value, 1.0) for value in np.unique(label).tolist())
     if not 0 < total < math.inf:
         raise BadInputError(f"the training rows of {named(fold)} have no positive, finite sum of weights")
     return of_labels
 
 
-def require_labels(rows: RowsInMemory, fold: Fold, loss: str) -> None:
+def require_labels(facts: RowFacts, names: Names, fold: Fold, loss: str) -> None:
     """Raise BadInputError if a label of classes does not occur in the training rows of a fold."""
     if LOSSES[loss].task not in OF_CLASSES:
         return
-    known = set(np.unique(rows.data.label[fold.train]).tolist())
-    for label in np.unique(rows.data.label[fold.test]).tolist():
+    known = set(np.unique(facts.label[fold.train]).tolist())
+    for label in np.unique(facts.label[fold.test]).tolist():
         if label not in known:
             raise BadInputError(
-                f"no training row of {named(fold)} has the label {text_of(label, rows.names)}, but rows to predict "
+                f"no training row of {named(fold)} has the label {text_of(label, names)}, but rows to predict "
                 "have it; remove the rows of such rare labels, or give fewer folds"
             )
 

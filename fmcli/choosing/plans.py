@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan, occurring
@@ -23,42 +22,52 @@ ENOUGH_HELD_OUT, MOST_FOLDS, ROWS_FOR_FOLDS = 5_000, 5, 5_000
 
 def can_compare(plan: Plan) -> bool:
     """Return whether other runs can be compared with that of a plan."""
-    begins = plan.warm_start is None and plan.settings.deadline is None
-    return begins and plan.validation is not None and plan.source.in_memory
+    return plan.warm_start is None and plan.settings.deadline is None and plan.validation is not None
 
 
 def most_folds(plan: Plan) -> int:
     """Return on how many folds values can be compared.
 
-    Many rows have one; so do pairs and groups of rows, and validation data that are not held out; and the last rows,
-    because others would be predicted from rows after them.
+    Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
+    and the last rows, because others would be predicted from rows after them.
     """
     validation, source = plan.validation, plan.source
     assert validation is not None
-    independent = source.data.group is None and not plan.settings.hold_out.in_order
-    few = source.all_rows <= ROWS_FOR_FOLDS
-    if type(source) is not TrainingRows or not independent or not validation.held_out or not few:
+    divides = source.divides and validation.held_out and not plan.settings.hold_out.in_order
+    if not divides or source.all_rows > ROWS_FOR_FOLDS:
         return 1
-    size = validation.data.rows
-    return min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), source.all_rows // size)
+    size, group, of_held = validation.data.rows, source.data.group, validation.data.group
+    units, held = source.all_rows, size
+    if group is not None and of_held is not None:
+        units, held = len(np.unique(group[source.all_numbers])), len(np.unique(of_held))
+    return min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), units // held)
 
 
 def fold_plans(plan: Plan, number: int) -> list[Plan]:
-    """Return the plan, and plans of the same run that hold out others of its rows: so many in all."""
+    """Return the plan, and plans of the same run that hold out others of its rows: so many in all. Groups of rows
+    remain whole."""
     assert plan.validation is not None
-    size, order = plan.validation.data.rows, generator(plan.spec, FOLD_STREAM).permutation(plan.source.rows)
-    return [plan, *(holding_out(plan, order[size * fold : size * (fold + 1)]) for fold in range(number - 1))]
+    if number == 1:
+        return [plan]
+    source, size, random = plan.source, plan.validation.data.rows, generator(plan.spec, FOLD_STREAM)
+    order = random.permutation(source.numbers)
+    fold_of = np.arange(len(order)) // size
+    if source.data.group is not None:
+        groups, of_row = np.unique(source.data.group[source.numbers], return_inverse=True)
+        rank = random.permutation(len(groups))[of_row]
+        order = source.numbers[np.argsort(rank, kind="stable")]
+        begins = np.cumsum(np.bincount(rank)) - np.bincount(rank)
+        fold_of = np.unique((begins // size)[np.sort(rank)], return_inverse=True)[1]
+        number = min(number, fold_of[-1] + 2)
+    return [plan, *(holding_out(plan, np.sort(order[fold_of == fold])) for fold in range(number - 1))]
 
 
 def holding_out(plan: Plan, held: RowNumbers) -> Plan:
-    """Return the plan of the same run that holds out these of its rows."""
-    data, validation = plan.source.data, plan.validation
-    assert validation is not None
-    every = plan.source.all_numbers
-    rows = every.compress(~np.isin(every, held))
-    source = TrainingRows(data, rows, plan.source.fields, plan.source.every_row)
+    """Return the plan of the same run that holds out these of its rows, whose numbers increase."""
+    assert plan.validation is not None
+    source, data = plan.source.holding_out(held)
     seen, counts, transform = occurring(source, plan.transform, plan.settings)
-    validated = replace(validation, data=data.take(np.sort(held)))
+    validated = replace(plan.validation, data=data)
     return replace(plan, source=source, seen=seen, counts=counts, transform=transform, validation=validated)
 
 

@@ -248,6 +248,8 @@ class PartitionedRows(StoredRows):
     """Rows to train on in the partitions of a cluster. `data` are some of them, from all partitions: `sample`, if they
     are known already."""
 
+    divides = False  # each partition draws the rows that it holds out
+
     def __init__(
         self,
         cache: PartitionedCache,

@@ -62,6 +62,11 @@ def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
                 raise UsageError(f"{mode.flag} and {other} cannot be combined: {reason}; leave one of them out")
 
 
+def suits(given: Mapping[str, object], spec: Spec) -> bool:
+    """Return whether a run of a spec can have all modes that options of a command turn on."""
+    return not any(given.get(mode.flag) and mode.needs(spec) for mode in MODES)
+
+
 def of_solvers(can: Callable[[str], bool]) -> str:
     """Return the solvers that can do something, as a choice: "-s cd or -s mcmc"."""
     return " or ".join(f"-s {name}" for name in SOLVERS if can(name))
@@ -139,13 +144,17 @@ def by_rows(spec: Spec) -> str:
 
 
 CROSS, TUNE = "cv", "tune"
+SEEN = "the earlier model may have seen the rows that are held out"
+ONCE = "a stream is read once, by one model"
+BY_THE_CLOCK = "runs that the clock ends have other numbers of epochs every time, and are not those of their options"
 # What commands that compare options refuse.
 COMPARING = {
-    **dict.fromkeys(("-i", "--checkpoint", "--keep-state", "--test", "--dry-run"), "no model is written"),
-    **dict.fromkeys(("--disk", "--online", "--cluster"), "runs that are compared share their rows in memory"),
+    **dict.fromkeys(
+        ("--checkpoint", "--keep-state", "--test", "--dry-run", "--fail-worse-than-constant"), "no model is written"
+    ),
+    "-i": SEEN,
+    "--online": ONCE,
     "--log-every": "runs that are compared train at the same time",
-    "--fail-worse-than-constant": "no model is written",
-    "--calibrate": "no model is written",
     "--print-schema": "use fmcli train",
 }
 NOT_KEPT = "rows are read once, and not kept"
@@ -163,9 +172,8 @@ MODES = (
         CROSS,
         {
             **COMPARING,
-            "-v": "each fold is held out in turn (--holdout is for the rows that choose the epoch)",
-            "--relation": "folds are divided by rows that are whole",
-            "--max-seconds": "the folds that train last would have no time",
+            "--cluster": "workers have counted the features and labels of all rows, and not those of each fold",
+            "--max-seconds": BY_THE_CLOCK,
         },
     ),
     Mode(
@@ -173,35 +181,28 @@ MODES = (
         {
             **COMPARING,
             "--auto": "it is a part of the search",
-            "--relation": "most kinds take no relations",
             "--ensemble": "single models are compared",
             "--holdout 0": "options are compared on held-out rows",
             "-e": "the search chooses the number of epochs by itself",
             "--only-new": "no trial resumes from a model",
         },
     ),
-    Mode("--holdout", {"--disk --no-shuffle": "rows of a cache are held out in a random order"}),
     Mode(
         "--calibrate",
         {
             "-i": "that model may have seen the rows that calibrate",
-            **dict.fromkeys(("--disk", "--online", "--cluster"), "the folds that calibrate share their rows in memory"),
-            "--relation": "the folds that calibrate are divided by rows that are whole",
-            "--max-seconds": "the time of the models that calibrate cannot be limited",
+            "--online": ONCE,
+            "--cluster": "workers have counted the features and labels of all rows, and not those of each fold",
+            "--max-seconds": BY_THE_CLOCK,
             "--test": "use fmcli predict",
         },
     ),
     Mode(
         "--auto",
         {
-            "--disk": "kinds are compared on rows in memory",
-            "--online": "kinds are compared on rows in memory",
-            "--cluster": "kinds are compared on rows in memory",
-            "--relation": "most kinds take no relations",
-            "-i": "that model has a kind",
-            "--test": "the rows to predict are prepared for one kind",
-            "--calibrate": "the folds that calibrate might choose other kinds",
-            "--max-seconds": "the work of a comparison is counted, not timed",
+            "--online": ONCE,
+            "-i": SEEN,
+            "--max-seconds": BY_THE_CLOCK,
             "--holdout 0": "kinds are compared on held-out rows",
         },
     ),

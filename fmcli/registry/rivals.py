@@ -8,20 +8,32 @@ from typing import Any
 
 from fmcli.errors import UsageError
 from fmcli.registry.models import MODELS
+from fmcli.registry.modes import suits
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import SOLVER, Spec, make_spec
 
 
-def rivals(spec: Spec, *, model_given: bool) -> Iterator[Spec]:
+def suited(spec: Spec, given: Mapping[str, object], *, model_given: bool) -> tuple[Spec, list[Spec]]:
+    """Return the spec and its rivals, as far as they suit the modes that the options of a command turn on. If the spec
+    does not, one takes its place that does, and all solvers are compared."""
+    if suits(given, spec):
+        return spec, [one for one in rivals(spec, model_given=model_given) if suits(given, one)]
+    found = [one for one in rivals(spec, model_given=model_given, every=True) if suits(given, one)]
+    return (found[0], found[1:]) if found else (spec, [])
+
+
+def rivals(spec: Spec, *, model_given: bool, every: bool = False) -> Iterator[Spec]:
     """Yield specs of other kinds and solvers that take the given options and the loss of a spec.
 
     model_given : whether the kind was given, so that all of its solvers are compared. If the solver of the spec was
         given, only kinds are.
+    every : whether all solvers are compared, too.
     """
     given = {name: spec.values[name] for name in spec.given if name != SOLVER}
     kinds = [MODELS[spec.model]] if model_given else [kind for kind in MODELS.values() if kind.rival_with]
     for kind in kinds:
-        for solver in (spec.solver,) if SOLVER in spec.given else SOLVERS if model_given else kind.rival_with:
+        solvers = SOLVERS if model_given or every else kind.rival_with
+        for solver in (spec.solver,) if SOLVER in spec.given else solvers:
             if (kind.name, solver) == (spec.model, spec.solver):
                 continue
             try:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.losses.links import Floats, expit
 from fmcli.model_file.check import CALIBRATION, PLATT
 from fmcli.registry.losses import LOSSES
@@ -49,6 +50,15 @@ def saved_calibration(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     """Return the calibration in a valid model file, if there is one."""
     method = meta[CALIBRATION]
     return None if method is None else Calibration(method, arrays[CALIBRATION])
+
+
+def require_probabilities(loss: str) -> None:
+    """Raise UsageError unless a loss has probabilities of two labels."""
+    entry = LOSSES[loss]
+    if entry.task != "binary" or entry.load_link().inverse is None:
+        raise UsageError(
+            f"only probabilities of two labels are calibrated, and loss {loss} has none", calibrate=LEAVE_OUT
+        )
 
 
 def fitted(method: str, positive: NDArray[np.bool_], score: Floats, weight: Floats | None = None) -> Calibration:

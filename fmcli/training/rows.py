@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
+from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
@@ -27,6 +29,18 @@ from fmcli.training.validation import split
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+class RowFacts(NamedTuple):
+    """What is known about each row of a run, in the order of the text.
+
+    label, weight : float64 (rows); weight None: all are 1.
+    group : int32 (rows), its group; None: there are no groups.
+    """
+
+    label: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+    group: NDArray[np.int32] | None
 
 
 class Rows(Protocol):
@@ -73,6 +87,35 @@ class Rows(Protocol):
 
     def on_columns(self, numbering: Numbering | Dictionary) -> Self:
         """Return the rows with the columns of a numbering of all features that occur."""
+        ...
+
+    def facts_of_rows(self) -> RowFacts:
+        """Return what is known about each row, which may take a pass over them."""
+        ...
+
+    def with_needed_fields(self, spec: Spec, *, optional: bool) -> Self:
+        """Return the rows without what several runs of a spec would each leave out; see the function."""
+        ...
+
+    def without_groups(self) -> Self:
+        """Return the rows without their groups."""
+        ...
+
+    def within(self, rows: RowNumbers) -> Rows:
+        """Return the rows of a run that has only some of them. rows : their numbers, increasing."""
+        ...
+
+    def label_weights(self, weighting: Weighting) -> dict[float, float]:
+        """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does."""
+        ...
+
+    def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
+        """Return the rows with the weights of their labels. Raises BadInputError if all are 0."""
+        ...
+
+    def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
+        """Yield some rows as they were read, those that are in memory at a time: which of them these are, and their
+        data. rows : their numbers, increasing."""
         ...
 
     def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
@@ -166,6 +209,30 @@ class RowsInMemory:
 
     def on_columns(self, numbering: Numbering | Dictionary) -> RowsInMemory:
         return replace(self, data=self.data.renumbered(numbering))
+
+    def facts_of_rows(self) -> RowFacts:
+        data = self.data if self.every is None else self.data.take(self.every)
+        return RowFacts(data.label, data.weight, data.group)
+
+    def with_needed_fields(self, spec: Spec, *, optional: bool) -> RowsInMemory:
+        return replace(self, data=with_needed_fields(self.data, spec, optional=optional))
+
+    def without_groups(self) -> RowsInMemory:
+        return replace(self, data=self.data.changed(group=None))
+
+    def within(self, rows: RowNumbers) -> RowsInMemory:
+        return RowsInMemory(self.data, self.names, rows if self.every is None else self.every[rows])
+
+    def label_weights(self, weighting: Weighting) -> dict[float, float]:
+        weight = np.ones(self.data.rows) if self.data.weight is None else self.data.weight
+        return weighting.of_labels(self.data.label, weight, self.names)
+
+    def with_label_weights(self, of_labels: Mapping[float, float]) -> RowsInMemory:
+        weighed = weigh_labels if self.every is None else with_label_weights  # other rows may have all of the weight
+        return replace(self, data=weighed(self.data, of_labels))
+
+    def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
+        yield np.arange(len(rows)), self.data.take(rows if self.every is None else self.every[rows])
 
     def hold_out(self, spec: Spec, hold_out: HoldOut) -> RowsInMemory:
         group = self.data.group

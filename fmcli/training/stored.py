@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,18 @@ from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.stored.cache import Cache, Facts, Shards
-from fmcli.data.stored.order import Others, places
+from fmcli.data.stored.order import taken, without
+from fmcli.data.stored.some_rows import SomeRows
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.transform import Transform
-from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
+from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError
 from fmcli.registry.specs import Spec
 from fmcli.solvers.stochastic.round_epochs import round_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training import account
 from fmcli.training.planning import Plan
-from fmcli.training.rows import Rows, RowsInMemory, with_new_features
+from fmcli.training.rows import RowFacts, Rows, RowsInMemory, with_new_features
 from fmcli.training.settings import HoldOut
 from fmcli.training.validation import numbers_held_out, rows_held_out
 
@@ -41,6 +42,8 @@ MEGABYTE = 1_000_000
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from fmcli.data.stored.cache import Located
 
 T = TypeVar("T")
 Change = Callable[[Transform, Dataset], Dataset]
@@ -53,6 +56,7 @@ class StoredShards:
     of_labels : weights by label.
     columns : the numbering of the columns, if it is not that of the cache.
     left : shard -> numbers of the rows of it that are trained on; all rows of other shards are.
+    held_out, held : the others, and their numbers in the order of the text.
     """
 
     cache: Shards
@@ -60,6 +64,7 @@ class StoredShards:
     columns: Numbering | Dictionary | None = None
     left: Mapping[int, RowNumbers] = field(default_factory=dict)
     held_out: Dataset | None = None
+    held: RowNumbers | None = None
 
     @property
     def names(self) -> Names:
@@ -109,21 +114,48 @@ class StoredShards:
 
     def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
         """Return the rows of which those are held out that would be if all were in memory."""
-        cache, rows = self.cache, self.cache.facts.rows
-        numbers = numbers_held_out(rows, rows_held_out(rows, hold_out, spec), hold_out, spec)
+        rows = self.cache.facts.rows
+        numbers = numbers_held_out(rows, rows_held_out(rows, hold_out, spec), hold_out, spec).astype(np.int32)
         if not len(numbers):
             return self
-        assert isinstance(cache, Cache)
-        shard_of, place_of = places(cache, numbers)
-        held = {shard: place_of[shard_of == shard] for shard in np.unique(shard_of).tolist()}
-        pieces = [self.weighted(cache.load(shard)).take(rows) for shard, rows in held.items()]
-        in_shards = np.argsort(shard_of, kind="stable")
-        in_text = np.argsort(in_shards).astype(np.int32)
-        left = Others({shard: cache.rows_of(shard) for shard in held}, held)
-        return replace(self, left=left, held_out=concatenated(pieces).take(in_text))
+        left, held_out = without(self.located, numbers, self.weighted)
+        return replace(self, left=left, held_out=held_out, held=numbers)
+
+    @property
+    def located(self) -> Located:
+        """The cache, whose rows are on this machine."""
+        return cast("Located", self.cache)
+
+    def facts_of_rows(self) -> RowFacts:
+        cache, every = self.located, np.arange(self.cache.facts.rows, dtype=np.int32)
+        label, weight = np.empty(len(every)), None
+        for here, _, _, data in taken(cache, every, self.weighted):
+            label[here] = data.label
+            if data.weight is not None:
+                weight = np.ones(len(every)) if weight is None else weight
+                weight[here] = data.weight
+        return RowFacts(label, weight, None)
+
+    def with_needed_fields(self, spec: Spec, *, optional: bool) -> Self:
+        return self  # the transform leaves them out of a shard when it is read
+
+    def without_groups(self) -> Self:
+        return self  # a cache does not keep them
+
+    def within(self, rows: RowNumbers) -> StoredShards:
+        return StoredShards(SomeRows(self.located, rows), self.of_labels)
+
+    def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
+        return replace(self, of_labels=of_labels)
+
+    def label_weights(self, weighting: Weighting) -> dict[float, float]:
+        return weights_of_labels(self.cache.facts, weighting)
+
+    def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
+        return ((here, data) for here, _, _, data in taken(self.located, rows, self.weighted))
 
     def fields(self, transform: Transform) -> int:
-        return self.cache.facts.fields if self.cache.fielded else 0
+        return self.cache.facts.fields if self.cache.fielded and not transform.fieldless else 0
 
     def seen(self, transform: Transform) -> NDArray[np.bool_]:
         return self._all_counts(transform) > 0
@@ -148,7 +180,8 @@ class StoredShards:
 
     def training_rows(self, transform: Transform, totals: Totals, held_out: Dataset | None) -> StoredRows:
         """Return the transformed rows to train on. held_out : those that are held out, transformed."""
-        return StoredRows(self.cache, lambda data: transform.training(self.weighted(data)), totals, self.left, held_out)
+        change, rows = (lambda data: transform.training(self.weighted(data))), (self.left, held_out, self.held)
+        return StoredRows(self.cache, change, totals, *rows)
 
     def with_new_features(self, transform: Transform) -> RowsInMemory:
         pieces = list(self.each(transform, with_new_features, as_they_are))
@@ -174,10 +207,9 @@ class StoredShards:
         facts = self.cache.facts
         labels = label_totals(facts, transform.labels, self.of_labels)
         weight = float(labels.weight.sum()) if labels and self.of_labels else facts.total_weight
-        numbering = transform.numbering
-        if not (
-            transform.rare or transform.scale is not None or (numbering is not None and numbering.shared is not None)
-        ):
+        shared = transform.numbering is not None and transform.numbering.shared is not None
+        merged = transform.fieldless and self.cache.fielded  # entries of one index in several fields
+        if not (transform.rare or transform.scale is not None or shared or merged):
             square = 1.0 if transform.norm else facts.longest_square
             return Totals(labels, self._all_counts(transform), facts.nonzeros, weight, square)
         counts, nonzeros, longest_square = np.zeros(transform.features, dtype=np.int32), 0, 0.0
@@ -188,18 +220,13 @@ class StoredShards:
         return Totals(labels, counts, nonzeros, weight, longest_square)
 
 
-def rows_of_cache(cache: Cache, of_labels: Mapping[float, float] | None = None) -> Rows:
+def rows_of_cache(cache: Cache) -> Rows:
     """Return the rows of a cache. If there is only one shard, it is in memory in the order of the text, and trained on
-    as rows from text are.
-
-    of_labels : weights by label.
-
-    Raises BadInputError if all weights are 0.
-    """
+    as rows from text are."""
     if len(cache.shards) > 1:
-        return StoredShards(cache, of_labels or {})
-    data = cache.load(0).take(places(cache, np.arange(cache.facts.rows))[1])
-    return RowsInMemory(weigh_labels(data, of_labels) if of_labels else data, cache.facts.names or NUMBERS)
+        return StoredShards(cache)
+    data = cache.load(0).take(cache.places(np.arange(cache.facts.rows, dtype=np.int32))[1])
+    return RowsInMemory(data, cache.facts.names or NUMBERS)
 
 
 def as_they_are(data: Dataset, rows: RowNumbers) -> Dataset:
@@ -251,9 +278,9 @@ class ShardStatistics:
         )
 
 
-def require_room(plan: Plan, memory: int) -> None:
-    """Raise NotEnoughMemoryError unless the rows of a plan that are in memory at a time, and what measures them, take
-    at most so many bytes."""
+def require_room(plan: Plan, memory: int) -> int:
+    """Return how many bytes the rows of a plan that are in memory at a time, and what measures them, take. Raises
+    NotEnoughMemoryError for more than `memory`."""
     data = [plan.data, *([plan.validation.data] if plan.validation else [])]
     measures = [account.measuring_bytes(plan.model, plan.data, plan.evaluation)]
     measures += [account.scoring_bytes(plan.model, plan.validation.data, plan.validation)] if plan.validation else []
@@ -268,6 +295,7 @@ def require_room(plan: Plan, memory: int) -> None:
             "rows",
             memory=math.ceil(needed / MEGABYTE),
         )
+    return needed
 
 
 def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:

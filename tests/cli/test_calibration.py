@@ -27,8 +27,7 @@ def test_calibrated_probabilities_by_the_command(run, sample, tmp_path):
     ("arguments", "message"),
     [
         (["train", "--calibrate", "isotonic"], "loss squared has none; leave out --calibrate"),
-        (["train", "--calibrate", "platt", "--disk", "--cache", "c"], "--calibrate and --disk cannot be combined"),
-        (["cv", "--calibrate", "platt"], "cv and --calibrate cannot be combined"),
+        (["cv", "--calibrate", "platt"], "loss squared has none; leave out --calibrate"),
     ],
 )
 def test_errors(run, sample, arguments, message):

@@ -17,7 +17,7 @@ from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
 from fmcli.cli.report import as_json, section
 from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
 from fmcli.cli.train.progress import epoch_event
-from fmcli.cli.train.rows import read_rows, with_row_weights
+from fmcli.cli.train.rows import read_valid, rows_of, with_groups
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
 from fmcli.registry.modes import CROSS
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.held import Held
-    from fmcli.training.rows import RowsInMemory
+    from fmcli.training.rows import RowFacts
 
 FEWEST = 2
 # What other options may differ in: all that does not change which rows there are.
@@ -231,21 +231,23 @@ def run(
 ) -> str:
     """Return the report of a cross-validation."""
     from fmcli.choosing.cross_validation import Candidate, cross_validate, metrics_of
-    from fmcli.data.fields import read_groups
-    from fmcli.data.labels import NUMBERS
-    from fmcli.training.rows import RowsInMemory
 
     request = with_tables(log, request)
-    table = read_rows(log, request, request.inputs, request.format, bad, None)
-    rows = RowsInMemory(with_row_weights(table.dataset, request), table.labels or NUMBERS)
-    groups = None if request.sampling.groups is None else read_groups(request.sampling.groups)
+    rows, format = rows_of(log, request, bad)
+    valid, facts = read_valid(log, request, format, bad, rows.names), rows.facts_of_rows()
     candidates = [
         Candidate(
-            replace(one.settings, table=request.settings.table, groups=groups), one.weighting, one.members
+            with_groups(replace(one.settings, table=request.settings.table), request),
+            one.weighting,
+            one.members,
+            request.disk.room,
+            one.validation.calibrate,
         ).with_loss_of(rows)
         for one in (request, *others.values())
     ]
-    rows, folds = divided(log, request, rows, candidates[0], folding)
+    folds = divided(log, request, facts, candidates[0], folding)
+    if folding.by() and not request.ranks and request.validation.held.column is None:
+        rows, facts = rows.without_groups(), facts._replace(group=None)
     metrics = metrics_of(candidates)
     found: list[list[Validated]] = []
     with open_lines(request.written.log_json) as lines:
@@ -253,31 +255,27 @@ def run(
             if name:
                 log.line(f"with {name}:")
             found.append([])
-            for tested in cross_validate(candidate, rows, folds, metrics, table.format):
+            for tested in cross_validate(candidate, rows, facts, folds, metrics, format, valid):
                 found[-1].append(tested)
                 log_fold(log, tested, len(folds))
                 for event in events_of(tested, name):
                     lines(json.dumps(event, allow_nan=False))
     if request.written.output is not None:
-        write_predictions(request.written.output, found[0], rows.data.rows)
+        write_predictions(request.written.output, found[0], len(facts.label))
     return report(found, list(others), metrics, candidates[0].loss, as_text=as_text)
 
 
-def divided(
-    log: Log, request: Request, rows: RowsInMemory, first: Candidate, choice: FoldChoice
-) -> tuple[RowsInMemory, list[Fold]]:
-    """Return the rows, with groups only if the runs need these, and the folds. Raises UsageError, BadInputError and
-    MissingInputError."""
+def divided(log: Log, request: Request, facts: RowFacts, first: Candidate, choice: FoldChoice) -> list[Fold]:
+    """Return the folds. Raises UsageError, BadInputError and MissingInputError."""
     from fmcli.choosing.cross_validation import fold_numbers
     from fmcli.choosing.folds import folds_of, lines_of, read_numbers
 
     if choice.by_time is not None and request.settings.table is None:
         raise UsageError("--by-time needs a table with a column of times; use --by-order if rows are in their order")
-    data = rows.data
     if isinstance(choice.folds, str):
-        numbers = read_numbers(choice.folds, data.rows)
+        numbers = read_numbers(choice.folds, len(facts.label))
     else:
-        numbers = fold_numbers(first, rows, choice.folding)
+        numbers = fold_numbers(first, facts, choice.folding)
     folds = list(folds_of(numbers, in_order=choice.in_order))
     if choice.write_folds is not None:
         with open_sink(choice.write_folds) as sink:
@@ -288,9 +286,7 @@ def divided(
         + (f" to {max(sizes):,}" if max(sizes) > min(sizes) else "")
         + f" rows, {min(len(folds), request.settings.threads)} at a time"
     )
-    if choice.by() and not request.ranks and request.validation.held.column is None:
-        rows = replace(rows, data=data.changed(group=None))
-    return rows, folds
+    return folds
 
 
 def log_fold(log: Log, tested: Validated, folds: int) -> None:

@@ -13,6 +13,7 @@ from fmcli.cli.registered import converted
 from fmcli.cli.spellings.translate import translated
 from fmcli.names import find_name
 from fmcli.registry.models import MODELS
+from fmcli.registry.modes import suits
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import COMMA, Range, is_range, read
 from fmcli.registry.rivals import combined
@@ -90,7 +91,9 @@ class TuneCommand(ComparingCommand):
         }
         for name, one in ranges.items():
             raw[name] = in_words(one.at(0.0 if one.choices else 0.5))
-        kinds = kinds_of(raw)
+        flags = {one.opts[0]: True for one in chosen.values() if one.opts}
+        named = kinds_of(raw)
+        kinds = [one for one in named if suits(flags, one)] or named
         if kinds:
             raw["model"], raw[SOLVER] = kinds[0].model, kinds[0].solver
         repeated = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ from fmcli.errors import UsageError
 from fmcli.registry.modes import TUNE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS
-from fmcli.registry.rivals import rivals
 from fmcli.registry.solvers import SOLVERS
 from fmcli.system.blas import one_blas_thread
 from fmcli.text import shell_word
@@ -127,14 +127,12 @@ def command(asked: Asked, search: SearchChoice) -> None:
 
         asked = replace(asked, validation=replace(asked.validation, holdout=Held(1 / search.folds)))
     request = asked.request(TUNE)
-    spec = request.settings.spec
-    others = searched.kinds[1:] if searched.kinds else rivals(spec, model_given=asked.model is not None)
+    others = tuple(searched.kinds[1:]) if searched.kinds else request.settings.rivals
     # With a rival, even if it is the same, as many rows are held out as a comparison needs.
-    request = replace(request, settings=replace(request.settings, rivals=tuple(others) or (spec,)))
+    request = replace(request, settings=replace(request.settings, rivals=others or (request.settings.spec,)))
     with asked.logging.opened() as log:
-        words = run(
-            log, request, searched, search, None if seconds is None else begin + seconds, asked.bad_lines.rule(log)
-        )
+        with planned(log, request, asked.bad_lines.rule(log)) as plan:
+            words = run(log, request, plan, searched, search, None if seconds is None else begin + seconds)
         write_report(" ".join(map(shell_word, ["fmcli", "train", *words])) + "\n")
         if searched.refit or (searched.refit is None and searched.output):
             own = [] if searched.threads is None else ["-j", searched.threads]
@@ -145,8 +143,27 @@ def command(asked: Asked, search: SearchChoice) -> None:
                 train_command.invoke(training)
 
 
+@contextmanager
+def planned(log: Log, request: Request, bad: BadLines) -> Iterator[Plan]:
+    """Yield the plan of the usual run, on this machine or on a cluster, where a run has all workers."""
+    if request.cluster is None:
+        plan = plan_rows(log, with_tables(log, request), bad).plan
+        if not plan.source.in_memory:
+            from fmcli.training.stored import require_room
+
+            together = request.disk.bytes // require_room(plan, request.disk.bytes)
+            plan = replace(plan, settings=replace(plan.settings, threads=min(plan.settings.threads, together)))
+        yield plan
+        return
+    from fmcli.cli.train.cluster import plan_on_cluster
+
+    with request.cluster.connected(log) as cluster:
+        request = replace(request, settings=replace(request.settings, threads=1))
+        yield plan_on_cluster(log, with_tables(log, request, cluster), bad, cluster).plan
+
+
 def run(
-    log: Log, request: Request, searched: Searched, search: SearchChoice, deadline: float | None, bad: BadLines
+    log: Log, request: Request, plan: Plan, searched: Searched, search: SearchChoice, deadline: float | None
 ) -> list[str]:
     """Search, and return the arguments of the command that trains the best model."""
     from fmcli.choosing.entrants import Conduct
@@ -155,8 +172,6 @@ def run(
     from fmcli.choosing.search import Tuning, compare
     from fmcli.choosing.study import Study
 
-    request = with_tables(log, request)
-    plan, _ = plan_rows(log, request, bad)
     if not can_compare(plan):
         raise UsageError("options are compared on held-out rows, and there are none; give -v FILE, or more rows")
     identity = {**identity_of(plan, searched, folds := folds_for(plan, search.folds)), "sampler": search.sampler}
@@ -182,8 +197,8 @@ def folds_for(plan: Plan, asked: int | None) -> int:
 
     if asked is None:
         return most_folds(plan)
-    if asked >= FEWEST_FOLDS and (plan.source.data.group is not None or plan.settings.hold_out.in_order):
-        raise UsageError("rows with groups, or in order of time, are held out once; leave out --folds")
+    if asked >= FEWEST_FOLDS and (plan.settings.hold_out.in_order or not plan.source.divides):
+        raise UsageError("rows in order of time, or on a cluster, are held out once; leave out --folds")
     return asked
 
 

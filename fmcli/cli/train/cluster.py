@@ -16,9 +16,9 @@ from fmcli.system.memory import human_bytes
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
+    from fmcli.cli.train.rows import Planned
     from fmcli.cluster.connection import Cluster
     from fmcli.data.faults import BadLines
-    from fmcli.training.planning import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,17 +43,16 @@ def check_output(inputs: tuple[str, ...], output: str | None) -> None:
         raise UsageError(f"{inputs[0]} is a pattern, which does not give the model a name; use -o FILE")
 
 
-def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster) -> tuple[Plan, str]:
-    """Return the plan of the run on the partitions of its inputs, and their format."""
+def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster) -> Planned:
+    """Return the plan of the run on the partitions of its inputs."""
     from fmcli.cli.train.log import log_read, log_weights
-    from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
+    from fmcli.cli.train.rows import Planned, log_skipped, read_valid, reading_of
     from fmcli.cluster.partitions import Inputs, divide
     from fmcli.cluster.rows import PartitionedShards, open_partitions
     from fmcli.cluster.tasks import BUILD
     from fmcli.data.formats import Stream
     from fmcli.data.weights import weigh_labels
     from fmcli.training.planning import prepare
-    from fmcli.training.stored import weights_of_labels
 
     settings, begin, before = request.settings, time.perf_counter(), bad.count
     spec = settings.spec
@@ -66,7 +65,8 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
         divide, request.inputs, request.format, reading.keep_fields, spec.model, stream, None, BUILD
     )
     division = cluster.result(dividing, f"looking at {request.inputs[0]}")
-    reading = replace(reading, format=division.format)
+    fields = reading.keep_fields or (request.uses_fields and division.format == "ffm")
+    reading = replace(reading, format=division.format, keep_fields=fields)
     inputs = Inputs(division.partitions, reading, bad.skip, request.cluster_dir, BUILD)
 
     def progress(done: int, rows: int) -> None:
@@ -78,11 +78,12 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     facts = cache.facts
     log_read(log, request.inputs, facts, time.perf_counter() - begin)
     log_skipped(log, bad.count - before)
-    valid = read_valid(log, request, facts.format, bad, facts.names)
-    of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
+    rows = PartitionedShards(cache)
+    valid = unweighted = read_valid(log, request, facts.format, bad, facts.names)
+    of_labels = rows.label_weights(request.weighting) if request.weighting else {}
     if of_labels:
         valid = valid and weigh_labels(valid, of_labels)
-    plan = prepare(settings, PartitionedShards(cache, of_labels), valid)
+    plan = prepare(settings, rows.with_label_weights(of_labels), valid)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     count = len(division.partitions)
@@ -94,4 +95,4 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
         log.line(f"{rounds:,} rounds of about {plan.source.count / rounds:,.0f} rows in each epoch")
     if facts.rows < FEW_ROWS or by_rounds:
         log.line("hint: one machine is faster on these rows if its disk can hold them: --disk --cache FILE")
-    return plan, facts.format
+    return Planned(plan, facts.format, rows, unweighted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import signature
@@ -43,9 +43,10 @@ from fmcli.cli.train.written import OutputChoice, output_options
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
-from fmcli.registry.modes import check_modes
-from fmcli.registry.rivals import rivals
+from fmcli.registry.modes import TUNE, check_modes
+from fmcli.registry.rivals import suited
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
+from fmcli.registry.specs import Spec
 from fmcli.system.machine import cpu_count
 from fmcli.training.settings import Settings
 
@@ -203,13 +204,16 @@ class Asked:
         written = self.written
         of_model = self.model, self.solver, self.loss, choices, self.init_model, written.log_json
         spec, warm_start = choose(*of_model, only_new=self.only_new)
+        others: Sequence[Spec] = ()
+        if validation.auto or mode == TUNE:
+            spec, others = suited(spec, given(), model_given=self.model is not None)
         settings = Settings(
             spec,
             warm_start=warm_start,
             valid_name=" and ".join(validation.valid),
             refit=validation.refit,
             look=validation.look and not self.only_new,
-            rivals=tuple(rivals(spec, model_given=self.model is not None)) if validation.auto else (),
+            rivals=tuple(others),
             keep_state=bool(written.keep_state),
             metrics=validation.metrics,
             patience=validation.patience,

@@ -27,8 +27,13 @@ class DiskChoice:
             raise UsageError("--disk needs a place for the rows; give it with --cache FILE")
 
     @property
+    def room(self) -> int | None:
+        """Bytes that the rows may take in memory; None: they are in memory."""
+        return self.bytes if self.disk else None
+
+    @property
     def bytes(self) -> int:
-        """Bytes that the rows may take in memory."""
+        """Bytes that the rows of a cache may take in memory."""
         from fmcli.training.stored import MEGABYTE
 
         return int(MEGABYTE * (self.memory or USUAL_MEMORY))

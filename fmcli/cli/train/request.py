@@ -104,7 +104,6 @@ class Request:
             "--scale": values["scale"] != "none",
             "--class-weight balanced": self.weighting and self.weighting.balanced,
             RANKING: self.row_groups,
-            "--disk --no-shuffle": self.disk.disk and not values.get("shuffle", True),
         }
 
     def check_files(self, checkpoint: CheckpointChoice, init_model: str | None) -> None:

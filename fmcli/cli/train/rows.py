@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fmcli.cli.output import seconds
 from fmcli.cli.train.log import log_read, log_weights
 from fmcli.data.faults import BadLines
 from fmcli.data.fields import read_groups
+from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
@@ -19,9 +20,11 @@ from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.weights import Weighting, weigh, weigh_labels
 from fmcli.registry.models import MODELS
+from fmcli.scoring.calibration import require_probabilities
+from fmcli.system.identity import can_be_read_again
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.rows import RowsInMemory
-from fmcli.training.stored import require_room, rows_of_cache, weights_of_labels
+from fmcli.training.rows import Rows, RowsInMemory
+from fmcli.training.stored import require_room, rows_of_cache
 from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
@@ -33,43 +36,77 @@ if TYPE_CHECKING:
     from fmcli.training.settings import Settings
 
 
-def plan_rows(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
-    """Return the plan of the run on its rows, and their format."""
-    if request.disk.disk:
-        return plan_stored(log, request, bad)
-    settings = request.settings
-    if request.sampling.groups is not None:
-        settings = replace(settings, groups=read_groups(request.sampling.groups))
-    table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
-    valid = read_valid(log, request, table.format, bad, table.labels)
-    rows, calibration = table.dataset, calibration_of(log, request, settings, table, valid)
+class Planned(NamedTuple):
+    """The plan of a run, and what it was made from.
+
+    format : of the rows.
+    rows, valid : those to train on and the validation data, as they were read, without the weights of labels.
+    """
+
+    plan: Plan
+    format: str
+    rows: Rows
+    valid: Dataset | None
+
+
+def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
+    """Return the plan of the run on its rows."""
+    settings = with_groups(request.settings, request)
+    read, format = rows_of(log, request, bad)
+    unweighted = read_valid(log, request, format, bad, read.names)
+    rows, valid = read, unweighted
     if request.weighting:
-        rows, of_labels = weigh(rows, request.weighting, table.labels)
-        valid = weigh_labels(valid, of_labels) if valid is not None and of_labels else valid
-        log_weights(log, rows.weight, of_labels, table.labels)
-    plan = prepare(settings, RowsInMemory(rows, table.labels or NUMBERS), valid)
-    plan = replace(plan, calibration=calibration)
-    return plan_test(log, request, plan, bad), table.format
+        of_labels = read.label_weights(request.weighting)
+        rows = read.with_label_weights(of_labels)
+        valid = valid and weigh_labels(valid, of_labels) if of_labels else valid
+    plan = prepare(settings, rows, valid)
+    if request.validation.calibrate is not None:
+        require_probabilities(plan.evaluation.loss)
+    if request.disk.disk:
+        require_room(plan, request.disk.bytes)
+    if request.weighting:
+        log_weights(log, plan.data.weight, of_labels, read.names)
+    if not plan.source.in_memory:
+        log.detail(f"{len(plan.source.sizes)} shards")
+    return Planned(plan, format, read, unweighted)
 
 
-def calibration_of(
-    log: Log, request: Request, settings: Settings, table: Table, valid: Dataset | None
-) -> Calibration | None:
-    """Return the calibration of the model, if that is asked for, by models of the same options on parts of the rows."""
+def with_groups(settings: Settings, request: Request) -> Settings:
+    """Return the settings with the groups of features that share a prior, if a file has them."""
+    path = request.sampling.groups
+    return settings if path is None else replace(settings, groups=read_groups(path))
+
+
+def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
+    """Return the rows to train on, with weights, but without those of labels, and their format."""
+    if request.disk.disk:
+        return stored_rows_of(log, request, bad)
+    table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
+    return RowsInMemory(with_row_weights(table.dataset, request), table.labels or NUMBERS), table.format
+
+
+def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad: BadLines) -> Plan:
+    """Return a plan, whose kind, solver and options are chosen, with what needs these: the calibration of the model,
+    and the rows of --test."""
+    plan = replace(plan, calibration=calibration_of(log, request, planned, plan))
+    return plan_test(log, request, plan, bad)
+
+
+def calibration_of(log: Log, request: Request, planned: Planned, plan: Plan) -> Calibration | None:
+    """Return the calibration of the model, if that is asked for, by models of the same kind and solver on parts of the
+    rows."""
     method = request.validation.calibrate
     if method is None or request.dry_run:
         return None
-    from fmcli.choosing.calibrating import FOLDS, calibrated
-    from fmcli.choosing.cross_validation import Candidate
+    from fmcli.choosing.cross_validation import CALIBRATING_FOLDS, Candidate
 
     begin = time.perf_counter()
     log.progress("calibrating")
-    rows = RowsInMemory(with_row_weights(table.dataset, request), table.labels or NUMBERS)
-    candidate = Candidate(settings, request.weighting, request.members)
-    found = calibrated(method, candidate, rows, table.format, valid)
+    candidate = Candidate(request.settings, request.weighting, request.members, request.disk.room, method)
+    found = candidate.of(plan).calibration(planned.rows, planned.format, planned.valid)
     log.line(
-        f"calibrating probabilities ({method}) by {rows.count:,} rows, each scored by one of {FOLDS} models that have "
-        f"not seen it, {seconds(time.perf_counter() - begin)}"
+        f"calibrating probabilities ({method}) by {plan.source.all_rows:,} rows, each scored by one of "
+        f"{CALIBRATING_FOLDS} models that have not seen it, {seconds(time.perf_counter() - begin)}"
     )
     return found
 
@@ -101,11 +138,15 @@ def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
     return plan
 
 
-def plan_stored(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
-    """Plan a run on rows that are read from a cache."""
+def stored_rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
+    """Return the rows to train on in their cache, which is made if there is none, and their format."""
     settings, begin, before, place = request.settings, time.perf_counter(), bad.count, request.disk.cache
     assert place is not None
     reading = reading_of(request, shuffled=settings.spec.values.get("shuffle", True))
+    if request.uses_fields and not reading.keep_fields and all(map(can_be_read_again, request.inputs)):
+        stream = Stream(label_weights=reading.label_weights)
+        found = detected(request.inputs, request.format, False, settings.spec.model, stream, labelled=True)[0]
+        reading = replace(reading, keep_fields=found == "ffm")
     log.progress(f"reading {request.inputs[0]}")
     cache, reason = cache_of(place, request.inputs, reading, threads=settings.threads, bad=bad)
     facts = cache.facts
@@ -117,25 +158,14 @@ def plan_stored(log: Log, request: Request, bad: BadLines) -> tuple[Plan, str]:
         log.line(
             f"using the cache {place}: {facts.rows:,} rows, {facts.nonzeros:,} non-zeros, {facts.features:,} features"
         )
-    valid = read_valid(log, request, facts.format, bad, facts.names)
-    of_labels = weights_of_labels(facts, request.weighting) if request.weighting else {}
-    if of_labels:
-        valid = valid and weigh_labels(valid, of_labels)
-    plan = prepare(settings, rows_of_cache(cache, of_labels), valid)
-    require_room(plan, request.disk.bytes)
-    if request.weighting:
-        log_weights(log, plan.data.weight, of_labels, facts.names)
-    if not plan.source.in_memory:
-        log.line(f"{len(cache.shards)} shards")
-    return plan, facts.format
+    return rows_of_cache(cache), facts.format
 
 
 def reading_of(request: Request, *, shuffled: bool) -> Reading:
     """Return how the text of a request is read piece by piece."""
-    spec = request.settings.spec
     return Reading(
         request.format,
-        MODELS[spec.model].needs_fields(spec.values),
+        request.fields,
         request.weighting is not None and request.weighting.beside_labels,
         shuffled,
         known_labels(request),

@@ -23,7 +23,7 @@ from fmcli.cli.train.log import (
     sizes,
 )
 from fmcli.cli.train.progress import Progress
-from fmcli.cli.train.rows import plan_rows
+from fmcli.cli.train.rows import Planned, completed_plan, plan_rows
 from fmcli.cli.train.sampling import write_test
 from fmcli.cli.train.start import log_start
 from fmcli.cli.train.tables import with_tables
@@ -85,23 +85,21 @@ def train_here(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> Non
         train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
 
 
-def train_rows(
-    log: Log, request: Request, bad: BadLines, keeper: Keeper, planned: Callable[[], tuple[Plan, str]]
-) -> None:
-    """Train the model on the rows of a plan, which `planned` returns with their format, and save it."""
+def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepared: Callable[[], Planned]) -> None:
+    """Train the model on the rows of a plan, which `prepared` returns, and save it."""
     begin = time.perf_counter()
     settings = request.settings
     try:
-        plan, format = planned()
+        planned = prepared()
     except NothingNewError as error:
         log.warning(f"{error}: the model is as it was")
         if not request.dry_run and settings.warm_start and settings.warm_start.file:
             save_file(request.model, settings.warm_start.file)
         return
-    log_comparison(log, plan)
-    plan, looked = (plan, Looked()) if request.dry_run else look(plan)
-    again = refits(plan)
+    log_comparison(log, planned.plan)
+    plan, looked = (planned.plan, Looked()) if request.dry_run else look(planned.plan)
     log_rivals(log, looked)
+    plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
     log_plan(log, plan, again)
     log_looks(log, looked)
     if settings.refit and not again:

@@ -40,9 +40,11 @@ class TrainingRows:
     every_row : int32, the numbers of the rows to train on and of those that are held out; None: all rows of the data.
     steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
         they are here.
+    divides : whether others of the rows can be held out; see `holding_out`.
     """
 
     steps: Callable[..., Any] | None = None
+    divides = True
 
     def __init__(
         self,
@@ -144,9 +146,23 @@ class TrainingRows:
         """The numbers of all rows, with those that are held out."""
         return np.arange(self.data.rows, dtype=np.int32) if self.every_row is None else self.every_row
 
+    @property
+    def numbers(self) -> RowNumbers:
+        """The numbers of the rows to train on, in the order of the text."""
+        return self.rows
+
     def whole(self) -> TrainingRows:
         """Return all rows, with those that are held out."""
-        return TrainingRows(self.data, self.all_numbers, self.fields, self.every_row)
+        return self.only(self.all_numbers)
+
+    def only(self, rows: RowNumbers) -> TrainingRows:
+        """Return these of all rows, whose numbers increase."""
+        return TrainingRows(self.data, rows, self.fields, self.every_row)
+
+    def holding_out(self, held: RowNumbers) -> tuple[TrainingRows, Dataset]:
+        """Return all rows without some, and these. held : their numbers in the order of the text, increasing."""
+        every = self.all_numbers
+        return self.only(every.compress(~np.isin(every, held))), self.data.take(held)
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         """Return the shards with these numbers, in this order: the data, and the rows to train on, whose order may be

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,13 @@ from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header
-from fmcli.data.stored.order import permuted
+from fmcli.data.stored.order import permuted, places
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.system.files import atomic_output, scratch_output
 from fmcli.system.memory import require_if_large
+
+if TYPE_CHECKING:
+    from fmcli.data.shards.training_rows import RowNumbers
 
 MAGIC = b"fmrows01"
 FOOTER = struct.Struct("<5q8s")
@@ -76,6 +79,14 @@ class Shards(Protocol):
     def rows_of(self, shard: int) -> int: ...
     def load(self, shard: int) -> Dataset: ...
     def damaged(self, reason: str) -> BadInputError: ...
+
+
+class Located(Shards, Protocol):
+    """Rows in shards on this machine, whose places are known."""
+
+    def places(self, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
+        """Return the shard of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
+        ...
 
 
 @dataclass
@@ -315,7 +326,7 @@ class DamagedCacheError(BadInputError):
         self.reason = reason
 
 
-class Cache:
+class Cache(Located):
     """The rows in a cache.
 
     Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and DamagedCacheError if it
@@ -325,7 +336,6 @@ class Cache:
     about : what they were made from.
     counts : int32 (features), the number of rows that have each feature.
     dictionary : of the columns; None: column j is feature j.
-    shards : the strips of each shard, as pairs of a first and a last place in the table for each chunk.
     """
 
     def __init__(self, path: str, descriptor: int | None = None) -> None:
@@ -371,7 +381,7 @@ class Cache:
             raise ValueError("its dictionary is not that of its features")
         self._check(counts)
         self._verified = np.zeros(len(self.table), dtype=np.bool_)
-        self.shards = list(self._shards())
+        self._strips = list(self._shards())
 
     def close(self) -> None:
         """Close the file."""
@@ -408,9 +418,17 @@ class Cache:
             yield [(chunk * STRIPS + first, chunk * STRIPS + last) for chunk in range(self.chunks)]
 
     @property
+    def shards(self) -> list[list[tuple[int, int]]]:
+        """The strips of each shard, as pairs of a first and a last place in the table for each chunk."""
+        return self._strips
+
+    @property
     def rows_of_strips(self) -> Numbers:
         """The number of rows of each strip."""
         return self.table[:, ROWS]
+
+    def places(self, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
+        return places(self, numbers)
 
     def rows_of(self, shard: int) -> int:
         """Return the number of rows of a shard."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.pieces import concatenated
+
 if TYPE_CHECKING:
+    from fmcli.data.dataset import Dataset
     from fmcli.data.shards.training_rows import RowNumbers
-    from fmcli.data.stored.cache import Cache
+    from fmcli.data.stored.cache import Cache, Located
 
 CACHE_SEED = 0x66_6D  # of the permutation, which is the same for every seed of a run
 
@@ -30,7 +33,7 @@ def inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
     return place
 
 
-def places(cache: Cache, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32], RowNumbers]:
+def places(cache: Cache, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
     """Return the shard of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
     shard_of, start_of = starts(cache)
     shards, found = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers), dtype=np.int32)
@@ -46,6 +49,31 @@ def places(cache: Cache, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int32],
         found[here] = start_of[strips[strip]] + place - bounds[strip]
         first += int(bounds[-1])
     return shards, found
+
+
+def taken(
+    cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]
+) -> Iterator[tuple[NDArray[np.intp], int, RowNumbers, Dataset]]:
+    """Yield some rows shard by shard: which of them these are, the shard, their places there, and the rows, changed.
+
+    numbers : of the rows in the text, increasing.
+    """
+    shard_of, place_of = cache.places(numbers)
+    for shard in np.unique(shard_of).tolist():
+        here = np.flatnonzero(shard_of == shard)
+        yield here, shard, place_of[here], change(cache.load(shard)).take(place_of[here])
+
+
+def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]) -> tuple[Others, Dataset]:
+    """Return the rows that are left of each shard without some rows, and these, changed, in the order of the text.
+
+    numbers : of the rows in the text, increasing.
+    """
+    found = list(taken(cache, numbers, change))
+    in_text = np.argsort(np.concatenate([here for here, *_ in found])).astype(np.int32)
+    some = {shard: place for _, shard, place, _ in found}
+    rows = {shard: cache.rows_of(shard) for shard in some}
+    return Others(rows, some), concatenated([data for *_, data in found]).take(in_text)
 
 
 def starts(cache: Cache) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
+from fmcli.data.stored.order import without
 from fmcli.errors import BadInputError
+
+if TYPE_CHECKING:
+    from fmcli.data.stored.cache import Located
 
 # Shards that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
 SHARDS_IN_MEMORY = 3
@@ -76,6 +80,7 @@ class StoredRows(TrainingRows):
     totals : of all rows.
     left : shard -> int32, the rows of it to train on; all rows of other shards are trained on.
     held_out : the rows that are not trained on, changed; None: there are none.
+    held : their numbers in the order of the text.
     """
 
     def __init__(
@@ -85,8 +90,10 @@ class StoredRows(TrainingRows):
         totals: Totals,
         left: Mapping[int, RowNumbers],
         held_out: Dataset | None,
+        held: RowNumbers | None = None,
     ) -> None:
         self.cache, self.change, self.totals, self.left, self.held_out = cache, change, totals, left, held_out
+        self._held = np.zeros(0, dtype=np.int32) if held is None else held
         self._sizes = self._count()
         super().__init__(*self._some_rows())
 
@@ -148,8 +155,16 @@ class StoredRows(TrainingRows):
             counts = counts - self.held_out.counts(np.arange(self.held_out.rows, dtype=np.int32), threads)
         return counts > 0, counts
 
+    @property
+    def numbers(self) -> RowNumbers:
+        return np.delete(np.arange(self.all_rows, dtype=np.int32), self._held)
+
     def whole(self) -> TrainingRows:
         return StoredRows(self.cache, self.change, self.totals, {}, None)
+
+    def holding_out(self, held: RowNumbers) -> tuple[TrainingRows, Dataset]:
+        left, data = without(cast("Located", self.cache), held, self.change)
+        return StoredRows(self.cache, self.change, self.totals, left, data, held), data
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         with ThreadPoolExecutor(1) as ahead:

@@ -1,0 +1,70 @@
+"""Some of the rows of a cache, as if it had no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fmcli.data.dataset import Dataset
+from fmcli.data.shards.training_rows import RowNumbers
+from fmcli.data.stored.cache import Facts, Located
+from fmcli.errors import BadInputError
+
+
+class SomeRows(Located):
+    """Rows in the shards of a cache, of which each has those that belong to them. What is known about all of them takes
+    a pass over the cache.
+
+    numbers : of the rows in the text, increasing.
+    """
+
+    def __init__(self, cache: Located, numbers: RowNumbers) -> None:
+        self._cache, self._numbers = cache, numbers
+        self.dictionary = cache.dictionary
+        shard_of, place_of = cache.places(numbers)
+        # The places in a shard, which the order of the text does not sort, and the rows that have them.
+        order = np.lexsort((place_of, shard_of))
+        bounds = np.searchsorted(shard_of[order], np.arange(len(cache.shards) + 1))
+        self._shard_of, self._place_of = shard_of, np.empty_like(place_of)
+        self._place_of[order] = np.arange(len(order)) - np.repeat(bounds[:-1], np.diff(bounds))
+        self._kept = [place_of[order[first:last]] for first, last in pairwise(bounds.tolist())]
+        self.table = np.concatenate([cache.table.ravel(), numbers])
+        self.counts = np.zeros_like(cache.counts)
+        whole = cache.facts
+        self.facts = Facts(format=whole.format, fields=whole.fields, names=whole.names)
+        for shard, rows in enumerate(self._kept):
+            if len(rows):
+                data = self.load(shard)
+                self.facts.add(data)
+                self.counts += data.counts(np.arange(data.rows, dtype=np.int32))
+        labels = self.facts.labels
+        self.facts = replace(
+            self.facts, features=whole.features, longest=whole.longest, labels=labels and dict(sorted(labels.items()))
+        )
+
+    @property
+    def shards(self) -> range:
+        return range(len(self._kept))
+
+    @property
+    def fielded(self) -> bool:
+        return self._cache.fielded
+
+    @property
+    def shard_bytes(self) -> int:
+        return self._cache.shard_bytes
+
+    def rows_of(self, shard: int) -> int:
+        return len(self._kept[shard])
+
+    def load(self, shard: int) -> Dataset:
+        return self._cache.load(shard).take(self._kept[shard])
+
+    def places(self, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
+        return self._shard_of[numbers], self._place_of[numbers]
+
+    def damaged(self, reason: str) -> BadInputError:
+        return self._cache.damaged(reason)
