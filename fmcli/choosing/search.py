@@ -185,7 +185,8 @@ class Search:
         before = sum(entrant.spent for entrant in entrants)
         asked = {entrant.number: epochs_of(entrant) for entrant in entrants}
         threads = self.plan.settings.threads
-        together = max(1, min(threads, len(entrants)))
+        # A cache has room for one run, and a cluster has its workers for one.
+        together = max(1, min(threads, len(entrants))) if self.plan.source.in_memory else 1
 
         def run(entrant: Entrant) -> bool:
             return entrant.train(asked[entrant.number], max(1, threads // together)) > 0

@@ -147,18 +147,11 @@ def command(asked: Asked, search: SearchChoice) -> None:
 def planned(log: Log, request: Request, bad: BadLines) -> Iterator[Plan]:
     """Yield the plan of the usual run, on this machine or on a cluster, where a run has all workers."""
     if request.cluster is None:
-        plan = plan_rows(log, with_tables(log, request), bad).plan
-        if not plan.source.in_memory:
-            from fmcli.training.stored import require_room
-
-            together = request.disk.bytes // require_room(plan, request.disk.bytes)
-            plan = replace(plan, settings=replace(plan.settings, threads=min(plan.settings.threads, together)))
-        yield plan
+        yield plan_rows(log, with_tables(log, request), bad).plan
         return
     from fmcli.cli.train.cluster import plan_on_cluster
 
     with request.cluster.connected(log) as cluster:
-        request = replace(request, settings=replace(request.settings, threads=1))
         yield plan_on_cluster(log, with_tables(log, request, cluster), bad, cluster).plan
 
 
