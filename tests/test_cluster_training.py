@@ -1,6 +1,7 @@
 """Training on a cluster: the rows are those of one machine, and nothing depends on the workers."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from fmcli.registry.build import build_loss
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import make_spec
+from fmcli.registry.streams import ROUND_STREAM, generator
+from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
@@ -83,7 +86,9 @@ def same_bits(first, second):
 @pytest.fixture
 def rows(tmp_path, monkeypatch):
     """Writes the rows of a data set for a model to two files; returns their paths."""
-    monkeypatch.setattr(rounds_module, "LEAST_ROWS", ROUND)
+    monkeypatch.setattr(rounds_module, "LEAST_ROWS", 8)
+    monkeypatch.setattr(rounds_module, "GROWTH", 1 / 4)
+    monkeypatch.setattr(rounds_module, "BROUGHT_ROWS", 20)
 
     def written(model, loss="squared"):
         data = planted(model, loss, rows=ROWS)[0]
@@ -130,17 +135,22 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     source, spec = plan.source, plan.spec
     cluster, inputs = source.partitions.cluster, source.partitions.inputs.value
     shared = source.goal(plan.task, 1.0).value
-    count = rounds_module.rounds_of(plan.task)
+    ends = rounds_module.ends_of_rounds(plan.task, 1)
+    assert np.diff(ends).tolist() == [20, 12] + [8] * 4 + [16] * 4 + [32] * 4 + [ROUND, 4]
     numbers = range(len(source.sizes))
     of_rounds = [
-        [shared.take(inputs, number, in_round(shared, inputs, number, at, count)) for number in numbers]
-        for at in range(count)
+        [shared.take(inputs, number, in_round(shared, inputs, number, *cut)) for number in numbers]
+        for cut in pairwise(ends)
     ]
     sizes = [sum(part.rows for part in parts) for parts in of_rounds]
     assert sum(sizes) == ROWS
-    assert max(sizes) - min(sizes) <= len(source.sizes)
-    data = concatenated([part for parts in of_rounds for part in parts])
-    assert sorted(data.label.tolist()) == sorted(planted(model, "squared", rows=ROWS)[0].label.tolist())
+    assert max(np.abs(sizes - np.diff(ends))) <= len(source.sizes)
+    singly, sizes = sizes[:2], sizes[2:]
+    orders = [np.arange(count, dtype=np.int32) for count in singly]
+    for at, order in enumerate(orders):
+        generator(spec, ROUND_STREAM, 1, at).shuffle(order)
+    first, data = (concatenated([part for parts in some for part in parts]) for some in (of_rounds[:2], of_rounds[2:]))
+    assert sorted([*first.label, *data.label]) == sorted(planted(model, "squared", rows=ROWS)[0].label.tolist())
 
     model_, loss = make_model(spec, data.features, 1, 0), build_loss(spec, spec.loss, 1)
     step = make_solver(spec)
@@ -149,18 +159,20 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     job.start(again, loss)
     step.bind(model_, Penalty(**strengths_of(spec)))
     step.start()
+    order = np.concatenate([orders[0], orders[1] + np.int32(singly[0])])
+    RowLoop(model_, step, loss, first).train_on(order, 0, sum(singly))
     rounds = SampleRounds(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
-    RoundLoop(model_, step, loss).train_on(None, rounds, np.arange(count, dtype=np.int32), 0, count)
+    RoundLoop(model_, step, loss).train_on(None, rounds, np.arange(len(sizes), dtype=np.int32), 0, len(sizes))
     step.end_epoch()
     assert_close(found.plan.model.parameters, model_.parameters, FOLLOWED)
     assert cluster.tasks
 
 
-def in_round(shared, inputs, number, at, count):
+def in_round(shared, inputs, number, first, last):
     """The rows of a partition in a round of the first epoch."""
     order = shared.order(inputs, number, 1)
     every = [(shard, row) for shard, rows in order for row in rows.tolist()]
-    some = every[len(every) * at // count : len(every) * (at + 1) // count]
+    some = every[len(every) * first // ROWS : len(every) * last // ROWS]
     return [(shard, np.array([row], dtype=np.int32)) for shard, row in some]
 
 
@@ -316,4 +328,5 @@ def test_workers_that_are_lost_change_nothing(rows, solver, monkeypatch):
 
 
 def test_the_rows_of_a_round():
-    assert [rounds_module.round_size(n) for n in (10, 2**21, 4_096_000, 10**9)] == [1024, 1024, 2048, 2**18]
+    sizes = [rounds_module.round_size(rows) for rows in (10, 100_000, 950_000, 10**7, 10**9)]
+    assert sizes == [2**10, 2**10, 2**14, 2**14, 2**20]

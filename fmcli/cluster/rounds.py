@@ -1,9 +1,11 @@
 """Row solvers on a cluster: synchronous.
 
-A round takes the next rows of each partition, a fixed share. Workers compute, for each parameter row that these touch,
-the sums of the gradients and of their squares, from parameters that the client sends with the task. The client adds the
-sums in the order of the partitions and makes one step for each row. Workers keep no parameters: the result of a task
-says which ones the next round needs. So nothing can be out of date, and a task can be repeated by any worker.
+The first steps change a model most. So the first rows of a run are brought to the client, some of each partition at a
+time, and have a step each, as on one machine. Rounds come after them. A round takes the next rows of each partition,
+the same share of all. Workers compute, for each parameter row that these touch, the sums of the gradients and of their
+squares, from parameters that the client sends with the task. The client adds the sums in the order of the partitions
+and makes one step for each row. Workers keep no parameters: the result of a task says which ones the next round needs.
+So nothing can be out of date, and a task can be repeated by any worker.
 """
 
 from __future__ import annotations
@@ -17,28 +19,42 @@ import numpy as np
 
 from fmcli.cluster import work
 from fmcli.cluster.parameters import united_columns, values_of
-from fmcli.cluster.shared import Columns, Values
+from fmcli.cluster.shared import Columns, Place, Values
 from fmcli.cluster.sums import ShareSums
-from fmcli.cluster.work import Place
+from fmcli.data.pieces import concatenated
 from fmcli.errors import BadInputError
+from fmcli.registry.streams import ROUND_STREAM, generator
 from fmcli.solvers.rounds.row_sums import added_sums, step_by_sums
+from fmcli.solvers.stochastic.loop import RowLoop
 
 if TYPE_CHECKING:
     from fmcli.cluster.rows import PartitionedRows
+    from fmcli.data.dataset import Dataset
     from fmcli.losses.loss import Loss
     from fmcli.solvers.stochastic.solver import Solver
     from fmcli.solvers.trainer import Task
 
-# The least rows of a round, and about how many rounds an epoch has at least: a round takes tens of milliseconds, and
-# fewer steps learn more slowly.
-LEAST_ROWS, USUAL_ROUNDS = 1024, 2000
+# An epoch has at least FEW_ROUNDS rounds, as long as these have more than LEAST_ROWS: a round takes tens of
+# milliseconds, and fewer steps learn more slowly. It has at most 2 MANY_ROUNDS, if these have at least USUAL_ROWS.
+LEAST_ROWS, USUAL_ROWS = 1024, 16384
+FEW_ROUNDS, MANY_ROUNDS = 50, 500
+# A round has at most this share of the rows trained on before it; rows before those of the first round have a step
+# each.
+GROWTH = 1 / 64
+# Rows that are brought to the client at a time.
+BROUGHT_ROWS = 8192
 
 T = TypeVar("T")
 
 
 def round_size(rows: int) -> int:
-    """Return how many rows a round has, of so many."""
-    return max(LEAST_ROWS, 1 << int(math.log2(max(1, rows / USUAL_ROUNDS))))
+    """Return how many rows a round has at most, of so many."""
+    return max(LEAST_ROWS, min(USUAL_ROWS, power_of_two(rows / FEW_ROUNDS)), power_of_two(rows / MANY_ROUNDS))
+
+
+def power_of_two(most: float) -> int:
+    """Return the largest power of two that is at most a number, and at least 1."""
+    return 1 << int(math.log2(max(1, most)))
 
 
 class Rounds:
@@ -53,46 +69,84 @@ class Rounds:
         self.task, self.solver, self.loss = task, solver, loss
         source: PartitionedRows = task.source  # type: ignore[assignment]
         self.partitions, self.sizes = source.partitions, source.sizes
-        self.rounds = rounds_of(task)
         self.shared = source.goal(task, mean_weight if solver.averages_weights else 1.0)
         self.next: dict[tuple[int, ...], Columns] = {}
-        self.place = Place(0, 0, self.rounds)
+        self.epoch, self.round, self.ends = 0, 0, [0]
+        self.divisor = mean_weight
+        self.loop: RowLoop | None = None
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Return bytes of the parameters, sums and states of a round, if no two entries are of the same feature."""
-        rows, model = task.source.count / rounds_of(task), task.model
+        rows, model = min(largest_round(task), task.source.count), task.model
         features = min(model.features, rows * task.source.nonzeros / max(1, task.source.count))
         numbers = sum(model.outputs * layout.rows(int(features)) * (3 * layout.lanes + 8) for layout in model.layout)
         return 2 * np.dtype(np.float64).itemsize * numbers
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
         """Begin an epoch, of which so many rows are done already. Raises BadInputError if these are not some rounds."""
-        ends = [self.done_after(round) for round in range(self.rounds)]
-        if done and done not in ends:
+        self.epoch = self.task.epochs_before + number
+        self.ends = ends_of_rounds(self.task, self.epoch)
+        ends = [self.done_after(end) for end in self.ends]
+        if done not in ends:
             raise BadInputError(f"the checkpoint is not valid: no round ends after {done} rows; remove it")
-        self.place = Place(self.task.epochs_before + number, ends.index(done) + 1 if done else 0, self.rounds)
-        if not self.next:
-            self.next = dict(self._results(work.columns_in, self._groups()))
+        self.round = ends.index(done)
 
-    def done_after(self, round: int) -> int:
-        """Return the number of rows of an epoch that are done after a round."""
-        return sum(rows * (round + 1) // self.rounds for rows in self.sizes)
+    def done_after(self, end: int) -> int:
+        """Return the number of rows of an epoch that all partitions have done after a round that ends there."""
+        return sum(rows * end // self.task.source.count for rows in self.sizes)
+
+    @property
+    def place(self) -> Place:
+        """The round that comes next."""
+        return Place(self.epoch, *self.ends[self.round : self.round + 2], self.task.source.count)
+
+    @property
+    def following(self) -> Place:
+        """The round after that, perhaps in the next epoch."""
+        if self.round + 2 < len(self.ends):
+            return Place(self.epoch, *self.ends[self.round + 1 : self.round + 3], self.task.source.count)
+        return Place(self.epoch + 1, *ends_of_rounds(self.task, self.epoch + 1)[:2], self.task.source.count)
 
     def advance(self, stop: int, total: float) -> tuple[int, float, float]:
-        """Train for a round.
+        """Train on the next rows that are brought here, or for a round.
 
         Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
         losses.
         """
+        before = (self.epoch - 1) * self.task.source.count + self.place.last
+        weight, total = self._by_rows(total) if before <= rows_before(self.task) else self._by_sums(total)
+        self.round += 1
+        return self.done_after(self.ends[self.round]), weight, total
+
+    def _by_rows(self, total: float) -> tuple[float, float]:
+        """Make a step for each of the next rows, as RowEpochs. Returns their weight, and `total` plus their losses."""
+        found: dict[int, Dataset] = {}
+        for numbers, parts in self._results(work.rows_of, self._groups()):
+            found.update(zip(numbers, parts, strict=True))
+        data = concatenated([found[number] for number in sorted(found)])
+        order = np.arange(data.rows, dtype=np.int32)
+        if self.task.spec.values["shuffle"]:
+            generator(self.task.spec, ROUND_STREAM, self.epoch, self.round).shuffle(order)
+        if self.loop is None:
+            longest = self.task.source.longest
+            self.loop = RowLoop(self.task.model, self.solver, self.loss, data, 1, self.divisor, longest)
+        self.loop.take(data)
+        return data.total_weight(order), self.loop.train_on(order, 0, data.rows, total)
+
+    def _by_sums(self, total: float) -> tuple[float, float]:
+        """Make a step for each parameter row of a round. Returns the weight of its rows, and `total` plus their
+        losses."""
         model, cluster = self.task.model, self.partitions.cluster
         groups = self._groups()
+        if not self.next:
+            self.next = dict(self._results(work.columns_in, groups))
         known = all(numbers in self.next for _, numbers in groups)
 
         def values(numbers: tuple[int, ...]) -> tuple[Values]:
             given = values_of(model, self.next[numbers] if known else every)
             cluster.sent += given.nbytes
-            return (given,)
+            return self.following, given
 
         every = None if known else united_columns(self.next.values())
         shares: dict[int, tuple[ShareSums, int]] = {}
@@ -108,10 +162,9 @@ class Rounds:
                 model.anchored.entered(block, total_sums.rows)
             step_by_sums(model, self.solver, self.loss, block, total_sums)
         model.project()
-        done = self.done_after(self.place.round)
-        self.next, self.place = following, self.place.next
+        self.next = following
         weight = sum(float(sums.weights[share]) for sums, share in in_order)
-        return done, weight, total + sum(float(sums.losses[share]) for sums, share in in_order)
+        return weight, total + sum(float(sums.losses[share]) for sums, share in in_order)
 
     def end(self) -> None:
         """End an epoch."""
@@ -133,12 +186,27 @@ class Rounds:
         for place, numbers in groups:
             there = partitions.inputs.on(place), self.shared.on(place)
             futures.append(cluster.submit(task, *there, numbers, self.place, *arguments(numbers), worker=place))
-        results = cluster.results(futures, f"round {self.place.round + 1} of epoch {self.place.epoch}")
+        results = cluster.results(futures, f"round {self.round + 1} of epoch {self.epoch}")
         return zip((numbers for _, numbers in groups), results, strict=True)
 
 
-def rounds_of(task: Task) -> int:
-    """Return how many rounds an epoch has."""
-    rows = task.source.count
+def largest_round(task: Task) -> int:
+    """Return how many rows a round of a task has at most."""
     chosen = int(task.spec.values["round_size"])
-    return max(1, math.ceil(rows / (chosen if chosen > 1 else round_size(rows))))
+    return chosen if chosen > 1 else round_size(task.source.count)
+
+
+def rows_before(task: Task) -> int:
+    """Return how many rows of a run have a step each: those before its first round."""
+    return int(min(LEAST_ROWS, largest_round(task)) / GROWTH)
+
+
+def ends_of_rounds(task: Task, epoch: int) -> list[int]:
+    """Return 0 and how many rows of an epoch are done after each of its rounds, and each time that rows are brought
+    here, if partitions could be cut anywhere."""
+    rows, largest, single, ends = task.source.count, largest_round(task), rows_before(task), [0]
+    while ends[-1] < rows:
+        before = (epoch - 1) * rows + ends[-1]
+        size = min(largest, power_of_two(before * GROWTH)) if before >= single else min(BROUGHT_ROWS, single - before)
+        ends.append(min(rows, ends[-1] + size))
+    return ends

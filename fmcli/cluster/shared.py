@@ -88,6 +88,16 @@ class Share(NamedTuple):
         return np.array([self.data.total_weight(some) for some in rows])
 
 
+class Place(NamedTuple):
+    """A round of an epoch: its rows from `first` up to `last`, of `rows`. Each partition has the same share of its own
+    rows in it. Epochs count from 1."""
+
+    epoch: int
+    first: int
+    last: int
+    rows: int
+
+
 class Shared:
     """The facts that the client has learned about all partitions, on its way to workers, which keep rows here as the
     model sees them."""
@@ -167,14 +177,14 @@ class Shared:
         self._orders[number] = epoch, by_shard
         return by_shard
 
-    def share(self, inputs: Inputs, numbers: Sequence[int], epoch: int, round: int, rounds: int) -> Share:
-        """Return the rows of some partitions in a round of an epoch."""
-        key = *numbers, epoch, round
+    def share(self, inputs: Inputs, numbers: Sequence[int], place: Place) -> Share:
+        """Return the rows of some partitions in a round."""
+        key = *numbers, *place
         with self._lock:
             if key in self._shares:
                 return self._shares[key]
         pieces = [
-            guarded(lambda: self._rows_of(inputs, number, epoch, round, rounds), inputs, number)  # noqa: B023
+            guarded(lambda: self.rows_of(inputs, number, place), inputs, number)  # noqa: B023
             for number in numbers
         ]
         ends = np.cumsum([piece.rows for piece in pieces]).tolist()
@@ -185,10 +195,11 @@ class Shared:
                 self._shares.popitem(last=False)
         return found
 
-    def _rows_of(self, inputs: Inputs, number: int, epoch: int, round: int, rounds: int) -> Dataset:
-        order = self.order(inputs, number, epoch)
+    def rows_of(self, inputs: Inputs, number: int, place: Place) -> Dataset:
+        """Return the rows of a partition in a round, as the model sees them."""
+        order = self.order(inputs, number, place.epoch)
         count = sum(len(rows) for _, rows in order)
-        first, last = count * round // rounds, count * (round + 1) // rounds
+        first, last = count * place.first // place.rows, count * place.last // place.rows
         rows, before = [], 0
         for shard, some in order:
             part = some[max(0, first - before) : max(0, last - before)]

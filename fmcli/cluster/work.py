@@ -7,13 +7,13 @@ worker keeps between tasks only saves time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.cluster.partitions import Inputs, guarded
-from fmcli.cluster.shared import Columns, Shared, Values, in_shards
+from fmcli.cluster.shared import Columns, Place, Shared, Values, in_shards
 from fmcli.cluster.sums import ShareSums, Sums
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
@@ -79,40 +79,31 @@ def each_by_model(
     return guarded(work, inputs, number)
 
 
-class Place(NamedTuple):
-    """A round of an epoch; epochs count from 1, rounds from 0. `rounds` : in an epoch."""
-
-    epoch: int
-    round: int
-    rounds: int
-
-    @property
-    def next(self) -> Place:
-        """The round after it."""
-        last = self.round + 1 == self.rounds
-        return Place(self.epoch + last, 0 if last else self.round + 1, self.rounds)
+def rows_of(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> list[Dataset]:
+    """Return the rows that each of some partitions has in a round, in the columns of all partitions."""
+    return [guarded(lambda: shared.rows_of(inputs, number, place), inputs, number) for number in numbers]  # noqa: B023
 
 
 def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> Columns:
     """Return the features of the rows that some partitions have in a round."""
-    return guarded(lambda: shared.share(inputs, numbers, *place).columns, inputs, numbers[0])
+    return guarded(lambda: shared.share(inputs, numbers, place).columns, inputs, numbers[0])
 
 
 def sums_in(
-    inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, values: Values
+    inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, following: Place, values: Values
 ) -> tuple[ShareSums, Columns]:
     """Return the sums over the rows that each of some partitions has in a round, at these parameters, and the features
-    of all of them in the next round. `values` : of the features in this round, and perhaps others."""
+    of all of them in the following round. `values` : of the features in this round, and perhaps others."""
 
     def work() -> tuple[ShareSums, Columns]:
-        share = shared.share(inputs, numbers, *place).within(values.columns)
+        share = shared.share(inputs, numbers, place).within(values.columns)
         model, loss = shared.model(share.data, values)
         losses, blocks = row_sums(model, loss, share.data, shared.goal.weight, share.ends)
         whole = [
             (sums._replace(rows=shared.in_all_rows(b, model, values.columns, sums.rows)), counts)
             for b, (sums, counts) in enumerate(blocks)
         ]
-        return ShareSums(losses, share.weights(), whole), shared.share(inputs, numbers, *place.next).columns
+        return ShareSums(losses, share.weights(), whole), shared.share(inputs, numbers, following).columns
 
     return guarded(work, inputs, numbers[0])
 

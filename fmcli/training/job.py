@@ -34,7 +34,7 @@ from fmcli.registry.streams import PREPARE_STREAM, START_STREAM, generator
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers import newcomers
 from fmcli.solvers.trainer import Observer
-from fmcli.system.memory import require
+from fmcli.system.memory import require_if_large
 from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
@@ -76,7 +76,7 @@ def train(
     DivergedError
         A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
-    require(plan.memory.total, "training", held=plan.memory.held)
+    require_if_large(plan.memory.total, "training", held=plan.memory.held)
     run = Run(plan, on_epoch, observer or Observer(), keeper or Keeper())
     try:
         run.complete()

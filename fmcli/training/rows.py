@@ -22,7 +22,7 @@ from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
-from fmcli.system.memory import require
+from fmcli.system.memory import require_if_large
 from fmcli.training import account
 from fmcli.training.settings import HoldOut
 from fmcli.training.validation import split
@@ -241,7 +241,7 @@ class RowsInMemory:
         held, rows = split(self.count, hold_out, spec, group)
         if self.every is not None:
             held, rows = self.every[held], self.every[rows]
-        require(account.copies(spec, self.data, len(held)), "training")
+        require_if_large(account.copies(spec, self.data, len(held)), "training")
         return replace(self, held=held, rows=rows)
 
     def fields(self, transform: Transform) -> int:

@@ -23,6 +23,7 @@ from fmcli.scoring.rows import score_rows
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
+from fmcli.training.planning import strengths_of
 from fmcli.training.settings import make_model
 
 HELD_OUT, SEED = 0.05, 42
@@ -38,8 +39,7 @@ class Shard:
         self.model, self.solver = make_model(spec, plan.data.features, 1, 0), make_solver(spec)
         self.model.allocate(self.solver.slots)
         job.start(replace(plan, model=self.model), self.loss)
-        strengths = {name: spec.values[name] for name in job.STRENGTHS if name in spec.values}
-        self.solver.bind(self.model, Penalty(**strengths))
+        self.solver.bind(self.model, Penalty(**strengths_of(spec)))
         self.solver.start()
         self.loop = RowLoop(self.model, self.solver, self.loss, plan.data)
 

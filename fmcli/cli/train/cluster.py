@@ -89,10 +89,10 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     count = len(division.partitions)
     log.line(f"{count:,} partition{'s' * (count != 1)}, {human_bytes(cache.nbytes)} of rows in workers")
     if by_rounds:
-        from fmcli.cluster.rounds import rounds_of
+        from fmcli.cluster.rounds import ends_of_rounds, largest_round
 
-        rounds = rounds_of(plan.task)
-        log.line(f"{rounds:,} rounds of about {plan.source.count / rounds:,.0f} rows in each epoch")
+        rounds = len(ends_of_rounds(plan.task, plan.epochs_before + 1)) - 1
+        log.line(f"{rounds:,} rounds in the first epoch, of at most {largest_round(plan.task):,} rows")
     if facts.rows < FEW_ROWS or by_rounds:
         log.line("hint: one machine is faster on these rows if its disk can hold them: --disk --cache FILE")
     return Planned(plan, facts.format, rows, unweighted)
