@@ -99,14 +99,17 @@ class Rounds:
     @property
     def place(self) -> Place:
         """The round that comes next."""
-        return Place(self.epoch, *self.ends[self.round : self.round + 2], self.task.source.count)
+        return self._place(self.epoch, self.ends, self.round)
 
     @property
     def following(self) -> Place:
         """The round after that, perhaps in the next epoch."""
         if self.round + 2 < len(self.ends):
-            return Place(self.epoch, *self.ends[self.round + 1 : self.round + 3], self.task.source.count)
-        return Place(self.epoch + 1, *ends_of_rounds(self.task, self.epoch + 1)[:2], self.task.source.count)
+            return self._place(self.epoch, self.ends, self.round + 1)
+        return self._place(self.epoch + 1, ends_of_rounds(self.task, self.epoch + 1), 0)
+
+    def _place(self, epoch: int, ends: list[int], number: int) -> Place:
+        return Place(epoch, ends[number], ends[number + 1], self.task.source.count)
 
     def advance(self, stop: int, total: float) -> tuple[int, float, float]:
         """Train on the next rows that are brought here, or for a round.
@@ -143,7 +146,7 @@ class Rounds:
             self.next = dict(self._results(work.columns_in, groups))
         known = all(numbers in self.next for _, numbers in groups)
 
-        def values(numbers: tuple[int, ...]) -> tuple[Values]:
+        def values(numbers: tuple[int, ...]) -> tuple[Place, Values]:
             given = values_of(model, self.next[numbers] if known else every)
             cluster.sent += given.nbytes
             return self.following, given
