@@ -106,7 +106,7 @@ above it in this list, so that there are no circles; there are none of the folde
                   (entrants.py) and are kept in a study
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
-    api           from Python: matrices and files as rows, training, a model; the keyword parameters of training come
+    api           from Python: matrices and files as rows, training, the search, a model; the keyword parameters of training come
                   from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
     drawing       figures: panels of curves as SVG, from the logs of runs
@@ -172,10 +172,11 @@ if TYPE_CHECKING:
     from fmcli.api.model import Model, import_model
     from fmcli.api.model import load_model as load
     from fmcli.api.training import train
+    from fmcli.api.tuning import Tuned, tune
     from fmcli.training.trained import Epoch
 
 __version__ = "0.1.0"
-__all__ = ["Data", "Epoch", "Model", "import_model", "load", "read", "train"]
+__all__ = ["Data", "Epoch", "Model", "Tuned", "import_model", "load", "read", "train", "tune"]
 
 # The names of the interface for Python, and where they are: imported when they are used, because the command, and
 # others who import only a part, would wait for numpy.
@@ -183,10 +184,12 @@ _LAZY = {
     "Data": "fmcli.api.data:Data",
     "Epoch": "fmcli.training.trained:Epoch",
     "Model": "fmcli.api.model:Model",
+    "Tuned": "fmcli.api.tuning:Tuned",
     "import_model": "fmcli.api.model:import_model",
     "load": "fmcli.api.model:load_model",
     "read": "fmcli.api.data:read",
     "train": "fmcli.api.training:train",
+    "tune": "fmcli.api.tuning:tune",
 }
 
 

@@ -16,6 +16,13 @@ def number(value: float) -> str:
     return text.removesuffix(".0")
 
 
+def value_word(value: object) -> str:
+    """Return a value of an option as the command line has it."""
+    if isinstance(value, list):
+        return "/".join(map(value_word, value))
+    return number(value) if isinstance(value, float) else str(value)
+
+
 def printable(name: str) -> str:
     r"""Return a file name, quoted for a shell ($'a\nb') if it is not printable: if it has line breaks, escape sequences
     or bytes that are not UTF-8."""

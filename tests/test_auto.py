@@ -52,16 +52,16 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
     chosen, looked = look(plan)
     assert chosen.spec.model == "llfm"
-    assert [rival.chosen for rival in looked.rivals] == [True] + [False] * (len(looked.rivals) - 1)
-    values = [rival.value for rival in looked.rivals if rival.value is not None]
+    assert [rival.chosen for rival in looked.trials] == [True] + [False] * (len(looked.trials) - 1)
+    values = [rival.reached.value for rival in looked.trials if rival.reached.value is not None]
     assert values == sorted(values)
-    assert values[0] < 0.5 * min(rival.value for rival in looked.rivals if rival.model == "fm")
+    assert values[0] < 0.5 * min(rival.reached.value for rival in looked.trials if rival.model == "fm")
     held = [np.sort(one.validation.data.label) for one in (plan, chosen)]
     assert np.array_equal(*held)
     assert len(held[0]) == ROWS // 5
     usual = job.train(plan)
     one = (len(usual.epochs) + usual.best) * work(plan)
-    for rival in looked.rivals:
+    for rival in looked.trials:
         own = sum(spent for model, solver, spent in done if (model, solver) == (rival.model, rival.solver))
         assert own == pytest.approx(rival.trainings * one)
     assert 5 < sum(spent for *_, spent in done) / one <= MOST_TRAININGS
@@ -73,8 +73,8 @@ def test_the_usual_kind_stays_unless_another_is_clearly_better():
     plan = planned(signs([(0, 1)]), {"rank": 1, "l2": 1e-5})
     chosen, looked = look(plan)
     assert chosen is plan
-    assert len(looked.rivals) == 5
-    assert [(one.model, one.solver) for one in looked.rivals if one.chosen] == [("fm", "adagrad")]
+    assert len(looked.trials) == 5
+    assert [(one.model, one.solver) for one in looked.trials if one.chosen] == [("fm", "adagrad")]
 
 
 def test_a_difference_counts_by_its_error():
@@ -108,13 +108,13 @@ def test_kinds_that_the_rows_do_not_suit_are_no_rivals():
     data = signs([(0, 1)], rows=150)
     plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1})
     assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.rivals}
-    assert not {"ffm", "kernel-basis"} & {one.model for one in look(plan)[1].rivals}
+    assert not {"ffm", "kernel-basis"} & {one.model for one in look(plan)[1].trials}
 
 
 @pytest.mark.parametrize("settings", [{"holdout": 0.0}, {"deadline": 1e12}])
 def test_nothing_is_compared_without_held_out_rows_or_with_a_deadline(settings):
     plan = planned(signs([(0, 1)], rows=120), {"epochs": 2}, settings)
-    assert look(plan) == (plan, Looked((), "", []))
+    assert look(plan) == (plan, Looked((), []))
 
 
 def test_the_first_sweeps_of_a_sampler_are_burned_in():

@@ -39,7 +39,7 @@ def trying(monkeypatch):
 def look(plan):
     """Return the plan of a look, and the values that were tried."""
     chosen, looked = looking.look(plan)
-    assert not looked.rivals
+    assert not looked.trials
     return chosen, looked.values
 
 

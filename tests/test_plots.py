@@ -70,6 +70,13 @@ def test_a_search_is_drawn_as_the_best_value_so_far():
         "fm mcmc": ([1], [0.25]),
     }
     assert set(figure({"a": study, "b": study}, None, []).panels["valid-auc"]) == {"a", "b"}
+    with pytest.raises(UsageError, match="a study has no times"):
+        figure({"s": study}, "time", [])
+    timed = [{**one, "seconds": seconds} for seconds, one in enumerate(trials, start=1)]
+    assert figure({"s": timed}, "time", []).panels["valid-auc"]["all"] == (
+        [1, 2, 3, 4, 5],
+        [0.5, 0.5, 0.5, 0.75, 0.875],
+    )
     with pytest.raises(BadInputError, match="has no trials"):
         figure({"s": study[:1]}, None, [])
 

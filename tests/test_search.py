@@ -50,12 +50,12 @@ def test_the_planted_rank_and_penalty_are_found(data):
     plan = planned(data, {"rank": 1, "l2": 100.0, "epochs": 27}, {"rivals": ()})
     seen = []
     ranges = {"rank": of(1, 2, 4), "l2": Range(1e-6, 100.0)}
-    found = compare(plan, Tuning(20, ranges, 2, on_trial=lambda entrant, asked: seen.append((entrant.number, asked))))
+    found = compare(plan, Tuning(20, ranges, 2, on_trial=lambda entrant: seen.append((entrant.number, entrant.asked))))
     spec = found.chosen.plan.spec
     assert spec.values["rank"] == 4
     assert spec.values["l2"] == spec.values["l2_v"] < 1e-2
-    assert found.chosen.reached.value < 0.5 * next(one.value for one in found.rivals if one.number == 0)
-    assert len(found.rivals) == len({number for number, _ in seen}) == 20
+    assert found.chosen.reached.value < 0.5 * next(one.reached.value for one in found.trials if one.number == 0)
+    assert len(found.trials) == len({number for number, _ in seen}) == 20
     # A third of each bracket goes on, for three times as many epochs.
     asked = [[number for number, epochs in seen if number in range(1, BRACKET + 1) and epochs == e] for e in (3, 9, 27)]
     assert [len(numbers) for numbers in asked] == [9, 3, 1]
@@ -63,7 +63,7 @@ def test_the_planted_rank_and_penalty_are_found(data):
 
 def test_no_options_are_drawn_twice(data):
     plan = planned(data, {"rank": 1, "epochs": 2}, {"rivals": (), "holdout": 0.3})
-    assert len(compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).rivals) == 4
+    assert len(compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).trials) == 4
 
 
 def test_values_of_ranges():

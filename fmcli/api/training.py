@@ -135,10 +135,10 @@ def trained_model(
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
     read = read_rows(data, spec, choices, warm_start)
-    unweighted = None if valid is None else for_spec(as_data(valid, "valid", read.form), spec, optional=choices.auto)
-    evaluated = weigh_labels(unweighted, read.of_labels) if unweighted and read.of_labels else unweighted
+    unweighted, evaluated = validating(valid, read, spec, auto=choices.auto)
     try:
-        plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt)
+        others = rivals_of(choices, spec) if choices.auto else []
+        plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt, others)
     except NothingNewError as error:
         assert warm_start is not None
         assert warm_start.file is not None
@@ -157,6 +157,14 @@ def trained_model(
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(plan)
     return Model(copied(file_of(trained, figures, form, keep_state=keep), UNNAMED), UNNAMED, history)
+
+
+def validating(valid: Any, read: Read, spec: Spec, *, auto: bool) -> tuple[Dataset | None, Dataset | None]:
+    """Return validation data without and with the weights of labels, if there are some. Raises BadInputError."""
+    if valid is None:
+        return None, None
+    rows = for_spec(as_data(valid, "valid", read.form), spec, optional=auto)
+    return rows, weigh_labels(rows, read.of_labels) if read.of_labels else rows
 
 
 def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
@@ -180,8 +188,8 @@ def spec_of(choices: Choices, options: Mapping[str, Any], warm_start: WarmStart 
     return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, given)
 
 
-def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
-    """Raise UsageError for choices that are not valid or contradict each other."""
+def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> None:
+    """Raise UsageError for choices that are not valid or contradict each other, or the mode of a function."""
     refuse(not 1 <= choices.ensemble <= MOST_MEMBERS, f"ensemble must be from 1 to {MOST_MEMBERS}")
     refuse(choices.min_count < 1, "min_count must be at least 1")
     refuse(choices.patience is not None and choices.patience < 1, "patience must be at least 1")
@@ -207,6 +215,8 @@ def check_choices(choices: Choices, spec: Spec, valid: Any) -> None:
         "--disk": choices.cache is not None,
         "--memory": choices.memory,
         "--init-strength": spec.values.get("init_strength") if "init_strength" in spec.given else None,
+        "-e": mode and "epochs" in spec.given,
+        mode: bool(mode),
     }
     check_modes({flag: value for flag, value in given.items() if value}, spec)
 
@@ -275,8 +285,9 @@ def plan_of(
     choices: Choices,
     begin: float,
     interrupt: threading.Event | None,
+    others: Sequence[Spec] = (),
 ) -> Plan:
-    """Return the plan of a run. Raises the errors of `prepare`."""
+    """Return the plan of a run. others : that are compared with it. Raises the errors of `prepare`."""
     settings = Settings(
         spec,
         warm_start=warm_start,
@@ -284,7 +295,7 @@ def plan_of(
         refit=choices.refit,
         look=choices.look and not choices.only_new,
         only_new=choices.only_new,
-        rivals=rivals_of(choices, spec),
+        rivals=tuple(others),
         keep_state=bool(choices.keep_state),
         metrics=tuple(choices.metrics or ()),
         patience=choices.patience,
@@ -304,10 +315,9 @@ def plan_of(
     return plan
 
 
-def rivals_of(choices: Choices, spec: Spec) -> tuple[Spec, ...]:
+def rivals_of(choices: Choices, spec: Spec) -> list[Spec]:
     """Return the other kinds and solvers that are compared with those of a spec."""
-    given = {"--disk": choices.cache is not None}
-    return tuple(suited(spec, given, model_given=choices.model is not None)[1]) if choices.auto else ()
+    return suited(spec, {"--disk": choices.cache is not None}, model_given=choices.model is not None)[1]
 
 
 def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Calibration | None]:
@@ -332,8 +342,8 @@ def room_of(choices: Choices) -> int:
 
 def log_looks(looked: Looked) -> None:
     """Log what a look has compared."""
-    for rival in looked.rivals:
-        words = rival.model, rival.solver, looked.metric, rival.value, " (taken)" * rival.chosen
+    for trial in looked.trials:
+        words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
         LOG.info("compared: %s by %s: %s %s%s", *words)
     for one in looked.values:
         LOG.info("look: %s %s: %s %s, with %s %s", one.option, one.value, one.metric, one.found, one.usual, one.before)

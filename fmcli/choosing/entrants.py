@@ -124,6 +124,28 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class TrialRecord:
+    """An entrant without its runs: what it was, and what it has reached.
+
+    number : 0 is the usual run.
+    options : those that were drawn.
+    asked : for how many epochs it was trained, at most.
+    metric : by which entrants are compared.
+    trainings : the work of its runs, if that of the usual run and its refit is 1.
+    """
+
+    number: int
+    model: str
+    solver: str
+    options: Mapping[str, Any]
+    asked: int
+    metric: str
+    reached: Reached
+    trainings: float = 0.0
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
 class Conduct:
     """How the entrants of a comparison are run.
 
@@ -142,6 +164,7 @@ class Entrant:
     number : of the entrant; settings : the options that were drawn for it.
     reached : by its longest runs.
     news : the epochs of the last ones, with the number of their fold.
+    asked : for how many epochs these were trained, at most.
     spent : the work of its runs so far.
     """
 
@@ -155,7 +178,7 @@ class Entrant:
         self._conduct = conduct or Conduct()
         self.news = list[tuple[int, Epoch]]()
         self.plans, self.number, self.settings, self.spent = list(plans), number, settings or {}, 0
-        self.reached = Reached(0, None, (), False)
+        self.reached, self.asked = Reached(0, None, (), False), 0
         self._folds = [FoldRun() for _ in plans]
 
     @property
@@ -185,6 +208,11 @@ class Entrant:
         refitted = self.reached.best[0] if self.reached.best and refits(self.plan) else 0
         return (self.reached.epochs + refitted) * self.work
 
+    def record(self) -> TrialRecord:
+        """Return what it was, and what it has reached."""
+        spec = self.plan.spec
+        return TrialRecord(self.number, spec.model, spec.solver, self.settings, self.asked, self.chooser, self.reached)
+
     def train(self, epochs: int, threads: int | None = None) -> int:
         """Train for so many epochs in all, unless the runs have had as many or ended by themselves. Return the work
         that it took. Raises LateError."""
@@ -193,6 +221,7 @@ class Entrant:
         before = self.reached
         if before.ended or epochs <= before.epochs:
             return 0
+        self.asked = epochs
         known = self._conduct.known(self.number, epochs)
         try:
             self.reached = self._run(epochs, threads) if known is None else known

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.choosing.entrants import LateError, Watch, of_epochs, value_of, work
+from fmcli.choosing.entrants import LateError, TrialRecord, Watch, of_epochs, value_of, work
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
-from fmcli.choosing.search import Rival, compare
+from fmcli.choosing.search import compare
 from fmcli.errors import DivergedError
 from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Outcome
@@ -57,12 +57,11 @@ class Look:
 class Looked:
     """What a look has found.
 
-    rivals : kinds and solvers, the best one first, and the metric by which they were compared.
+    trials : of kinds and solvers, the best one first.
     values : the values of options that were tried.
     """
 
-    rivals: Sequence[Rival] = ()
-    metric: str = ""
+    trials: Sequence[TrialRecord] = ()
     values: Sequence[Look] = ()
 
 
@@ -78,15 +77,12 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
 
     Rivals come first, then the values of the best one, one after the other. Raises NotEnoughMemoryError.
     """
-    rivals: Sequence[Rival] = ()
-    metric = ""
+    trials: Sequence[TrialRecord] = ()
     if plan.other is not None and can_compare(plan):
-        assert plan.validation is not None
-        metric = plan.validation.chooser
         found = compare(plan)
-        plan, rivals = found.chosen.plan, found.rivals
+        plan, trials = found.chosen.plan, found.trials
     plan, values = with_values(plan)
-    return plan, Looked(rivals, metric, values)
+    return plan, Looked(trials, values)
 
 
 def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[Look]]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError, Watch
+from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError, TrialRecord, Watch
 from fmcli.choosing.plans import fold_plans, is_free, parts_of
 from fmcli.choosing.proposals import PROPOSE, Places, Tried
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
@@ -39,34 +39,13 @@ MOST_DRAWS = 20
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A kind of model, a solver and options that were compared with others.
-
-    number : 0 is the usual run.
-    settings : the options that were drawn.
-    epochs : of its longest run; 0: none was possible.
-    trainings : the work of all its runs, if that of the usual run and its refit is 1.
-    value : the metric of the best epoch of its longest run; None: there is none.
-    """
-
-    model: str
-    solver: str
-    epochs: int
-    trainings: float
-    value: float | None
-    chosen: bool
-    number: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Tuning:
     """What is compared beside the usual options of kinds.
 
     trials : how many runs there are in all; None: as many as the time lets.
     ranges : the values of options; empty: those of the registry.
     folds : how many times other rows are held out.
-    on_trial : called with each entrant after its run, and the epochs that it was asked for.
+    on_trial : called with each entrant after its run.
     sampler : how values are drawn; one of SAMPLERS.
     """
 
@@ -74,16 +53,20 @@ class Tuning:
     ranges: Mapping[str, Range] = field(default_factory=dict)
     folds: int = 1
     conduct: Conduct = field(default_factory=Conduct)
-    on_trial: Callable[[Entrant, int], None] = lambda entrant, epochs: None
+    on_trial: Callable[[Entrant], None] = lambda entrant: None
     sampler: str = "near"
 
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search. late : whether the deadline ended it."""
+    """The result of a search.
+
+    trials : the best one first.
+    late : whether the deadline ended it.
+    """
 
     chosen: Entrant
-    rivals: Sequence[Rival]
+    trials: Sequence[TrialRecord]
     late: bool
 
 
@@ -153,20 +136,11 @@ class Search:
             with suppress(LateError):
                 self.train([chosen], lambda chosen: chosen.plan.spec.values["epochs"])
         one = max(1, self.usual.own)
-        rivals = [
-            Rival(
-                each.plan.spec.model,
-                each.plan.spec.solver,
-                each.reached.epochs,
-                each.spent / one,
-                each.reached.value,
-                each is chosen,
-                each.number,
-                each.settings,
-            )
+        trials = [
+            replace(each.record(), trainings=each.spent / one, chosen=each is chosen)
             for each in sorted(self.entrants, key=Entrant.rank)
         ]
-        return Found(chosen, rivals, late)
+        return Found(chosen, trials, late)
 
     def begin(self) -> None:
         """Train the usual run, by which the work of others is measured."""
@@ -193,7 +167,7 @@ class Search:
 
         for entrant, trained in zip(entrants, side_by_side(run, entrants, together), strict=True):
             if trained:
-                self.tuning.on_trial(entrant, asked[entrant.number])
+                self.tuning.on_trial(entrant)
         return sum(entrant.spent for entrant in entrants) - before
 
     def race(self) -> None:

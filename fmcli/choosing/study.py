@@ -9,26 +9,26 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from fmcli.base.finite import finite
-from fmcli.choosing.entrants import Entrant, Reached
+from fmcli.choosing.entrants import Reached, TrialRecord
 from fmcli.errors import BadInputError, OutputError, UsageError
 
 STUDY, TRIAL = "study", "trial"
 WAY_OUT = "remove it to begin again, or give another name"
 
 
-def trial_event(entrant: Entrant, asked: int) -> dict[str, Any]:
+def trial_event(trial: TrialRecord) -> dict[str, Any]:
     """Return what a trial has reached in the epochs that it was asked for, as a line of a study and of a log."""
-    reached, spec = entrant.reached, entrant.plan.spec
+    reached = trial.reached
     return finite(
         {
             "event": TRIAL,
-            "trial": entrant.number,
-            "model": spec.model,
-            "solver": spec.solver,
-            "options": dict(entrant.settings),
-            "asked": asked,
+            "trial": trial.number,
+            "model": trial.model,
+            "solver": trial.solver,
+            "options": dict(trial.options),
+            "asked": trial.asked,
             "epochs": reached.epochs,
-            "metric": entrant.chooser,
+            "metric": trial.metric,
             "value": reached.value,
             "best_epoch": list(reached.best),
             "ended": reached.ended,
@@ -81,12 +81,12 @@ class Study:
         """Return what a trial has reached in so many epochs, if it is known."""
         return self._known.get((number, asked))
 
-    def add(self, entrant: Entrant, asked: int) -> None:
+    def add(self, trial: TrialRecord) -> None:
         """Keep what a trial has reached."""
-        if (entrant.number, asked) not in self._known:
-            self._known[entrant.number, asked] = entrant.reached
+        if (trial.number, trial.asked) not in self._known:
+            self._known[trial.number, trial.asked] = trial.reached
             if self._file is not None:
-                self._write(trial_event(entrant, asked))
+                self._write(trial_event(trial))
 
     def _write(self, event: Mapping[str, Any]) -> None:
         assert self._file is not None

@@ -20,7 +20,7 @@ LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search"
 # What can be drawn, with what it shows.
 KINDS = {
     LEARNING: "the loss and the metrics of each epoch",
-    TIME: "the metrics over the seconds of training",
+    TIME: "the metrics over the seconds of training, or the best value so far over those of a search",
     PATH: "the metrics and the share of zeros over an option in which runs differ, such as l1",
     SEARCH: "the best value so far, by the number of trials, and that of each kind and solver",
     CALIBRATION: "observed shares over predicted probabilities",
@@ -93,8 +93,9 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
     """
     if kind == CALIBRATION or (kind is None and all("calibration" in events[0] for events in files.values())):
         return of_calibration(files)
-    if kind == SEARCH or (kind is None and all(of_trials(events[0]) for events in files.values())):
-        return of_search(files)
+    searches = all(of_trials(events[0]) for events in files.values())
+    if kind == SEARCH or (kind in (None, TIME) and searches):
+        return of_search(files, by_time=kind == TIME)
     runs: dict[str, Run] = {}
     try:
         for path, events in files.items():
@@ -208,8 +209,8 @@ def of_trials(event: Event) -> bool:
     return event.get("event") == "study" or "trial" in event
 
 
-def of_search(files: Mapping[str, Sequence[Event]]) -> Figure:
-    """Return the best value so far over the trials, of all and of each kind and solver."""
+def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
+    """Return the best value so far over the trials, or the seconds, of all and of each kind and solver."""
     curves: dict[str, Curve] = {}
     metric = ""
     for path, events in files.items():
@@ -218,19 +219,26 @@ def of_search(files: Mapping[str, Sequence[Event]]) -> Figure:
             trials = [one for one in events if one.get("event") == "trial" and one["value"] is not None]
             if not trials:
                 raise BadInputError(f"{path}: has no trials; it must be a study, or a log of a search")
+            if by_time and any("seconds" not in one for one in trials):
+                raise UsageError(f"{path}: a study has no times; the log of the search (log_json) has them")
             metric = trials[0]["metric"]
             sign = -1 if metric_of(metric).larger_is_better else 1
             kinds = [] if several else list(dict.fromkeys((one["model"], one["solver"]) for one in trials))
             for kind in [None, *kinds]:
                 mine = [one for one in trials if kind in (None, (one["model"], one["solver"]))]
-                last = {
-                    one["trial"]: one["value"] for one in sorted(mine, key=lambda one: one["trial"])
-                }  # of longest runs
-                best = [sign * value for value in accumulate((sign * value for value in last.values()), min)]
-                curves[file if several else " ".join(kind) if kind else "all"] = list(last), best
+                if by_time:
+                    points = [(one["seconds"], one["value"]) for one in mine]
+                else:  # of the longest runs
+                    mine.sort(key=lambda one: one["trial"])
+                    points = list({one["trial"]: one["value"] for one in mine}.items())
+                best = [sign * value for value in accumulate((sign * value for _, value in points), min)]
+                name = file if several else " ".join(kind) if kind else "all"
+                curves[name] = [x for x, _ in points], best
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInputError(f"{path}: its events are not those of a search") from error
-    return Figure("The best value by the number of trials", "trial", "", {f"valid-{metric}": checked(SEARCH, curves)})
+    caption = "The best value by the time of the search" if by_time else "The best value by the number of trials"
+    panels = {f"valid-{metric}": checked(SEARCH, curves)}
+    return Figure(caption, "seconds" if by_time else "trial", "", panels, log_x=by_time)
 
 
 def number(choice: Any) -> float | None:

@@ -13,12 +13,14 @@ from fmcli.registry.options import Option
 DOTS, COMMA = "..", ","
 # Numbers that are drawn have so many significant digits, so that a command can repeat them.
 DIGITS = 3
-# How a search draws values.
+# How a search draws values, and how many trials it has by default.
+TPE = "tpe"
 SAMPLERS = {
     "near": "near the best ones so far, and a third of them anywhere",
     "random": "anywhere",
-    "tpe": "by the TPE of Optuna, which must be installed",
+    TPE: "by the TPE of Optuna, which must be installed",
 }
+TRIALS = 50
 # Options of which a run has one value, with the reason.
 SINGLE = {
     "epochs": "the search chooses the number of epochs by itself",

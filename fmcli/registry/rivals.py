@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from fmcli.errors import UsageError
+from fmcli.names import find_name
 from fmcli.registry.models import MODELS
 from fmcli.registry.modes import suits
+from fmcli.registry.ranges import COMMA
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import SOLVER, Spec, make_spec
 
@@ -62,3 +64,16 @@ def combined(models: Sequence[str], solvers: Sequence[str], loss: str | None, op
     if not found:
         raise refused[0]
     return found
+
+
+def several(model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> list[Spec]:
+    """Return the specs of all kinds and solvers of names with commas; nothing without a comma. Raises UsageError if
+    none can be combined."""
+    names = [
+        None if text is None else [find_name(what, name, table) for name in text.split(COMMA)]
+        for what, text, table in (("model", model, MODELS), (SOLVER, solver, SOLVERS))
+    ]
+    if all(found is None or len(found) < 2 for found in names):
+        return []
+    models, solvers = names
+    return combined(models or (), solvers or (), loss, options)

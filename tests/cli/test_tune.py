@@ -7,6 +7,8 @@ import time
 import numpy as np
 import pytest
 
+import fmcli
+
 TUNE = [
     "tune",
     "-q",
@@ -51,12 +53,21 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     assert {one["trial"] for one in trials} == set(range(9))
     assert {(one["model"], one["solver"]) for one in trials} >= {("fm", "adagrad"), ("fm", "cd"), ("lifted-pn", "cd")}
     logged = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    assert [one for one in logged if one["event"] == "trial"] == trials
+    assert [{k: v for k, v in one.items() if k != "seconds"} for one in logged if one["event"] == "trial"] == trials
+    assert all(one["seconds"] >= 0 for one in logged)
     words = printed[0].decode().split()
     assert words[:2] == ["fmcli", "train"]
     run.ok(*words[1:], "-q", "-o", "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m1").read_bytes() == (tmp_path / "m2").read_bytes()
     assert b"valid-rmse" in run.ok("plot", "-q", "s1").stdout
+    ranged = {"model": "fm,lifted-pn", "solver": "adagrad,cd", "rank": "1,2,4", "l2": "1e-5..1e-2"}
+    tuned = fmcli.tune(str(tmp_path / rows), folds=1, trials=9, study=str(tmp_path / "s1"), **ranged)
+    tuned.model.save(tmp_path / "python")
+    assert (tmp_path / "python").read_bytes() == (tmp_path / "m1").read_bytes()
+    assert (tmp_path / "s1").read_bytes() == study
+    assert len(tuned.trials) == 9
+    fmcli.train(str(tmp_path / rows), **tuned.options).save(tmp_path / "python")
+    assert (tmp_path / "python").read_bytes() == (tmp_path / "m1").read_bytes()
     other = run.fails(2, *TUNE, "--l2-w", "0", "--study", "s1", rows).stderr
     assert "s1 is the study of another search: its options and given differ" in other
     (tmp_path / rows).write_text((tmp_path / rows).read_text().replace("1:-1", "1:1", 1))

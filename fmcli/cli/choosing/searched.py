@@ -11,15 +11,12 @@ import click
 from fmcli.cli.choosing.comparing import ComparingCommand
 from fmcli.cli.registered import converted
 from fmcli.cli.spellings.translate import translated
-from fmcli.names import find_name
-from fmcli.registry.models import MODELS
 from fmcli.registry.modes import suits
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.ranges import COMMA, Range, is_range, read
-from fmcli.registry.rivals import combined
-from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.ranges import Range, is_range, read
+from fmcli.registry.rivals import several
 from fmcli.registry.specs import SOLVER, Spec
-from fmcli.text import number
+from fmcli.text import value_word
 
 # The key of a context's meta with what the command line searches.
 SEARCHED = "fmcli.searched"
@@ -90,7 +87,7 @@ class TuneCommand(ComparingCommand):
             if name in OPTIONS and is_range(value)
         }
         for name, one in ranges.items():
-            raw[name] = in_words(one.at(0.0 if one.choices else 0.5))
+            raw[name] = value_word(one.at(0.0 if one.choices else 0.5))
         flags = {one.opts[0]: True for one in chosen.values() if one.opts}
         named = kinds_of(raw)
         kinds = [one for one in named if suits(flags, one)] or named
@@ -114,13 +111,6 @@ class TuneCommand(ComparingCommand):
         return super().parse_args(ctx, [*words, "--", *inputs] if inputs else words)
 
 
-def in_words(value: Any) -> str:
-    """Return a value of an option as the command line has it."""
-    if isinstance(value, list):
-        return "/".join(map(in_words, value))
-    return number(value) if isinstance(value, float) else str(value)
-
-
 def words_of(parameter: click.Parameter, value: Any) -> list[str]:
     """Return the words of an option and its value, as the parser has them."""
     if isinstance(value, bool):
@@ -134,18 +124,9 @@ def words_of(parameter: click.Parameter, value: Any) -> list[str]:
 def kinds_of(raw: Mapping[str, Any]) -> list[Spec]:
     """Return the runs of all kinds and solvers of a command line that names several, or nothing. Raises UsageError if
     none can be combined."""
-    named = {
-        name: [find_name(name, one, table) for one in str(raw[name]).split(COMMA)]
-        for name, table in (("model", MODELS), (SOLVER, SOLVERS))
-        if name in raw and COMMA in str(raw[name])
-    }
-    if not named:
-        return []
-    models = named.get("model") or ([raw["model"]] if "model" in raw else [])
-    solvers = named.get(SOLVER) or ([raw[SOLVER]] if SOLVER in raw else [])
     options = {
         name: value if isinstance(value, bool) else converted(OPTIONS[name])(value)
         for name, value in raw.items()
         if name in OPTIONS
     }
-    return combined(models, solvers, raw.get("loss"), options)
+    return several(raw.get("model"), raw.get(SOLVER), raw.get("loss"), options)

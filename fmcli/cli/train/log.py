@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fmcli.choosing.entrants import TrialRecord
 from fmcli.choosing.look import Looked
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.search import MOST_TRAININGS
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
+from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
@@ -25,7 +27,7 @@ from fmcli.registry.specs import Spec, for_dense_rows, make_spec
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
-from fmcli.text import number
+from fmcli.text import number, value_word
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.fitting import are_dense, are_many
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.
 SPARSE = 10
-# The widths of the columns of a comparison.
-RIVALS = 12, 11, 6, 9, 9
+# So many trials of a search are shown.
+SHOWN = 10
 # The quantities of a sampler that are watched, in words.
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
 
@@ -392,16 +394,24 @@ def log_comparison(log: Log, plan: Plan) -> None:
     log.progress("comparing kinds and solvers")
 
 
-def log_rivals(log: Log, looked: Looked) -> None:
-    """Log the kinds and solvers that were compared, as a table, if there are some."""
-    if looked.rivals:
-        names = "model", "solver", "epochs", "trainings", looked.metric
-        log.line("  ".join(f"{name:<{width}}" for name, width in zip(names, RIVALS, strict=True)).rstrip())
-    for rival in looked.rivals:
-        value = "none" if rival.value is None else f"{rival.value:.6g}"
-        cells = rival.model, rival.solver, str(rival.epochs), f"{rival.trainings:.1f}", value
-        taken = "  is taken" if rival.chosen else ""
-        log.line("  ".join(f"{cell:<{width}}" for cell, width in zip(cells, RIVALS, strict=True)).rstrip() + taken)
+def log_trials(log: Log, trials: Sequence[TrialRecord]) -> None:
+    """Log the best trials of a search, the usual one, and which one is taken, as a table."""
+    rows = [
+        {
+            "trial": one.number,
+            "model": one.model,
+            "solver": one.solver,
+            "epochs": one.reached.epochs,
+            "trainings": round(one.trainings, 1),
+            one.metric: one.reached.value,
+            "options": " ".join(f"{name}={value_word(value)}" for name, value in one.options.items()) or "usual",
+            "": "is taken" if one.chosen else "",
+        }
+        for place, one in enumerate(trials)
+        if place < SHOWN or one.chosen or one.number == 0
+    ]
+    for line in section(rows).splitlines() if rows else ():
+        log.line(line.rstrip())
 
 
 def log_looks(log: Log, looked: Looked) -> None:

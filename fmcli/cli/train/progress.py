@@ -8,11 +8,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fmcli.base.finite import finite
+from fmcli.choosing.study import trial_event
 from fmcli.cli.output import LEAST_SECONDS, Lines, Log, clock, seconds, timestamp
 from fmcli.solvers.trainer import Observer
 
 if TYPE_CHECKING:
-    from fmcli.choosing.search import Rival
+    from fmcli.choosing.entrants import TrialRecord
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Epoch
 
@@ -113,10 +114,9 @@ class Progress(Observer):
         """Write the first line of JSON."""
         self._event("start", figures)
 
-    def trial(self, rival: Rival, metric: str) -> None:
+    def trial(self, trial: TrialRecord) -> None:
         """Write a line of JSON for a kind and a solver that were compared before."""
-        figures = {"trial": rival.number, "model": rival.model, "solver": rival.solver, "options": dict(rival.settings)}
-        self._event("trial", {**figures, "epochs": rival.epochs, "metric": metric, "value": rival.value})
+        self._lines(json.dumps(trial_event(trial), allow_nan=False))
 
     def summary(self, figures: dict[str, Any]) -> None:
         """Write the last line of JSON."""

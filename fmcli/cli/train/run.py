@@ -18,7 +18,7 @@ from fmcli.cli.train.log import (
     log_looks,
     log_plan,
     log_refit,
-    log_rivals,
+    log_trials,
     needs,
     sizes,
 )
@@ -98,7 +98,7 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
         return
     log_comparison(log, planned.plan)
     plan, looked = (planned.plan, Looked()) if request.dry_run else look(planned.plan)
-    log_rivals(log, looked)
+    log_trials(log, looked.trials)
     plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
     log_plan(log, plan, again)
     log_looks(log, looked)
@@ -114,8 +114,8 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     with open_lines(request.written.log_json) as lines:
         progress, second = Progress(log, lines, plan, request.written.log_every), None
         log_start(progress, plan, request)
-        for rival in looked.rivals:
-            progress.trial(rival, looked.metric)
+        for trial in looked.trials:
+            progress.trial(trial)
 
         def finish(trained: Trained, *, diverged: bool) -> None:
             facts = {"diverged": diverged, **bad_lines(bad)}

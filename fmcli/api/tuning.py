@@ -1,0 +1,158 @@
+"""The search of `fmcli tune` from Python."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fmcli.api.errors import in_python
+from fmcli.api.model import Model
+from fmcli.api.parameters import DEFAULTS, split, with_parameters
+from fmcli.api.rows import as_data, form_of
+from fmcli.api.training import (
+    LOG,
+    check_choices,
+    held_out,
+    plan_of,
+    read_rows,
+    rivals_of,
+    spec_of,
+    trained_model,
+    validating,
+)
+from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.study import trial_event
+from fmcli.choosing.tuning import Wanted, tuned, winner_of
+from fmcli.errors import UsageError
+from fmcli.registry.modes import TUNE
+from fmcli.registry.options import OPTIONS, Option
+from fmcli.registry.ranges import Range, is_range
+from fmcli.registry.ranges import read as range_of
+from fmcli.registry.rivals import several
+
+# The parameters of training that a search does not take.
+RESUMING = ("init_model", "only_new", "keep_state")
+REFUSED = ("refit", "auto", "calibrate", *RESUMING, "ensemble", "epochs")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of a search.
+
+    model : trained with the best options on all rows; None without ``refit``.
+    options : the keyword arguments of `fmcli.train` that train it.
+    trials : what each trial has reached in its longest run, the best one first: a dict with ``trial`` (0 has the usual
+        options), ``model``, ``solver``, ``options``, ``epochs``, ``metric``, ``value`` (None if it failed) and others.
+    """
+
+    model: Model | None
+    options: dict[str, Any]
+    trials: list[dict[str, Any]]
+
+
+@with_parameters(without=REFUSED)
+def tune(
+    data: Any,
+    valid: Any = None,
+    *,
+    trials: int | None = None,
+    sampler: str = "near",
+    folds: int | None = None,
+    study: str | os.PathLike[str] | None = None,
+    refit: bool = True,
+    **choices: Any,
+) -> Tuned:
+    """Search for a kind, a solver and options that predict held-out rows better, as ``fmcli tune`` does, and train the
+    best ones on all rows: the same rows, options and trials give the same bits.
+
+    Options may have several values, as texts: ``rank="4,8,16"``, ``l2="1e-6..1e-1"``, ``model="fm,ffm"``,
+    ``solver="adagrad,ftrl"``. Without any, the usual ones vary, and the kinds and solvers of ``auto``.
+
+    Parameters
+    ----------
+    data : (X, y), Data, files, frame, or iterator
+        The rows, as in `fmcli.train`.
+    valid : (X, y), Data, files, frame, or iterator, optional
+        Rows to compare on. By default, some rows are held out.
+    trials : int, optional
+        How many trials there are; 50 by default, or with ``max_seconds`` as many as the time lets.
+    sampler : {"near", "random", "tpe"}
+        How options are drawn: near the best ones so far, anywhere, or by the TPE of Optuna.
+    folds : int, optional
+        On how many folds of the rows trials are compared; by default 5, fewer of more than 1,000 rows, 1 of more than
+        5,000.
+    study : str or path, optional
+        File to which each trial is added; if it has trials of the same search, it goes on after them.
+    refit : bool
+        Whether the best options are trained on all rows.
+    {parameters}
+
+    Returns
+    -------
+    Tuned
+
+    Raises
+    ------
+    UsageError
+        For options that do not exist or cannot be combined, or if no rows are held out; it is a ValueError.
+    BadInputError
+        For rows or labels that are not valid; it is a ValueError.
+
+    Notes
+    -----
+    The logger "fmcli" has the progress.
+    """
+    with in_python():
+        begin = time.perf_counter()
+        asked, options = split({name: value for name, value in choices.items() if value is not None})
+        ranges = {name: in_range(OPTIONS[name], value) for name, value in options.items() if is_range(value)}
+        options |= {name: one.at(0.0 if one.choices else 0.5) for name, one in ranges.items()}
+        deadline = None if asked.max_seconds is None else begin + asked.max_seconds
+        wanted = Wanted(trials, folds, sampler, study and os.fspath(study), ranges, deadline)
+        kinds = several(asked.model, asked.solver, asked.loss, options)
+        first = replace(asked, max_seconds=None, **({"holdout": wanted.held.share} if wanted.held else {}))
+        if kinds:
+            first = replace(first, model=kinds[0].model, solver=kinds[0].solver)
+        spec = spec_of(first, options, None)
+        check_choices(first, spec, valid, TUNE)
+        others = kinds[1:] if kinds else rivals_of(asked, spec)
+        first = replace(first, auto=True)
+        if isinstance(data, Iterator):
+            data = as_data(data, "data", form_of(first, spec, held_out(first, None), None, None))
+        read = read_rows(data, spec, first, None)
+        evaluated = validating(valid, read, spec, auto=True)[1]
+        plan = plan_of(read, evaluated, spec, None, first, begin, None, others or [spec])
+        found = tuned(plan, wanted, on_trial=log_trial)
+        best = winner_of(found.chosen, ranges)
+        own = {name: value for name, value in options.items() if name not in ranges}
+        own |= {name: value for name, value in vars(asked).items() if value != DEFAULTS[name]}
+        own.pop("max_seconds", None)
+        result = {**own, "model": best.model, **best.options, "look": False}
+        if best.solver is not None:
+            result["solver"] = best.solver
+        if best.epochs is not None:
+            result |= {"holdout": 0, "epochs": best.epochs}
+        model = trained_model(data, valid, *split(result)) if refit else None
+        return Tuned(model, result, [trial_event(one) for one in found.trials])
+
+
+def in_range(option: Option, text: str) -> Range:
+    """Return the values in the text of an option. Raises UsageError."""
+
+    def value(part: str) -> Any:
+        try:
+            return option.kind(part)
+        except ValueError as error:
+            raise UsageError(f"{option.name}: {part!r} is not a value of {option.kind.__name__}") from error
+
+    return range_of(option, text, value)
+
+
+def log_trial(entrant: Entrant) -> None:
+    """Log what a trial has reached."""
+    record = entrant.record()
+    words = record.number, record.model, record.solver, dict(record.options), record.metric, record.reached.value
+    LOG.info("trial %d: %s by %s, %s: %s %s", *words)

@@ -1,0 +1,143 @@
+"""A whole search: the look before it, the study that keeps its trials, and what trains the best one on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fmcli.choosing.entrants import Conduct, Entrant
+from fmcli.choosing.look import Look, with_values
+from fmcli.choosing.plans import can_compare, most_folds
+from fmcli.choosing.proposals import load_optuna
+from fmcli.choosing.search import Found, Tuning, compare
+from fmcli.choosing.study import Study
+from fmcli.errors import UsageError
+from fmcli.registry.options import OPTIONS
+from fmcli.registry.ranges import TPE, TRIALS, Range
+from fmcli.registry.solvers import SOLVERS
+from fmcli.system.blas import one_blas_thread
+from fmcli.training.checkpoint import identity
+from fmcli.training.held import Held
+from fmcli.training.planning import Plan
+
+FEWEST_FOLDS = 2
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a search is asked for.
+
+    trials : how many; None: the usual number, or with a deadline as many as the time lets.
+    folds : how many; None: as the rows need.
+    sampler : one of SAMPLERS.
+    study : the file of the study; None: trials are not kept.
+    ranges : the values of options; empty: those of the registry.
+    deadline : the value of time.perf_counter() at which it ends.
+
+    Raises UsageError if what the sampler needs is not installed.
+    """
+
+    trials: int | None = None
+    folds: int | None = None
+    sampler: str = "near"
+    study: str | None = None
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sampler == TPE:
+            load_optuna()
+
+    @property
+    def most(self) -> int | None:
+        """How many trials there are in all; None: as many as the time lets."""
+        return self.trials or (TRIALS if self.deadline is None else None)
+
+    @property
+    def held(self) -> Held | None:
+        """What each run holds out, if folds say so."""
+        return Held(1 / self.folds) if self.folds and self.folds >= FEWEST_FOLDS else None
+
+    def folds_of(self, plan: Plan) -> int:
+        """Return on how many folds trials are compared. Raises UsageError if rows cannot be divided."""
+        if self.folds is None:
+            return most_folds(plan)
+        if self.folds >= FEWEST_FOLDS and (plan.settings.hold_out.in_order or not plan.source.divides):
+            raise UsageError("rows in order of time, or on a cluster, are held out once; leave out the folds")
+        return self.folds
+
+
+class Begun(NamedTuple):
+    """A search before its first trial. looks : what the look has tried; known : how many trials the study has."""
+
+    plan: Plan
+    folds: int
+    looks: Sequence[Look]
+    known: int
+
+
+class Winner(NamedTuple):
+    """What trains the best trial on all rows.
+
+    solver : None: the kind has none.
+    options : that a look or the search has chosen, or of which only some values were asked for.
+    epochs : None: other rows choose them, or all are needed.
+    """
+
+    model: str
+    solver: str | None
+    options: Mapping[str, Any]
+    epochs: int | None
+
+
+def tuned(
+    plan: Plan,
+    wanted: Wanted,
+    on_begin: Callable[[Begun], None] = lambda begun: None,
+    on_trial: Callable[[Entrant], None] = lambda entrant: None,
+) -> Found:
+    """Search. Raises UsageError if no rows are held out, or if the study is another one, and the errors of Study."""
+    if not can_compare(plan):
+        raise UsageError("options are compared on held-out rows, and there are none; give others, or more rows")
+    folds = wanted.folds_of(plan)
+    with Study(wanted.study, identity_of(plan, wanted, folds)) as study, one_blas_thread():
+        plan, looks = with_values(plan, wanted.deadline)
+        on_begin(Begun(plan, folds, looks, study.trials))
+
+        def after(entrant: Entrant) -> None:
+            study.add(entrant.record())
+            on_trial(entrant)
+
+        conduct = Conduct(study.known, wanted.deadline)
+        return compare(plan, Tuning(wanted.most, wanted.ranges, folds, conduct, after, wanted.sampler))
+
+
+def identity_of(plan: Plan, wanted: Wanted, folds: int) -> dict[str, Any]:
+    """Return all that the trials of a search depend on, but for their number."""
+    return {
+        **identity(plan, refits=False),
+        "ranges": {name: [one.low, one.high, list(one.choices)] for name, one in wanted.ranges.items()},
+        "rivals": [[one.model, one.solver] for one in plan.settings.rivals],
+        "folds": folds,
+        "sampler": wanted.sampler,
+    }
+
+
+def chosen_options(entrant: Entrant, ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """Return the options that a look or the search has chosen, or of which only some values were asked for."""
+    spec = entrant.plan.spec
+    names = {*(spec.given - entrant.plan.settings.spec.given), *entrant.settings, *ranges}
+    return {name: spec.values[name] for name in sorted(names) if name in OPTIONS}
+
+
+def winner_of(chosen: Entrant, ranges: Mapping[str, Range]) -> Winner:
+    """Return what trains a trial on all rows: for as many epochs as were best, unless other rows choose them."""
+    spec, validation, best = chosen.plan.spec, chosen.plan.validation, chosen.reached.best
+    epochs = None
+    if spec.solver_entry.stops_early and validation and validation.held_out and best:
+        epochs = max(1, int(np.median(best)))
+    solver = spec.solver if spec.solver in SOLVERS else None
+    return Winner(spec.model, solver, chosen_options(chosen, ranges), epochs)
