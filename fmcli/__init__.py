@@ -106,8 +106,8 @@ above it in this list, so that there are no circles; there are none of the folde
                   (entrants.py) and are kept in a study
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
-    api           from Python: matrices and files as rows, training, the search, a model; the keyword parameters of training come
-                  from the registry, and errors have the names of parameters
+    api           from Python: matrices and files as rows, training, the search, a model; the keyword parameters of
+                  training come from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
     drawing       figures: panels of curves as SVG, from the logs of runs
     cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
