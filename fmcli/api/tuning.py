@@ -111,9 +111,9 @@ def tune(
         ranges = {name: in_range(OPTIONS[name], value) for name, value in options.items() if is_range(value)}
         options |= {name: one.at(0.0 if one.choices else 0.5) for name, one in ranges.items()}
         deadline = None if asked.max_seconds is None else begin + asked.max_seconds
-        wanted = Wanted(trials, folds, sampler, study and os.fspath(study), ranges, deadline)
+        wanted = Wanted(trials, folds, sampler, None if study is None else os.fspath(study), ranges, deadline)
         kinds = several(asked.model, asked.solver, asked.loss, options)
-        first = replace(asked, max_seconds=None, **({"holdout": wanted.held.share} if wanted.held else {}))
+        first = replace(asked, max_seconds=None, holdout=wanted.held.share if wanted.held else asked.holdout)
         if kinds:
             first = replace(first, model=kinds[0].model, solver=kinds[0].solver)
         spec = spec_of(first, options, None)
