@@ -94,7 +94,7 @@ def encoding(fields=False, joined=None, **named):
 
 def text_of(encoding, path, by_number=False):
     chunks = encoding.numbered(path)[1] if by_number else encoding.lines(path)
-    return b"".join(chunk.text for chunk in chunks).decode()
+    return b"".join(bytes(chunk.text) for chunk in chunks).decode()
 
 
 def test_columns_become_features(file):
@@ -106,6 +106,24 @@ def test_columns_become_features(file):
     )
     fields = text_of(encoding(**COLUMNS, fields=True), path, by_number=True)
     assert fields.splitlines() == ["4 0:1:1 1:3:1 2:6:1 2:7:1 3:8:1.5", "2 0:2:1 1:4:1", "5 0:1:1 1:5:1 2:7:1"]
+
+
+def test_cells_are_written_again_as_at_the_first_time(file):
+    rows = [
+        f"{name},{film},a|b,{price},{stars}"
+        for name, film, price, stars in (
+            ("u", "x" * 14, 1, "a b"),
+            ("u u", "x" * 16, "", 5),
+            ("é", "", 0, 5),
+            ("", "x" * 300, 2, 4),
+            ('"a""b"', 7, 3, 4),
+        )
+    ]
+    text = "user,film,genres,price,stars\n" + "".join(f"{row}\n" for row in 2 * rows)
+    lines = text_of(encoding(**COLUMNS), file("t.csv", text)).splitlines()
+    assert lines[: len(rows)] == lines[len(rows) :]
+    alone = [text_of(encoding(**COLUMNS), file("t.csv", f"user,film,genres,price,stars\n{row}\n")) for row in rows]
+    assert "".join(alone).splitlines() == lines[: len(rows)]
 
 
 def test_names_and_numbers_are_the_same_rows(file):

@@ -149,7 +149,7 @@ class Log:
 class Sink(Protocol):
     """The destination of predictions."""
 
-    def write(self, data: bytes, /) -> object: ...
+    def write(self, data: bytes | memoryview, /) -> object: ...
 
 
 class StandardOutput:
@@ -163,7 +163,7 @@ class StandardOutput:
             raise OutputError(f"standard output: cannot be written: it is closed; {way_out}")
         self._descriptor = sys.stdout.fileno()
 
-    def write(self, data: bytes, /) -> None:
+    def write(self, data: bytes | memoryview, /) -> None:
         rest = memoryview(data)
         try:
             while rest:

@@ -27,9 +27,9 @@ FEATURE = re.compile(rb"(?<![^ \n])(\d+):([^ :\n]+):")
 
 
 class Lines(NamedTuple):
-    """Rows as lines of features. read : the bytes of the table up to their end."""
+    """Rows as lines of features, until the next ones are asked for. read : the bytes of the table up to their end."""
 
-    text: bytes
+    text: bytes | memoryview
     rows: int
     read: int
 
@@ -116,10 +116,10 @@ class Encoding:
                 if faulty:
                     raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
                 line, read = line + lines, read + buffer.size
-                found = text[:-PADDING]
-                if buffer.scanner is not None:
-                    buffer.scanner.reuse(text)
-                yield Lines(bytes(found), rows, read)
+                with memoryview(text)[:-PADDING] as found:
+                    yield Lines(found, rows, read)
+                assert buffer.scanner is not None
+                buffer.scanner.reuse(text)
 
 
 def translated(_: int, buffer: TextBuffer) -> tuple[Text, int, int, int, list[Fault]]:

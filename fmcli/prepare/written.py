@@ -12,27 +12,34 @@ class Written:
     rows : the number of rows so far.
     """
 
-    def __init__(self, write: Callable[[bytes], object]) -> None:
+    def __init__(self, write: Callable[[bytes | memoryview], object]) -> None:
         self._write = write
         self._hash = hashlib.sha256()
         self._buffer = bytearray()
         self.rows = 0
 
-    def header(self, text: bytes) -> None:
+    def header(self, text: bytes | memoryview) -> None:
         """Write a line that is not a row."""
         self._buffer += text
         if len(self._buffer) >= BUFFER_BYTES:
             self.flush()
 
-    def lines(self, text: bytes, rows: int) -> None:
+    def lines(self, text: bytes | memoryview, rows: int) -> None:
         """Write whole lines, each of which is a row."""
-        self.header(text)
         self.rows += rows
+        if len(text) < BUFFER_BYTES:
+            self.header(text)
+        else:
+            self.flush()
+            self._pass_on(text)
 
     def flush(self) -> None:
         """Pass on what the buffer has."""
         piece = bytes(self._buffer)
         self._buffer.clear()
+        self._pass_on(piece)
+
+    def _pass_on(self, piece: bytes | memoryview) -> None:
         self._hash.update(piece)
         self._write(piece)
 

@@ -11,6 +11,7 @@
 
 #include "fmcli/data/arrays.h"
 #include "fmcli/data/numbers.h"
+#include "fmcli/data/tables/recent.h"
 #include "fmcli/data/tables/row_reader.h"
 #include "fmcli/data/tables/times.h"
 
@@ -46,6 +47,7 @@ class FeatureWriter : public RowReader {
   protected:
     static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
     static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
+    static constexpr size_t PIECE = 16;   // bytes that are copied at a time
 
     std::vector<size_t> features_;  // columns
     int label_ = -1, weight_ = -1;
@@ -54,7 +56,7 @@ class FeatureWriter : public RowReader {
     // The bytes that a row of so many bytes has as text, at most: a character becomes at most three, and each name in a
     // cell has a prefix.
     size_t most_bytes(size_t bytes) const {
-        return 3 * bytes + (features_.size() + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM;
+        return 3 * bytes + (features_.size() + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM + PIECE;
     }
 
     // Writes the blank before a token, unless it is the first one of its line.
@@ -157,11 +159,14 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    void write_missing(const TableColumn& column) {
+    // Writes the feature of a missing cell, if it has one. Returns true.
+    bool write_missing(const TableColumn& column) {
+        if (!form_.missing_feature) return true;
         gap();
         put(column.prefix.data(), column.prefix.size());
         const std::string_view rest = column.role == Role::NUMBER ? "=:1" : ":1";
         put(rest.data(), rest.size());
+        return true;
     }
 
     bool write_feature(const TableColumn& column, const Cell& cell, std::string_view text) {
@@ -219,7 +224,7 @@ class FeatureWriter : public RowReader {
     }
 };
 
-// Writes rows as lines.
+// Writes rows as lines. Most cells have occurred before; what was written for them is copied.
 class TableLines : public FeatureWriter {
   public:
     using FeatureWriter::FeatureWriter;
@@ -228,15 +233,7 @@ class TableLines : public FeatureWriter {
     // lines that stand for rows with faults are added to `skipped`.
     TableReport translate(const char* begin, const char* end, Array<char>& out, std::vector<int64_t>& skipped) {
         int64_t written = 0;
-        return each_row(begin, end, [&](const char* line, const char* next) {
-            out.reserve(out.size() + most_bytes(static_cast<size_t>(next - line)));
-            char* const start = out.data() + out.size();
-            const bool good = write_row(start);
-            if (good) out.resize(out.size() + static_cast<size_t>(out_ - start));
-            written += good;
-            return good;
-        }, [&](const char*, const char*) {
-            if (form_.training) return;
+        return each_line(begin, end, out, [&] { ++written; }, [&] {
             out.push('\n');
             skipped.push_back(written++);
         });
@@ -245,37 +242,48 @@ class TableLines : public FeatureWriter {
     // The number of lines before a row that has a line.
     int64_t line_of(const char* begin, const char* end, int64_t row) {
         int64_t found = 0;
-        Array<char> room;
+        Array<char> out;
         const auto count = [&] {
             if (row-- == 0) found = before_;
         };
-        each_row(begin, end, [&](const char* line, const char* next) {
-            room.reserve(most_bytes(static_cast<size_t>(next - line)));
-            const bool good = write_row(room.data());
-            if (good) count();
-            return good;
-        }, [&](const char*, const char*) {
-            if (!form_.training) count();
-        });
+        each_line(begin, end, out, count, count);
         return found;
     }
 
   private:
+    // Bytes of texts that are kept, whose lengths take a byte.
+    static constexpr size_t MOST_KEPT = 1 << 20, LONGEST_KEPT = 255;
+
+    RecentCells recent_;  // where their texts are
+    Array<char> kept_;    // texts, each behind its length; a cell that gives no feature has an empty one
+
+    // Appends the lines of rows to `out`, and calls `written` after each. Calls `skipped` for a row with a fault that has
+    // an empty line.
+    template <class Work, class Skipped>
+    TableReport each_line(const char* begin, const char* end, Array<char>& out, Work written, Skipped skipped) {
+        recent_.start(end - begin);
+        kept_.resize(0);
+        return each_row(begin, end, [&](const char* line, const char* next) {
+            out.reserve(out.size() + most_bytes(static_cast<size_t>(next - line)));
+            char* const start = out.data() + out.size();
+            if (!write_row(start)) return false;
+            out.resize(out.size() + static_cast<size_t>(out_ - start));
+            written();
+            return true;
+        }, [&](const char*, const char*) {
+            if (!form_.training) skipped();
+        });
+    }
+
     // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
     bool write_row(char* start) {
         out_ = begun_ = start;
         if ((label_ >= 0 && !write_label()) || (form_.group >= 0 && !write_group())) return false;
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
-            const Cell& cell = cells_[i];
-            const std::string_view text = trimmed(cell);
-            if (is_missing(text)) {
-                if (form_.missing_feature) write_missing(column);
-                continue;
-            }
-            const bool good = column.role == Role::CATEGORY ? write_feature(column, cell, text)
-                : column.role == Role::NUMBER               ? write_number(column, cell, text)
-                : each_name(text, [&](std::string_view one) { return write_feature(column, cell, one); });
+            const bool good = column.role == Role::CATEGORY ? write_category(i, column)
+                : column.role == Role::NUMBER               ? write_number(column, cells_[i])
+                                                            : write_names(column, cells_[i]);
             if (!good) return false;
         }
         for (const TableJoin& join : form_.joins)
@@ -284,19 +292,64 @@ class TableLines : public FeatureWriter {
         return true;
     }
 
+    // Writes what `write` writes for a cell of a column, or copies it if that is known.
+    template <class Write>
+    bool write_known(size_t i, Write write) {
+        const Cell& cell = cells_[i];
+        int32_t& recent = recent_.find(i, cell.begin, cell.end, end_);
+        if (recent != RecentCells::UNKNOWN) {
+            copy(kept_.data() + recent);
+            return true;
+        }
+        char* const before = out_;
+        if (!write(cell)) return false;
+        const char* const text = before + (out_ > before && before != begun_);  // behind the blank
+        const size_t size = static_cast<size_t>(out_ - text), at = kept_.size();
+        if (size > LONGEST_KEPT || at > MOST_KEPT) return true;
+        kept_.reserve(at + 1 + size + PIECE);
+        kept_[at] = static_cast<char>(size);
+        std::memcpy(kept_.data() + at + 1, text, size);
+        kept_.resize(at + 1 + size);
+        recent = static_cast<int32_t>(at);
+        return true;
+    }
+
+    // Writes a text that is kept, in pieces of a constant size, which takes no call; what is behind it is written later.
+    void copy(const char* kept) {
+        const size_t size = static_cast<unsigned char>(*kept++);
+        char* out = out_;
+        *out = ' ';
+        out += size && out != begun_;
+        for (size_t i = 0; i < size; i += PIECE) std::memcpy(out + i, kept + i, PIECE);
+        out_ = out + size;
+    }
+
     bool write_label() {
-        bool missing;
-        if (!has_label(missing)) return false;
-        if (missing) return true;
-        const Cell& cell = cells_[static_cast<size_t>(label_)];
-        if (!write_name(cell, trimmed(cell), true)) return false;
-        if (weight_ < 0) return true;
+        char* const begin = out_;
+        const bool good = write_known(static_cast<size_t>(label_), [&](const Cell& cell) {
+            bool missing;
+            return has_label(missing) && (missing || write_name(cell, trimmed(cell), true));
+        });
+        if (!good || weight_ < 0 || out_ == begin) return good;
         double weight;
         if (!read_weight(weight)) return false;
         const std::string_view text = trimmed(cells_[static_cast<size_t>(weight_)]);
         *out_++ = ':';
         put(text.data(), text.size());
         return true;
+    }
+
+    bool write_category(size_t i, const TableColumn& column) {
+        return write_known(i, [&](const Cell& cell) {
+            const std::string_view text = trimmed(cell);
+            return is_missing(text) ? write_missing(column) : write_feature(column, cell, text);
+        });
+    }
+
+    bool write_names(const TableColumn& column, const Cell& cell) {
+        const std::string_view text = trimmed(cell);
+        if (is_missing(text)) return write_missing(column);
+        return each_name(text, [&](std::string_view one) { return write_feature(column, cell, one); });
     }
 
     bool write_group() {
@@ -308,7 +361,9 @@ class TableLines : public FeatureWriter {
         return true;
     }
 
-    bool write_number(const TableColumn& column, const Cell& cell, std::string_view text) {
+    bool write_number(const TableColumn& column, const Cell& cell) {
+        const std::string_view text = trimmed(cell);
+        if (is_missing(text)) return write_missing(column);
         float value;
         if (!read_value(column, cell, text, value)) return false;
         if (!column.bins.empty()) {

@@ -9,7 +9,6 @@
 
 #include "fmcli/data/tables/features.h"
 #include "fmcli/data/numbered.h"
-#include "fmcli/data/tables/recent.h"
 
 namespace fmcli {
 
@@ -145,10 +144,7 @@ class TableEntries : public FeatureWriter {
     }
 
     bool add_missing(size_t i, const TableColumn& column) {
-        return !form_.missing_feature || add(missing_[i], 1, [&] {
-            write_missing(column);
-            return true;
-        });
+        return !form_.missing_feature || add(missing_[i], 1, [&] { return write_missing(column); });
     }
 
     bool add_number(size_t i, const TableColumn& column) {
