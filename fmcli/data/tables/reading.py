@@ -12,7 +12,7 @@ import numpy as np
 
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
-from fmcli.data.sources import BUFFER_BYTES, Extent, Input, TableInput, TextBuffer, buffers, name_of
+from fmcli.data.sources import Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import (
@@ -46,6 +46,8 @@ SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
+# Bytes of a buffer. Each learns its cells anew, so that buffers are larger than those of text; more gains little.
+BUFFER_BYTES = 1 << 21
 # The ends of names of tables, and of compressed ones.
 SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 

@@ -46,7 +46,7 @@ class RecentCells {
         int32_t value = UNKNOWN;
     };
 
-    static constexpr int FEWEST_BITS = 4, MOST_BITS = 14;
+    static constexpr int FEWEST_BITS = 4, MOST_BITS = 15;
     static constexpr ptrdiff_t BYTES = 8;  // of text to a place
     static constexpr size_t LONGEST = 15;
     static constexpr uint64_t LONG = uint64_t{LONGEST + 1} << 56;  // cells are shorter than 2^56 bytes

@@ -11,7 +11,7 @@ import numpy as np
 
 from fmcli.data.parser import PADDING, Fault
 
-from fmcli.data.dictionary cimport Array, Ids
+from fmcli.data.dictionary cimport Array
 from fmcli.data.lines cimport Entries, Lines, NumberedRows
 
 
@@ -61,8 +61,8 @@ cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
     cppclass ColumnFacts:
         int64_t cells, missing, whole, fractions, points, bits, truths, text_line
         string example, first_text
-        Ids distinct
         boolean uncounted
+        size_t size()
         int64_t texts()
         void add(const ColumnFacts&, int64_t) except +
 
@@ -390,7 +390,7 @@ cdef class Facts:
             "truths": facts.truths,
             "texts": facts.texts(),
             "text_line": facts.text_line,
-            "distinct": facts.distinct.size(),
+            "distinct": facts.size(),
             "uncounted": facts.uncounted,
             "example": (<bytes> facts.example).decode(errors="replace"),
             "first_text": (<bytes> facts.first_text).decode(errors="replace"),

@@ -2,6 +2,7 @@
 #ifndef FMCLI_SURVEY_H
 #define FMCLI_SURVEY_H
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,13 +15,28 @@ namespace fmcli {
 // What is known about the cells of a column.
 struct ColumnFacts {
     static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
+    static constexpr uint64_t SMALL = 1 << 20;
 
     int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
     int64_t points = 0;               // fractions with a point
     int64_t text_line = 0;            // the number of lines before the first text
     std::string example, first_text;  // the first cell, and the first one that is no number
     Ids distinct;                     // whole numbers and texts
+    std::vector<uint64_t> small;      // a bit for each whole number below SMALL, which `distinct` lacks
     bool uncounted = false;           // there are more distinct texts
+
+    // The number of distinct whole numbers and texts.
+    size_t size() const {
+        size_t bits = 0;
+        for (const uint64_t some : small) bits += static_cast<size_t>(__builtin_popcountll(some));
+        return bits + distinct.size();
+    }
+
+    void add_small(uint64_t number) {
+        const size_t word = static_cast<size_t>(number / 64);
+        if (word >= small.size()) small.resize(std::max(word + 1, 2 * small.size()));
+        small[word] |= uint64_t{1} << number % 64;
+    }
 
     int64_t texts() const { return cells - missing - whole - fractions; }
 
@@ -38,6 +54,8 @@ struct ColumnFacts {
         truths += other.truths;
         points += other.points;
         distinct.add_all(other.distinct);
+        small.resize(std::max(small.size(), other.small.size()));
+        for (size_t i = 0; i < other.small.size(); ++i) small[i] |= other.small[i];
         uncounted |= other.uncounted || distinct.names.size() > MOST_TEXTS;
     }
 };
@@ -68,9 +86,12 @@ class Survey : public RowReader {
     void take(size_t column, ColumnFacts& facts) {
         const Cell& cell = cells_[column];
         const bool counts = form_.columns[column].role == Role::UNKNOWN;
-        if (!counts && !facts.example.empty() && has_few_digits(cell)) {
+        uint64_t number;
+        if (facts.whole && has_few_digits(cell, number) && (!counts || number < ColumnFacts::SMALL)) {
+            if (counts) facts.add_small(number);
             ++facts.cells;
             ++facts.whole;
+            facts.bits += number < 2;
             return;
         }
         int32_t& recent = recent_.find(column, cell.begin, cell.end, end_);
@@ -85,11 +106,13 @@ class Survey : public RowReader {
         facts.truths += sort == TRUTH;
     }
 
-    // Whether a cell is at most eight digits, without a 0 that begins others, and surely not missing.
-    bool has_few_digits(const Cell& cell) const {
+    // Whether a cell is at most eight digits, whose number is set, without a 0 that begins others, and surely not missing.
+    bool has_few_digits(const Cell& cell, uint64_t& number) const {
         const size_t length = static_cast<size_t>(cell.end - cell.begin);
         if (!form_.missing.empty() || length - 1 >= 8 || end_ - cell.begin < 8 || (*cell.begin == '0' && length > 1)) return false;
-        return read_digits(cell.begin).count >= static_cast<int>(length);
+        const Digits digits = read_digits(cell.begin);
+        number = digits.number;
+        return digits.count == static_cast<int>(length);
     }
 
     // What a text is, which is counted as a new one; it may be an example for the column, which lacks its count so far.
@@ -117,9 +140,9 @@ class Survey : public RowReader {
 
     void count(std::string_view text, ColumnFacts& facts) {
         uint64_t number;
-        if (text.size() < 19 && is_digit(text[0]) && !read_whole(text.data(), text.data() + text.size(), number))
-            facts.distinct.add({number});
-        else facts.distinct.add(named(text.data(), text.size()));
+        const bool whole = text.size() < 19 && is_digit(text[0]) && !read_whole(text.data(), text.data() + text.size(), number);
+        if (whole && number < ColumnFacts::SMALL) facts.add_small(number);
+        else facts.distinct.add(whole ? Id{number} : named(text.data(), text.size()));
         facts.uncounted |= facts.distinct.names.size() > ColumnFacts::MOST_TEXTS;
     }
 };
