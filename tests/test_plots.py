@@ -56,6 +56,19 @@ def test_a_path_is_over_the_option_in_which_runs_differ():
         figure({"a": log()[1:]}, "path", [])
 
 
+def test_the_path_of_a_search_is_drawn_like_that_of_single_runs():
+    """The usual run has no value of the option."""
+    of = {"event": "trial", "model": "fm", "solver": "ftrl", "metric": "auc"}
+    trials = [
+        {**of, "trial": n, "options": options, "value": value, "sparsity": zeros}
+        for n, (options, value, zeros) in enumerate([({}, 0.7, 0.1), ({"l1": 4.0}, 0.75, 0.25), ({"l1": 1.0}, 0.5, 1.0)])
+    ]
+    assert figure({"log": trials}, "path", []).panels == {
+        "valid-auc": {"--l1": ([1.0, 4.0], [0.5, 0.75])},
+        "sparsity": {"--l1": ([1.0, 4.0], [1.0, 0.25])},
+    }
+
+
 def test_a_search_is_drawn_as_the_best_value_so_far():
     """A trial has the value of its longest run, which comes last."""
     values = (0, "cd", 0.5), (1, "mcmc", 0.25), (3, "cd", 0.5), (2, "cd", 0.75), (3, "cd", 0.875), (4, "cd", None)

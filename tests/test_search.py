@@ -1,5 +1,7 @@
 """The search for options: its runs pause and go on, and it finds what was planted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_auto import planned, signs
@@ -59,6 +61,39 @@ def test_the_planted_rank_and_penalty_are_found(data):
     # A third of each bracket goes on, for three times as many epochs.
     asked = [[number for number, epochs in seen if number in range(1, BRACKET + 1) and epochs == e] for e in (3, 9, 27)]
     assert [len(numbers) for numbers in asked] == [9, 3, 1]
+
+
+HELD = {"rivals": (), "holdout": 0.3}
+
+
+def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before(data):
+    """In one epoch each with tiny steps, the loss of a run is that of the one before, and not of the start values. What
+    is known is repeated as far as the parameters are needed."""
+    plan = planned(data, {"rank": 3, "epochs": 1, "alpha": 1e-9, "l1_w": 0.0}, HELD, solver="ftrl")
+    first = Entrant([planned(data, {"rank": 3, "epochs": 30}, HELD, solver="ftrl")], followed=True)
+    first.train(30)
+    second = Entrant([plan], before=first)
+    second.train(1)
+    assert second.reached.value == pytest.approx(first.reached.value, rel=0.05)
+    assert Entrant([plan]).train(1)
+    found = []
+    plan = planned(data, {"rank": 2, "epochs": 8}, HELD, solver="ftrl")
+    path = Tuning(None, {"l1": Range(1e-3, 1e3)}, path=4, on_trial=found.append)
+    compare(plan, path)
+    strengths = [one.settings["l1"] for one in found[1:5]]
+    assert strengths == pytest.approx([1e-3, 0.1, 10, 1e3])
+    zeros = [one.reached.sparsity for one in found[1:5]]
+    assert zeros == sorted(zeros)
+    assert zeros[0] < 0.1
+    assert zeros[-1] == 1
+    known = {(one.number, one.asked): one.reached for one in found[:3]}
+    again = []
+    conduct = Conduct(lambda number, epochs: known.get((number, epochs)))
+    compare(plan, replace(path, conduct=conduct, on_trial=again.append))
+    assert [one.record() for one in again] == [one.record() for one in found]
+    for ranges in ({}, {"rank": of(1, 2)}, {"l1": Range(0.1, 1), "l2": Range(0.1, 1)}):
+        with pytest.raises(UsageError, match="a path is over the values of one penalty"):
+            compare(plan, replace(path, ranges=ranges))
 
 
 def test_no_options_are_drawn_twice(data):
@@ -130,3 +165,6 @@ def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
         entrant.train(5)
     assert entrant.reached == before
     assert entrant.outcome() is not None
+    first = Entrant(entrant.plans, conduct=Conduct(deadline=0.5))
+    with pytest.raises(LateError):
+        first.train(1)

@@ -60,6 +60,7 @@ def tune(
     *,
     trials: int | None = None,
     sampler: str = "near",
+    path: int = 0,
     folds: int | None = None,
     study: str | os.PathLike[str] | None = None,
     refit: bool = True,
@@ -81,6 +82,9 @@ def tune(
         How many trials there are; 50 by default, or with ``max_seconds`` as many as the time lets.
     sampler : {"near", "random", "tpe"}
         How options are drawn: near the best ones so far, anywhere, or by the TPE of Optuna.
+    path : int
+        If it is not 0: in place of a search, there are models of so many strengths of one penalty, each of which begins
+        from the parameters of the one before; ``sparsity`` of a trial is its share of zeros.
     folds : int, optional
         On how many folds of the rows trials are compared; by default 5, fewer of more than 1,000 rows, 1 of more than
         5,000.
@@ -111,7 +115,7 @@ def tune(
         ranges = {name: in_range(OPTIONS[name], value) for name, value in options.items() if is_range(value)}
         options |= {name: one.at(0.0 if one.choices else 0.5) for name, one in ranges.items()}
         deadline = None if asked.max_seconds is None else begin + asked.max_seconds
-        wanted = Wanted(trials, folds, sampler, None if study is None else os.fspath(study), ranges, deadline)
+        wanted = Wanted(trials, folds, sampler, None if study is None else os.fspath(study), ranges, deadline, path)
         kinds = several(asked.model, asked.solver, asked.loss, options)
         first = replace(asked, max_seconds=None, holdout=wanted.held.share if wanted.held else asked.holdout)
         if kinds:

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
+from numpy.typing import NDArray
+
 from fmcli.errors import DivergedError, NotEnoughMemoryError
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.paired import difference
+from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available
 from fmcli.training.checkpoint import Keeper, Progress
@@ -79,10 +82,13 @@ class FoldRun:
     """The run of an entrant on a fold, as far as it went.
 
     outcome : of the best epoch so far, on the held-out rows.
+    sparsity, parameters : of that epoch; parameters only if another entrant follows.
     """
 
     keeper: Paused = field(default_factory=Paused)
     outcome: Outcome | None = None
+    sparsity: float = 0.0
+    parameters: dict[str, NDArray[Any]] | None = None
     epochs: int = 0
     best: int = 0
     ended: bool = False
@@ -115,12 +121,14 @@ class Reached:
     value : the choosing metric of their best epochs; None: training failed.
     best : the best epoch of each.
     ended : whether more epochs would change nothing.
+    sparsity : the share of zeros among the parameters of the first fold.
     """
 
     epochs: int
     value: float | None
     best: tuple[int, ...]
     ended: bool
+    sparsity: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,8 @@ class Entrant:
 
     plans : the same run, which holds out other rows in each.
     number : of the entrant; settings : the options that were drawn for it.
+    before : the entrant from whose parameters its runs begin; None: they begin from the usual start values.
+    followed : whether another one will begin from its own.
     reached : by its longest runs.
     news : the epochs of the last ones, with the number of their fold.
     asked : for how many epochs these were trained, at most.
@@ -174,8 +184,11 @@ class Entrant:
         number: int = 0,
         settings: Mapping[str, Any] | None = None,
         conduct: Conduct | None = None,
+        before: Entrant | None = None,
+        *,
+        followed: bool = False,
     ) -> None:
-        self._conduct = conduct or Conduct()
+        self._conduct, self.before, self._followed = conduct or Conduct(), before, followed
         self.news = list[tuple[int, Epoch]]()
         self.plans, self.number, self.settings, self.spent = list(plans), number, settings or {}, 0
         self.reached, self.asked = Reached(0, None, (), False), 0
@@ -249,6 +262,7 @@ class Entrant:
             None if value is None or math.isnan(value) else value,
             tuple(fold.best for fold in self._folds),
             all(fold.ended for fold in self._folds),
+            self._folds[0].sparsity,
         )
 
     def _run_fold(self, number: int, fold: FoldRun, epochs: int, threads: int | None) -> bool:
@@ -270,6 +284,9 @@ class Entrant:
         except (DivergedError, NotEnoughMemoryError):
             return False
         fold.outcome = plan.validation.outcome(plan.model, draws=trained.earlier)
+        fold.sparsity = model_sparsity(plan.model)
+        if self._followed:
+            fold.parameters = {name: array.copy() for name, array in plan.model.parameters.items()}
         fold.epochs, fold.best = len(trained.epochs), trained.best
         # The shorter runs of a sampler are whole ones.
         fold.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
@@ -285,7 +302,16 @@ class Entrant:
         settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=deadline)
         validation = plan.validation and replace(plan.validation, threads=threads)
         model = prepared_model(spec, plan.source, plan.transform, None)
-        return replace(plan, spec=spec, settings=settings, model=model, validation=validation)
+        begin = self.before and self.before.parameters(number)
+        return replace(plan, spec=spec, settings=settings, model=model, validation=validation, begin=begin)
+
+    def parameters(self, fold: int) -> dict[str, NDArray[Any]] | None:
+        """Return the parameters of the best epoch on a fold; None: training failed. Runs that have not kept them are
+        repeated."""
+        if self._folds[fold].parameters is None and self.reached.value is not None:
+            self.forget()
+            self._run(self.reached.epochs, None)
+        return self._folds[fold].parameters
 
     def _together(self) -> Outcome | None:
         """Return the outcome of all folds, if it is there."""

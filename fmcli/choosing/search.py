@@ -19,7 +19,7 @@ from fmcli.choosing.proposals import PROPOSE, Places, Tried
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.ranges import Range
+from fmcli.registry.ranges import Range, by
 from fmcli.registry.streams import TUNE_STREAM, generator
 from fmcli.training.planning import Plan, with_options
 from fmcli.training.several.ensemble import side_by_side
@@ -34,6 +34,8 @@ PART_OF_TIME, MOMENT = 6, 1e-6
 MOST_KINDS = 4
 # A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs.
 BRACKET, PART, RUNGS = 9, 3, 3
+# From a little less than the usual strength of a penalty to one with which hardly any parameter is left.
+STRENGTHS_OF_PATH = by(3, 3000)
 # Options are drawn so many times until they differ from those before.
 MOST_DRAWS = 20
 
@@ -47,6 +49,7 @@ class Tuning:
     folds : how many times other rows are held out.
     on_trial : called with each entrant after its run.
     sampler : how values are drawn; one of SAMPLERS.
+    path : of how many values of one penalty there is a path in place of a search; 0: there is none.
     """
 
     trials: int | None = 0
@@ -55,6 +58,7 @@ class Tuning:
     conduct: Conduct = field(default_factory=Conduct)
     on_trial: Callable[[Entrant], None] = lambda entrant: None
     sampler: str = "near"
+    path: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,16 @@ class Search:
         late = False
         try:
             self.begin()
-            self.race()
-            self.draw()
+            if self.tuning.path:
+                self.follow()
+            else:
+                self.race()
+                self.draw()
         except LateError:
             late = True
         chosen = self.choose()
+        if chosen.before is not None:
+            chosen = self.anew(chosen)
         if self.tuning.trials != 0 and not late:
             with suppress(LateError):
                 self.train([chosen], lambda chosen: chosen.plan.spec.values["epochs"])
@@ -255,6 +264,31 @@ class Search:
                     entrant.forget()
                 del entrants[max(1, len(entrants) // PART) :]
 
+    def follow(self) -> None:
+        """Train a run for each value of a penalty, from weak to strong, each from the parameters of the one before.
+        Factors that are all 0 would stay so in the other direction. They are penalized from the first epoch on."""
+        group, before, self.number = self.groups[0], None, 1
+        name, one = path_of(self.plan, self.tuning.ranges)
+        usual, at_once = self.plan.spec.values[name], {"l1_from_epoch": 1}
+        if not is_free(self.plan.settings.spec, "l1_from_epoch"):
+            at_once = {}
+        for value in one.spaced(self.tuning.path, usual):
+            plans = [with_options(plan, {name: value, **at_once}) for plan in self.usual.plans]
+            before = Entrant(plans, self.number, {name: value}, self.tuning.conduct, before, followed=True)
+            group.entrants.append(before)
+            self.entrants.append(before)
+            self.number += 1
+            self.train([before], lambda entrant: entrant.plan.spec.values["epochs"])
+
+    def anew(self, chosen: Entrant) -> Entrant:
+        """Return the run of a path, trained from the usual start values, as the model on all rows will be."""
+        plans = [with_options(plan, chosen.settings) for plan in self.usual.plans]
+        own = Entrant(plans, self.number, chosen.settings, self.tuning.conduct)
+        self.entrants.append(own)
+        with suppress(LateError):
+            self.train([own], lambda entrant: entrant.plan.spec.values["epochs"])
+        return own
+
     def epochs_of(self, entrant: Entrant, rung: int) -> int:
         """Return for how many epochs, in all, an entrant is trained by a rung."""
         asked: int = entrant.plan.spec.values["epochs"]
@@ -271,6 +305,19 @@ class Search:
             if entrant.margin == ERRORS_SAMPLED and not chosen.better_than(entrant, ERRORS_LONGER):
                 chosen = entrant
         return chosen
+
+
+def path_of(plan: Plan, ranges: Mapping[str, Range]) -> tuple[str, Range]:
+    """Return the option of a path, and its values: that with a range, or the penalty of a kind of sparse models. Raises
+    UsageError."""
+    kind = MODELS[plan.spec.model]
+    ranges = ranges or dict.fromkeys(kind.positive[:1], STRENGTHS_OF_PATH)
+    found = [(name, one) for name, one in ranges.items() if OPTIONS[name].kind is float]
+    if len(ranges) != 1 or not found:
+        raise UsageError(
+            "a path is over the values of one penalty; give one a range or several values, or a kind of sparse models"
+        )
+    return found[0]
 
 
 def ranges_of(plan: Plan) -> dict[str, Range]:

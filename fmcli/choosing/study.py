@@ -32,6 +32,7 @@ def trial_event(trial: TrialRecord) -> dict[str, Any]:
             "value": reached.value,
             "best_epoch": list(reached.best),
             "ended": reached.ended,
+            "sparsity": reached.sparsity,
         }
     )
 
@@ -105,7 +106,8 @@ class Study:
                     continue
                 key = int(event[TRIAL]), int(event["asked"])
                 value, best = event["value"], tuple(map(int, event["best_epoch"]))
-                reached = Reached(int(event["epochs"]), None if value is None else float(value), best, event["ended"])
+                value = None if value is None else float(value)
+                reached = Reached(int(event["epochs"]), value, best, event["ended"], float(event["sparsity"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise BadInputError(f"{path}:{number}: is not a line of a study; {WAY_OUT}") from error
             self._known[key] = reached

@@ -36,6 +36,7 @@ class Wanted:
     study : the file of the study; None: trials are not kept.
     ranges : the values of options; empty: those of the registry.
     deadline : the value of time.perf_counter() at which it ends.
+    path : of how many values of one penalty there is a path in place of a search; 0: there is none.
 
     Raises UsageError if what the sampler needs is not installed.
     """
@@ -46,6 +47,7 @@ class Wanted:
     study: str | None = None
     ranges: Mapping[str, Range] = field(default_factory=dict)
     deadline: float | None = None
+    path: int = 0
 
     def __post_init__(self) -> None:
         if self.sampler == TPE:
@@ -54,6 +56,8 @@ class Wanted:
     @property
     def most(self) -> int | None:
         """How many trials there are in all; None: as many as the time lets."""
+        if self.path:
+            return self.path + 1
         return self.trials or (TRIALS if self.deadline is None else None)
 
     @property
@@ -112,7 +116,7 @@ def tuned(
             on_trial(entrant)
 
         conduct = Conduct(study.known, wanted.deadline)
-        return compare(plan, Tuning(wanted.most, wanted.ranges, folds, conduct, after, wanted.sampler))
+        return compare(plan, Tuning(wanted.most, wanted.ranges, folds, conduct, after, wanted.sampler, wanted.path))
 
 
 def identity_of(plan: Plan, wanted: Wanted, folds: int) -> dict[str, Any]:
@@ -123,6 +127,7 @@ def identity_of(plan: Plan, wanted: Wanted, folds: int) -> dict[str, Any]:
         "rivals": [[one.model, one.solver] for one in plan.settings.rivals],
         "folds": folds,
         "sampler": wanted.sampler,
+        "path": wanted.path,
     }
 
 

@@ -99,7 +99,7 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
     runs: dict[str, Run] = {}
     try:
         for path, events in files.items():
-            found = dict(runs_of(path, events, len(files) > 1))
+            found = dict(trials_of(path, events) if kind == PATH and searches else runs_of(path, events, len(files) > 1))
             if not found:
                 raise BadInputError(f"{path}: has no epochs; it must be a log of train or of cv (log_json)")
             if found.keys() & runs.keys():
@@ -139,6 +139,17 @@ def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple
             yield named(file, f"member {key[1]}", several), run
     if first.epochs:
         yield file, first
+
+
+def trials_of(path: str, events: Sequence[Event]) -> Iterator[tuple[str, Run]]:
+    """Yield the trials of a path, in the log of a search or its study, as runs: those with a value of an option."""
+    for event in events:
+        if event.get("event") == "trial" and event["options"] and event["value"] is not None:
+            options = {name: {"value": value, "from": GIVEN} for name, value in event["options"].items()}
+            valid, zeros = {event["metric"]: event["value"]}, event["sparsity"]
+            key = " ".join(f"{name} {value}" for name, value in event["options"].items())
+            run = Run([event], {"options": options}, {"valid": valid, "sparsity": zeros})
+            yield f"{PurePath(path).stem}: {key}", run
 
 
 def named(file: str, part: str, several: bool) -> str:

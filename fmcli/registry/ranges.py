@@ -58,6 +58,12 @@ class Range:
             return int(value)
         return float(f"{value * usual if self.relative else value:.{DIGITS}g}")
 
+    def spaced(self, number: int, usual: Any = None) -> list[Any]:
+        """Return so many values from the lowest to the highest, at equal distances; all choices, if there are some."""
+        if self.choices:
+            return sorted(self.choices)
+        return [self.at(place / (number - 1), usual) for place in range(number)]
+
     def place_of(self, value: Any, usual: Any = None) -> float | None:
         """Return the place of a value, as `at` has it; None: it has none."""
         if self.choices:

@@ -256,6 +256,9 @@ def start(plan: Plan, loss: Loss) -> None:
         start_at_minimum(plan, model, loss)
     elif model.anchored:
         model.anchored.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))
+    if plan.begin is not None:
+        for name, array in plan.begin.items():
+            model.parameters[name][...] = array
 
 
 def empty_score(model: Model) -> NDArray[np.float64]:

@@ -64,6 +64,7 @@ class Plan:
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     other : returns the plan of another spec for the same rows, if there are rivals.
     facts : what the data say to defaults that depend on them, for `resolve`.
+    begin : start values of the parameters, by name, in place of the usual ones; None: these.
     """
 
     settings: Settings
@@ -84,6 +85,7 @@ class Plan:
     refit_epochs: int | None = None
     other: Callable[[Spec], Plan] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    begin: Mapping[str, NDArray[Any]] | None = None
 
     @property
     def data(self) -> Dataset:

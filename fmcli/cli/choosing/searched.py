@@ -25,6 +25,7 @@ NOT_REPEATED = frozenset(
     {
         "trials",
         "sampler",
+        "path",
         "folds",
         "study",
         "refit",

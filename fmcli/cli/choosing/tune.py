@@ -42,6 +42,7 @@ class SearchChoice:
 
     trials: int | None
     sampler: str
+    path: int
     folds: int | None
     study: str | None
 
@@ -67,6 +68,16 @@ search_options = gathered(
         names=SAMPLERS,
         help="How options are drawn: " + "; ".join(f"{name}: {text}" for name, text in SAMPLERS.items()) + ". "
         "[default: near]",
+    ),
+    option(
+        "run",
+        "--path",
+        type=click.IntRange(min=2),
+        default=0,
+        metavar="N",
+        help="In place of a search, train one model for each of N strengths of a penalty, from weak to strong, each from "
+        "the parameters of the one before, and show metrics and shares of zeros: of the option with a range, or of "
+        "kinds of sparse models their own. [default: none; >= 2]",
     ),
     option(
         "validation",
@@ -153,7 +164,7 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Want
         found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
         log.line("the time is over, so that the result depends on the speed of the machine")
-    log_trials(log, found.trials)
+    log_trials(log, found.trials, of_path=wanted.path > 0)
     if found.chosen.number == 0:
         log.line("no trial is clearly better than the usual options, which are taken")
     best = winner_of(found.chosen, searched.ranges)

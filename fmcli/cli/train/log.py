@@ -394,8 +394,10 @@ def log_comparison(log: Log, plan: Plan) -> None:
     log.progress("comparing kinds and solvers")
 
 
-def log_trials(log: Log, trials: Sequence[TrialRecord]) -> None:
-    """Log the best trials of a search, the usual one, and which one is taken, as a table."""
+def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False) -> None:
+    """Log the best trials of a search, the usual one, and which one is taken, as a table; of a path, all in order."""
+    if of_path:
+        trials = sorted(trials, key=lambda one: one.number)
     rows = [
         {
             "trial": one.number,
@@ -404,11 +406,12 @@ def log_trials(log: Log, trials: Sequence[TrialRecord]) -> None:
             "epochs": one.reached.epochs,
             "trainings": round(one.trainings, 1),
             one.metric: one.reached.value,
+            **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
             "options": " ".join(f"{name}={value_word(value)}" for name, value in one.options.items()) or "usual",
             "": "is taken" if one.chosen else "",
         }
         for place, one in enumerate(trials)
-        if place < SHOWN or one.chosen or one.number == 0
+        if of_path or place < SHOWN or one.chosen or one.number == 0
     ]
     for line in section(rows).splitlines() if rows else ():
         log.line(line.rstrip())
