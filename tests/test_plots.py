@@ -61,7 +61,7 @@ def test_the_path_of_a_search_is_drawn_like_that_of_single_runs():
     of = {"event": "trial", "model": "fm", "solver": "ftrl", "metric": "auc"}
     trials = [
         {**of, "trial": n, "options": options, "value": value, "sparsity": zeros}
-        for n, (options, value, zeros) in enumerate([({}, 0.7, 0.1), ({"l1": 4.0}, 0.75, 0.25), ({"l1": 1.0}, 0.5, 1.0)])
+        for n, options, value, zeros in [(0, {}, 0.7, 0.1), (1, {"l1": 4.0}, 0.75, 0.25), (2, {"l1": 1.0}, 0.5, 1.0)]
     ]
     assert figure({"log": trials}, "path", []).panels == {
         "valid-auc": {"--l1": ([1.0, 4.0], [0.5, 0.75])},

@@ -60,7 +60,7 @@ def tune(
     *,
     trials: int | None = None,
     sampler: str = "near",
-    path: int = 0,
+    path: int | None = None,
     folds: int | None = None,
     study: str | os.PathLike[str] | None = None,
     refit: bool = True,
@@ -82,9 +82,9 @@ def tune(
         How many trials there are; 50 by default, or with ``max_seconds`` as many as the time lets.
     sampler : {"near", "random", "tpe"}
         How options are drawn: near the best ones so far, anywhere, or by the TPE of Optuna.
-    path : int
-        If it is not 0: in place of a search, there are models of so many strengths of one penalty, each of which begins
-        from the parameters of the one before; ``sparsity`` of a trial is its share of zeros.
+    path : int, optional
+        In place of a search, train models of so many strengths of one penalty, each of which begins from the parameters
+        of the one before; ``sparsity`` of a trial is its share of zeros.
     folds : int, optional
         On how many folds of the rows trials are compared; by default 5, fewer of more than 1,000 rows, 1 of more than
         5,000.

@@ -49,7 +49,7 @@ class Tuning:
     folds : how many times other rows are held out.
     on_trial : called with each entrant after its run.
     sampler : how values are drawn; one of SAMPLERS.
-    path : of how many values of one penalty there is a path in place of a search; 0: there is none.
+    path : of how many values of one penalty there is a path in place of a search; None: there is none.
     """
 
     trials: int | None = 0
@@ -58,7 +58,7 @@ class Tuning:
     conduct: Conduct = field(default_factory=Conduct)
     on_trial: Callable[[Entrant], None] = lambda entrant: None
     sampler: str = "near"
-    path: int = 0
+    path: int | None = None
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class Search:
         usual, at_once = self.plan.spec.values[name], {"l1_from_epoch": 1}
         if not is_free(self.plan.settings.spec, "l1_from_epoch"):
             at_once = {}
-        for value in one.spaced(self.tuning.path, usual):
+        for value in one.spaced(self.tuning.path or 0, usual):
             plans = [with_options(plan, {name: value, **at_once}) for plan in self.usual.plans]
             before = Entrant(plans, self.number, {name: value}, self.tuning.conduct, before, followed=True)
             group.entrants.append(before)

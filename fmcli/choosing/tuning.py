@@ -16,14 +16,14 @@ from fmcli.choosing.search import Found, Tuning, compare
 from fmcli.choosing.study import Study
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.ranges import TPE, TRIALS, Range
+from fmcli.registry.ranges import SAMPLERS, TPE, TRIALS, Range
 from fmcli.registry.solvers import SOLVERS
 from fmcli.system.blas import one_blas_thread
 from fmcli.training.checkpoint import identity
 from fmcli.training.held import Held
 from fmcli.training.planning import Plan
 
-FEWEST_FOLDS = 2
+FEWEST_FOLDS = FEWEST_OF_PATH = 2
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Wanted:
     study : the file of the study; None: trials are not kept.
     ranges : the values of options; empty: those of the registry.
     deadline : the value of time.perf_counter() at which it ends.
-    path : of how many values of one penalty there is a path in place of a search; 0: there is none.
+    path : of how many values of one penalty there is a path in place of a search; None: there is none.
 
-    Raises UsageError if what the sampler needs is not installed.
+    Raises UsageError for numbers that are too small, for an unknown sampler, and if what it needs is not installed.
     """
 
     trials: int | None = None
@@ -47,9 +47,15 @@ class Wanted:
     study: str | None = None
     ranges: Mapping[str, Range] = field(default_factory=dict)
     deadline: float | None = None
-    path: int = 0
+    path: int | None = None
 
     def __post_init__(self) -> None:
+        for name, least in (("trials", 1), ("folds", 1), ("path", FEWEST_OF_PATH)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} must be at least {least}")
+        if self.sampler not in SAMPLERS:
+            raise UsageError(f"sampler must be one of {', '.join(SAMPLERS)}")
         if self.sampler == TPE:
             load_optuna()
 

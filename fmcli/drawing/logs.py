@@ -93,13 +93,14 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
     """
     if kind == CALIBRATION or (kind is None and all("calibration" in events[0] for events in files.values())):
         return of_calibration(files)
-    searches = all(of_trials(events[0]) for events in files.values())
+    searches = all(is_of_search(events[0]) for events in files.values())
     if kind == SEARCH or (kind in (None, TIME) and searches):
         return of_search(files, by_time=kind == TIME)
     runs: dict[str, Run] = {}
     try:
         for path, events in files.items():
-            found = dict(trials_of(path, events) if kind == PATH and searches else runs_of(path, events, len(files) > 1))
+            of_trials = kind == PATH and searches
+            found = dict(trials_of(path, events) if of_trials else runs_of(path, events, len(files) > 1))
             if not found:
                 raise BadInputError(f"{path}: has no epochs; it must be a log of train or of cv (log_json)")
             if found.keys() & runs.keys():
@@ -215,7 +216,7 @@ def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
     return Figure(f"Metrics and the share of zeros over {flag}", flag, "", some(panels), log_x=min(x) > 0)
 
 
-def of_trials(event: Event) -> bool:
+def is_of_search(event: Event) -> bool:
     """Return whether a log that begins with this event has the trials of a search alone."""
     return event.get("event") == "study" or "trial" in event
 

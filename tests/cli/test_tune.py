@@ -107,6 +107,7 @@ def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
         (["--auto"], "tune and --auto cannot be combined"),
         (["-s", "mcmc", "--l2", "0.1..1"], "mcmc draws the strength"),
         (["--trials", "0"], "0 is not in the range"),
+        (["--path", "3"], "a path is over the values of one penalty"),
         (["--anchors", "2,3"], "--anchors does not apply to fm"),
     ],
 )

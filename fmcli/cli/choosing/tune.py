@@ -42,7 +42,7 @@ class SearchChoice:
 
     trials: int | None
     sampler: str
-    path: int
+    path: int | None
     folds: int | None
     study: str | None
 
@@ -73,11 +73,10 @@ search_options = gathered(
         "run",
         "--path",
         type=click.IntRange(min=2),
-        default=0,
         metavar="N",
-        help="In place of a search, train one model for each of N strengths of a penalty, from weak to strong, each from "
-        "the parameters of the one before, and show metrics and shares of zeros: of the option with a range, or of "
-        "kinds of sparse models their own. [default: none; >= 2]",
+        help="In place of a search, train models of N strengths of a penalty, from weak to strong, each from the "
+        "parameters of the one before, and show metrics and shares of zeros. The penalty is the option with a range, or "
+        "that of a kind of sparse models. [default: none; >= 2]",
     ),
     option(
         "validation",
@@ -164,7 +163,7 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Want
         found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
         log.line("the time is over, so that the result depends on the speed of the machine")
-    log_trials(log, found.trials, of_path=wanted.path > 0)
+    log_trials(log, found.trials, of_path=wanted.path is not None)
     if found.chosen.number == 0:
         log.line("no trial is clearly better than the usual options, which are taken")
     best = winner_of(found.chosen, searched.ranges)
