@@ -6,6 +6,10 @@ from typing import Any
 LEAVE_OUT = object()
 
 
+class Also(str):
+    """A value that is needed beside those of other options."""
+
+
 class FmcliError(Exception):
     """Base of every error that fmcli raises on purpose; its text is the message for the user.
 
@@ -13,7 +17,7 @@ class FmcliError(Exception):
     ----------
     options : name -> value of the choices that help. The text does not name them, because a caller in Python has no
         command line; the command adds them by their flags. None: the option, with another value; LEAVE_OUT; or a dict
-        of values, each with its purpose, or "": {"squared": "to fit them as numbers"}.
+        of values, each with its purpose, or "": {"squared": "to fit them as numbers"}; Also, beside the others.
     """
 
     exit_status = 70

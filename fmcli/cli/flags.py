@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fmcli.errors import LEAVE_OUT, FmcliError
+from fmcli.errors import LEAVE_OUT, Also, FmcliError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import as_given
+from fmcli.text import shell_word
 
 # The flags of choices that are not registered options.
 FLAGS = {
@@ -49,7 +50,7 @@ def with_flag(name: str, value: Any) -> str:
     if isinstance(value, bool):
         switch = name.replace("_", "-")
         return f"--{switch}" if value else f"--no-{switch}"
-    return f"{flag_of(name)} {as_given(value)}"
+    return f"{flag_of(name)} {shell_word(value) if isinstance(value, str) else as_given(value)}"
 
 
 def flag_of(name: str) -> str:
@@ -59,7 +60,7 @@ def flag_of(name: str) -> str:
 
 def with_flags(error: FmcliError) -> str:
     """Return the message of an error, followed by the choices that help."""
-    advice, uses = [], []
+    advice, uses, beside = [], [], ""
     for name, value in error.options.items():
         if value is None:
             advice.append(f"see {flag_of(name)}")
@@ -67,6 +68,8 @@ def with_flags(error: FmcliError) -> str:
             advice.append(f"leave out {flag_of(name)}")
         elif isinstance(value, dict):
             uses += [f"{with_flag(name, choice)} {purpose}".rstrip() for choice, purpose in value.items()]
+        elif isinstance(value, Also):
+            beside += f", and {with_flag(name, value)}"
         else:
             uses.append(with_flag(name, value))
-    return "; ".join([str(error), *advice, *([f"use {', or '.join(uses)}"] if uses else [])])
+    return "; ".join([str(error), *advice, *([f"use {', or '.join(uses)}{beside}"] if uses else [])])

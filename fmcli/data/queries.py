@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
-from fmcli.data.sources import is_parquet, is_query
+from fmcli.data.sources import read_by_duckdb
 from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
 from fmcli.system.memory import available
 from fmcli.text import shell_word
@@ -164,7 +164,7 @@ def write_as_parquet(text: int, types: Mapping[str, str], file: int, name: str) 
 
 def bytes_needed(paths: Sequence[str]) -> int:
     """Return the bytes that DuckDB takes at most while some inputs are read; 0 if none is for it."""
-    return _memory_limit() if any(is_query(path) or is_parquet(path) for path in paths) else 0
+    return _memory_limit() if read_by_duckdb(paths) else 0
 
 
 def _memory_limit() -> int:

@@ -18,7 +18,7 @@ from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
 from fmcli.data.numbering import occurring
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows, is_sparse
-from fmcli.data.sources import TextBuffer, name_of, size_on_disk
+from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
 
@@ -129,7 +129,8 @@ def read(
             if first or taken - looked_at >= GROWTH:
                 looked_at = taken
                 left = max(on_disk - size, 0)
-                _require_memory(paths, max(left * looked_at // size, 0 if first or buffer.last else GROWTH), looked_at)
+                rest = max(left * looked_at // size, 0 if first or buffer.last else GROWTH)
+                _require_memory(paths, rest, looked_at, first=first)
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
     found = total.label_names
@@ -178,9 +179,9 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
     return data.renumbered(numbering, data.index).changed(numbering=of_numbers(numbering))
 
 
-def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:
+def _require_memory(paths: Sequence[str], rest: int, taken: int, *, first: bool) -> None:
     """Raise NotEnoughMemoryError if the remaining rows (`rest` bytes) will not fit into memory in addition to the rows
-    that have been read (`taken` bytes).
+    that have been read (`taken` bytes); at `first`, what reads them has not its memory yet.
 
     `rest` is estimated from the size of the remaining text. For a compressed file this is its size on disk, a lower
     bound; for a pipe it is 0.
@@ -188,5 +189,9 @@ def _require_memory(paths: Sequence[str], rest: int, taken: int) -> None:
     if rest > 0:
         from fmcli.system import memory
 
+        if first and read_by_duckdb(paths):
+            from fmcli.data.queries import bytes_needed
+
+            rest += bytes_needed(paths)
         purpose = f"reading {name_of(paths[0])}" + (" and the other files" if len(paths) > 1 else "")
         memory.require(taken + rest, purpose, held=taken)

@@ -207,6 +207,11 @@ def is_parquet(path: str) -> bool:
         return file.read(len(PARQUET)) == PARQUET
 
 
+def read_by_duckdb(paths: Sequence[str]) -> bool:
+    """Return whether one of some inputs is a query or a Parquet file."""
+    return any(is_query(path) or is_parquet(path) for path in paths)
+
+
 def _is_other(path: str) -> bool:
     """Return whether a file is not text, but becomes text when it is read."""
     with ExitStack() as stack:

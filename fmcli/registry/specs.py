@@ -145,7 +145,9 @@ def for_dense_rows(spec: Spec) -> Spec:
     if not kind.dense_solver or spec.given & of_solver or spec.loss not in (None, TWO_VALUES, OTHERS):
         return spec
     given = {name: spec.values[name] for name in spec.given}
-    return replace(make_spec(spec.model, kind.dense_solver, spec.loss, given), given=spec.given)
+    made = make_spec(spec.model, kind.dense_solver, spec.loss, given)
+    same = {name: spec.values[name] for name in SAME_TO_ALL}
+    return replace(made, values={**made.values, **same}, given=spec.given)
 
 
 def resolve(

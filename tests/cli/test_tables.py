@@ -104,6 +104,18 @@ def test_columns_of_numbers_are_scaled_unless_options_say_otherwise(run, tmp_pat
     assert "are scaled" not in done.stderr
 
 
+def test_columns_of_numbers_are_scaled_for_the_solver_of_dense_rows(tmp_path, rng):
+    rows = rng.normal([0, 1e6], [1, 1e4], size=(300, 2))
+    text = "".join(f"{a},{b},{a + (b - 1e6) / 1e4}\n" for a, b in rows.tolist())
+    (tmp_path / "t.csv").write_text("a,b,y\n" + text)
+    models = [
+        fmcli.train(tmp_path / "t.csv", label="y", numeric=["a", "b"], **more) for more in ({}, {"scale": "zscore"})
+    ]
+    predictions = [model.predict(tmp_path / "t.csv") for model in models]
+    assert models[0].solver == "cd"
+    np.testing.assert_array_equal(*predictions)
+
+
 def test_the_kinds_of_columns_follow_from_all_their_cells(run, ratings):
     done = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "m.fm", ratings)
     for line in (
@@ -327,6 +339,24 @@ WRONG = {
         b"a,b\n" + b"".join(b"%d,%d\n" % (i % 2, i) for i in range(30)),
         ("--label", "a"),
         "use --numeric b for quantities, or --categorical b for ids, or --ignore b for neither",
+    ),
+    "several columns": (
+        b"a,i,n,m\n" + b"".join(b"%d,%d,%d.5,%d\n" % (i % 2, i, i, i) for i in range(40)) + b"1,40,NA,?\n",
+        ("--label", "a"),
+        "t.csv: the column 'i' has 41 different whole numbers in 41 cells, such as 0 and the column 'm' has 40 "
+        "different whole numbers in 40 cells, such as 0: they may be ids or quantities; found 'NA' in the column 'n' "
+        "(line 42) and '?' in the column 'm' (line 42), whose other cells are mostly numbers; use --numeric i,m for "
+        "quantities, or --categorical i,m for ids, or --ignore i,m for neither, and --missing-values 'NA,?'",
+    ),
+    "two columns with missing values": (
+        b"a,n,m\n" + b"1,2.5,3.5\n" * 40 + b"1,NA,?\n",
+        ("--label", "a"),
+        "use --missing-values 'NA,?' for cells that are missing, or --categorical n,m for names",
+    ),
+    "categories with fractions": (
+        b"a,n,m\n" + b"1,2.5,3.5\n" * 40,
+        ("--label", "a", "--categorical", "n,m"),
+        "the column 'n' and the column 'm' have numbers with fractions, which are no categories; use --numeric n,m",
     ),
     "no label in a row": (
         b"a,b\n1,x\n,y\n",

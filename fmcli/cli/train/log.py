@@ -322,13 +322,15 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
 
 
 def needs(need: MemoryNeed, inputs: Sequence[str]) -> dict[str, str]:
-    """Return the memory that training needs beyond the rows, which are in memory already, what reading the inputs takes
-    at most that is not text, and the available memory."""
+    """Return the memory that a run needs, and the available memory. Before training, the rows and what reads the inputs
+    are in memory, which only counts if training needs less."""
     from fmcli.data.queries import bytes_needed
 
     others = bytes_needed(inputs)
-    reading = {"reading": f"{human_bytes(others)} at most for DuckDB, before training"} if others else {}
-    return {"memory": f"{human_bytes(need.total)} needed", **reading, "available": human_bytes(available())}
+    reading = need.held + others
+    part = {"reading": f"{human_bytes(reading)}, at most {human_bytes(others)} of it for DuckDB"} if others else {}
+    needed = f"{human_bytes(max(need.total, reading))} needed"
+    return {"memory": needed, **part, "available": human_bytes(available())}
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:

@@ -105,7 +105,8 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        log.table(**sizes(plan), **needs(memory_of(plan, request.members), request.inputs))
+        read = [*request.inputs, *request.validation.valid, *(table for _, table in request.tables.join)]
+        log.table(**sizes(plan), **needs(memory_of(plan, request.members), read))
         return
     if request.members > 1:
         run_ensemble(log, request, plan, format, begin, bad)

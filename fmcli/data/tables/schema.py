@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from fmcli.data.labels import is_number
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import Also, BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.text import escaped, number
 
@@ -19,6 +19,8 @@ FEATURES = (CATEGORY, SEVERAL, NUMBER)
 ROWS_PER_ID = 5
 # If so large a share of the cells are numbers, the others are probably missing values.
 MOSTLY = 0.9
+# The columns that an error describes, at most.
+MOST_DESCRIBED = 10
 # The words for a cell, by the kind of its column.
 EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
 
@@ -260,20 +262,24 @@ class Named:
         Raises BadInputError for a column that must be named, or is missing.
         """
         named = self.kinds()
-        found = {name: named.get(name) or self.rest or kind_of(name, facts[name], source) for name in names}
-        if not any(kind in FEATURES for kind in found.values()):
+        found = {name: named.get(name) or self.rest or kind_of(facts[name]) for name in names}
+        kinds = {name: kind for name, kind in found.items() if kind is not None}
+        if len(kinds) < len(found):
+            raise not_clear({name: facts[name] for name in found if name not in kinds}, source)
+        if not any(kind in FEATURES for kind in kinds.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
-        known = [name for name, kind in found.items() if kind == CATEGORY and name in facts]
-        for name in known:
-            if facts[name]["points"] and not (facts[name]["texts"] or facts[name]["is_text"]):
-                raise BadInputError(
-                    f"{source}: the column {name!r} has numbers with fractions, which are no categories",
-                    numeric={name: "for quantities"},
-                    bins={16: "to cut all columns of numbers into features"},
-                )
+        known = [name for name, kind in kinds.items() if kind == CATEGORY and name in facts]
+        fractions = [name for name in known if facts[name]["points"] and not has_text(facts[name])]
+        if fractions:
+            raise BadInputError(
+                f"{source}: {listed([f'the column {name!r}' for name in fractions], len(fractions))} "
+                f"{'has' if len(fractions) == 1 else 'have'} numbers with fractions, which are no categories",
+                numeric={",".join(fractions): "for quantities"},
+                bins={16: "to cut all columns of numbers into features"},
+            )
         return replace(
             self.form,
-            kinds=found,
+            kinds=kinds,
             group=self.group,
             whole=frozenset(name for name in known if is_whole(facts[name])),
             truths=frozenset(name for name in known if is_truth(facts[name])),
@@ -281,38 +287,77 @@ class Named:
         )
 
 
-def kind_of(name: str, facts: Mapping[str, Any], source: str) -> str:
-    """Return the kind of a column whose cells have these facts. Raises BadInputError if its user must say."""
+def kind_of(facts: Mapping[str, Any]) -> str | None:
+    """Return the kind of a column whose cells have these facts; None if its user must say."""
     present = facts["cells"] - facts["missing"]
     if not present:
         return IGNORED
-    if facts["is_text"]:
-        return CATEGORY
-    if facts["texts"]:
-        if present - facts["texts"] >= MOSTLY * present:
-            raise BadInputError(
-                f"{source}:{facts['text_line'] + 1}: found {facts['first_text']!r} in the column {name!r}, whose other "
-                "cells are mostly numbers",
-                missing_values={facts["first_text"]: "if it stands for a missing value"},
-                categorical={name: "if the column has names"},
-            )
-        return CATEGORY
+    if has_text(facts):
+        mixed = not facts["is_text"] and present - facts["texts"] >= MOSTLY * present
+        return None if mixed else CATEGORY
     if facts["fractions"] or facts["bits"] == present:
         return NUMBER
-    if present * facts["times"] >= ROWS_PER_ID * facts["distinct"]:
-        return CATEGORY
-    raise BadInputError(
-        f"{source}: the column {name!r} has {facts['distinct']:,} different whole numbers in {present:,} cells, such "
-        f"as {facts['example']}: they may be ids or quantities",
-        numeric={name: "for quantities"},
-        categorical={name: "for ids"},
-        ignore={name: "for neither"},
-    )
+    return CATEGORY if present * facts["times"] >= ROWS_PER_ID * facts["distinct"] else None
+
+
+def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
+    """Return an error about the columns with these facts, with the options by which their user says what they are."""
+    mixed, place = {name: one for name, one in facts.items() if one["texts"]}, source
+    whole = {name: one for name, one in facts.items() if kind_of(without_texts(one)) is None}
+    messages, options = [], dict[str, Any]()
+    if whole:
+        for name, one in islice(whole.items(), MOST_DESCRIBED):
+            figures = without_texts(one)
+            present = figures["cells"] - figures["missing"]
+            such = f"{figures['distinct']:,} different whole numbers in {present:,} cells, such as {one['example']}"
+            messages.append(f"the column {name!r} has {such}")
+        messages = [f"{listed(messages, len(whole))}: they may be ids or quantities"]
+        columns = ",".join(whole)
+        options |= {
+            "numeric": {columns: "for quantities"},
+            "categorical": {columns: "for ids"},
+            "ignore": {columns: "for neither"},
+        }
+    if mixed:
+        found = [f"{one['first_text']!r} in the column {name!r}" for name, one in mixed.items()]
+        lines = [one["text_line"] + 1 for one in mixed.values()]
+        if len(facts) == 1:
+            place = f"{source}:{lines[0]}"
+        else:
+            found = [f"{text} (line {line})" for text, line in zip(found, lines, strict=True)]
+        messages.append(f"found {listed(found[:MOST_DESCRIBED], len(found))}, whose other cells are mostly numbers")
+        texts = ",".join(dict.fromkeys(one["first_text"] for one in mixed.values()))
+        if whole:
+            options["missing_values"] = Also(texts)
+        else:
+            options = {
+                "missing_values": {texts: "for cells that are missing"},
+                "categorical": {",".join(mixed): "for names"},
+            }
+    return BadInputError(f"{place}: {'; '.join(messages)}", **options)
+
+
+def listed(texts: Sequence[str], count: int) -> str:
+    """Return texts as a list, of which there are so many."""
+    more = [f"{count - len(texts):,} more"] if count > len(texts) else []
+    *most, last = [*texts, *more]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def has_text(facts: Mapping[str, Any]) -> bool:
+    """Return whether a column has cells that are no numbers, or is of text."""
+    return bool(facts["texts"] or facts["is_text"])
+
+
+def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a column if its cells that are no numbers are missing: one text, as far as is known."""
+    texts = facts["texts"]
+    return {**facts, "texts": 0, "missing": facts["missing"] + texts, "distinct": facts["distinct"] - bool(texts)}
 
 
 def is_whole(facts: Mapping[str, Any]) -> bool:
     """Return whether all cells of a column are whole numbers."""
-    return not (facts["texts"] or facts["fractions"] or facts["is_text"])
+    return not (has_text(facts) or facts["fractions"])
 
 
 def is_truth(facts: Mapping[str, Any]) -> bool:
