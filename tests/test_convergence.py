@@ -83,8 +83,8 @@ def test_the_sweeps_after_the_burn_in_are_watched():
     for part in ("", "alpha_", "priors_", "scores_"):
         assert figures[f"{part}r_hat"] > 0.9
         assert 0 < figures[f"{part}effective"] <= 20
-    (warning,) = [line for line in advice(trained) if "converged" in line]
-    assert "the median effective number of sweeps is" in warning
+    (warning,) = [line for line in advice(trained) if "sweeps" in line]
+    assert "20 sweeps after the burn-in are too few to tell" in warning
     assert train(epochs=5, burn_in=2).convergence == {}, "there are too few sweeps"
 
 
@@ -95,4 +95,25 @@ def test_a_change_in_the_midst_of_the_sweeps_is_seen():
         trace.record(number)
     figures = trace.figures()
     assert figures["sweeps"] == 80
-    assert "R-hat exceeds 1.2 for more than 5 %" in convergence.warning(figures)
+    assert figures["some_r_hat"] > 2
+
+
+@pytest.mark.parametrize("probable", [False, True])
+def test_the_error_of_predictions_is_that_of_their_mean_beside_the_noise(probable):
+    """An autoregression that keeps 0.8 has an integrated autocorrelation time of 9."""
+    count, random = 2000, np.random.default_rng(0)
+    noise, apart = {"alpha": np.array([] if probable else [0.25])}, np.zeros(50)
+
+    def watch():
+        apart[...] = 0.8 * apart + random.normal(0, 0.3 * np.sqrt(1 - 0.8**2), size=50)
+        return {**noise, "scores": 0.4 + apart}
+
+    trace = Trace(0, watch, probable=probable)
+    for number in range(1, count + 1):
+        trace.record(number)
+    deviation = np.sqrt(0.4 * 0.6) if probable else 2.0
+    figures = trace.figures()
+    assert figures["error"] == pytest.approx(0.3 / np.sqrt(count / 9) / deviation, rel=0.1)
+    assert convergence.warning(figures) is None
+    assert "is 20% of the deviation of labels around them" in convergence.warning({**figures, "error": 0.2})
+    assert "are too few to tell" in convergence.warning({**figures, "sweeps": 49})

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.kept import Kept, part, require_finite, require_like, require_names, under, whole_number
+from fmcli.losses.links import unchanged
 from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
 from fmcli.scoring.rows import score_rows
-from fmcli.solvers.gibbs.convergence import TRACE_BYTES, WATCHED_ROWS, Trace
+from fmcli.solvers.gibbs.convergence import SCORES, TRACE_BYTES, WATCHED_ROWS, Trace
 from fmcli.training.settings import make_model
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 # The prefixes of what the mean of the predictions depends on, of what is watched, and of the mean over all sweeps, in a
 # checkpoint.
 MEAN, TRACE, TESTED = "mean", "trace", "tested"
-# The name of the scores that are watched.
-SCORES = "scores"
 # The arrays that a draw has changed, by their names in Model.parameters.
 Draw = Mapping[str, NDArray[Any]]
 
@@ -50,7 +50,13 @@ class KeptDraws:
         self.model, self.validation, self.tested = plan.model, plan.validation, plan.tested
         rows = np.unique(np.linspace(0, len(plan.rows) - 1, min(WATCHED_ROWS, len(plan.rows))).astype(np.intp))
         self._watched = plan.data.take(plan.rows[rows])
-        self.trace = Trace(spec.values["burn_in"], lambda: {**trainer.hyperparameters(), SCORES: self._scores()})
+        link = LOSSES[str(spec.loss)].load_link()
+        self._predicted = link.prediction if link.inverse else unchanged
+        self.trace = Trace(
+            spec.values["burn_in"],
+            lambda: {**trainer.hyperparameters(), SCORES: self._scores()},
+            probable=link.inverse is not None,
+        )
         self.number = 0
         self.draws: list[Draw] = []
         self.beside: list[Draw] = []
@@ -80,7 +86,7 @@ class KeptDraws:
         return self.validation.measure(self.model, self.validation.outcome_of(score))
 
     def _scores(self) -> NDArray[np.float64]:
-        return score_rows(self.model, self._watched).ravel()
+        return self._predicted(score_rows(self.model, self._watched)).ravel()
 
     def tested_scores(self) -> NDArray[np.float64] | None:
         """Return (rows, outputs) the scores of the mean prediction of the rows to predict over all sweeps after the

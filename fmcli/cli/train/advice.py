@@ -45,7 +45,7 @@ def advice(trained: Trained) -> Iterator[str]:
     if isinstance(trained.plan.model, KernelBasis):
         yield from what_landmarks_lack(trained, trained.plan.model)
     if too_few := warning(trained.convergence):
-        yield f"sweeps have not converged: {too_few}; make more (-e), or use fewer of the first ones (--burn-in)"
+        yield f"more sweeps would improve predictions (-e): {too_few}"
 
 
 def verdict(trained: Trained, comparison: Comparison) -> str:

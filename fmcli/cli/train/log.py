@@ -48,7 +48,7 @@ SPARSE = 10
 # So many trials of a search are shown.
 SHOWN = 10
 # The quantities of a sampler that are watched, in words.
-PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"scores of {WATCHED_ROWS} rows"}
+PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"predictions of {WATCHED_ROWS} rows"}
 
 
 def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float) -> None:
@@ -368,7 +368,8 @@ def convergence(figures: Mapping[str, Any]) -> str:
     parts = {name: words for name, words in PARTS.items() if f"{name}_r_hat" in figures}
     r_hat = ", ".join(f"{figures[f'{name}_r_hat']:.2f} ({words})" for name, words in parts.items())
     effective = ", ".join(f"{figures[f'{name}_effective']:.0f} ({words})" for name, words in parts.items())
-    return f"{figures['sweeps']:,} sweeps after the burn-in: R-hat {r_hat}; effective sweeps {effective}"
+    error = f"; standard error of predictions {figures['error']:.1%} of that of labels" if "error" in figures else ""
+    return f"{figures['sweeps']:,} sweeps after the burn-in: R-hat {r_hat}; effective sweeps {effective}{error}"
 
 
 def log_divergence(log: Log, trained: Trained, again: bool) -> None:

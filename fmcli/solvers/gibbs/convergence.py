@@ -24,8 +24,12 @@ FIGURES = ("r_hat", "effective")
 LEAST_SWEEPS = 4
 # The share of the watched numbers whose R-hat is at most the reported one.
 SHARE = 0.95
-# Beyond these, the predictions depend noticeably on the start and the seed.
-LARGEST_R_HAT, LEAST_EFFECTIVE = 1.2, 50
+# The names of the parts that are predictions, and the precision of the noise.
+SCORES, PRECISION = "scores", "alpha"
+# Predictions, means over sweeps, have a standard error; if it exceeds this share of the standard deviation of labels
+# around them, their squared error is larger by more than its square, a hundredth, than it would be after many sweeps.
+# Fewer sweeps than these do not tell.
+LARGEST_ERROR, LEAST_TO_TELL = 0.1, 50
 # Bytes for each number of a trace: as it is recorded, and while its figures are computed.
 TRACE_BYTES = 16
 # Columns that are transformed at once.
@@ -39,10 +43,11 @@ class Trace:
     ----------
     burn_in : the number of sweeps that are not recorded.
     watch : returns the numbers that are watched, by what they are, as they are now; equally many in each sweep.
+    probable : whether the predictions among them are probabilities.
     """
 
-    def __init__(self, burn_in: int, watch: Callable[[], Mapping[str, Floats]]) -> None:
-        self.burn_in, self._watch = burn_in, watch
+    def __init__(self, burn_in: int, watch: Callable[[], Mapping[str, Floats]], *, probable: bool = False) -> None:
+        self.burn_in, self._watch, self._probable = burn_in, watch, probable
         self._sizes: dict[str, int] = {}
         self._sweeps: list[Floats] = []
 
@@ -69,15 +74,23 @@ class Trace:
 
     def figures(self) -> dict[str, float]:
         """Return the number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of each part by its
-        name, as `alpha_r_hat`. Empty if there are too few sweeps."""
+        name, as `alpha_r_hat`; and `error`, the standard error of the watched predictions, means over the sweeps, as a
+        share of the standard deviation of the labels around them. Empty if there are too few sweeps."""
         if len(self._sweeps) < LEAST_SWEEPS:
             return {}
         trace = np.array(self._sweeps)
         r_hat, effective = split_r_hat(trace), effective_sizes(trace)
+        square = variances(halves(trace))[1] / effective
+        mean, noise = trace.mean(axis=0), 1.0  # that of a latent score
         figures, begin = {"sweeps": len(trace), **summarised("", r_hat, effective)}, 0
         for name, size in self._sizes.items():
             part = slice(begin, begin + size)
             figures |= summarised(f"{name}_", r_hat[part], effective[part]) if size else {}
+            if name == PRECISION and size:
+                noise = 1 / mean[part].mean()
+            if name == SCORES:
+                noise = (mean[part] * (1 - mean[part])).mean() if self._probable else noise
+                figures["error"] = float(np.sqrt(square[part].mean() / noise))
             begin += size
         return figures
 
@@ -145,13 +158,11 @@ def autocovariances(parts: Floats) -> Floats:
 
 
 def warning(figures: Mapping[str, Any]) -> str | None:
-    """Return why the sweeps of these figures are too few, if they are."""
-    if not figures:
+    """Return why the sweeps of these figures are too few for predictions, if they are."""
+    if figures and figures["sweeps"] < LEAST_TO_TELL:
+        return f"{figures['sweeps']} sweeps after the burn-in are too few to tell, less than {LEAST_TO_TELL}"
+    error = figures.get("error", 0.0)
+    if error <= LARGEST_ERROR:
         return None
-    found = []
-    if figures["r_hat"] > LARGEST_R_HAT:
-        found.append(f"R-hat exceeds {LARGEST_R_HAT:g} for more than {100 * (1 - SHARE):g} % of the watched numbers")
-    if figures["effective"] < LEAST_EFFECTIVE:
-        effective = figures["effective"]
-        found.append(f"the median effective number of sweeps is {effective:.0f}, less than {LEAST_EFFECTIVE}")
-    return " and ".join(found) or None
+    what = "the standard error of predictions by this number of sweeps"
+    return f"{what} is {error:.0%} of the deviation of labels around them, more than {LARGEST_ERROR:.0%}"
