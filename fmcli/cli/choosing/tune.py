@@ -75,8 +75,8 @@ search_options = gathered(
         type=click.IntRange(min=2),
         metavar="N",
         help="In place of a search, train models of N strengths of a penalty, from weak to strong, each from the "
-        "parameters of the one before, and show metrics and shares of zeros. The penalty is the option with a range, or "
-        "that of a kind of sparse models. [default: none; >= 2]",
+        "parameters of the one before, and show metrics and shares of zeros. The penalty is the option with a range, "
+        "or that of a kind of sparse models. [default: none; >= 2]",
     ),
     option(
         "validation",
