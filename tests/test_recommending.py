@@ -11,7 +11,10 @@ from fmcli.data.labels import saved_labels
 from fmcli.data.scaling import Scaling
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
+from fmcli.scoring.metrics import metric_of
+from fmcli.scoring.ranking import Others, RankedRows
 from fmcli.scoring.recommend.halves import ByPairs, ByProducts, united
+from fmcli.scoring.recommend.rankings import near
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
 
@@ -98,6 +101,38 @@ def test_fast_scores_are_as_near_as_they_say(name, options, rng):
             apart = fast - score[:, recommender.equal.rows[first : first + fast.shape[1]]]
             assert (np.ptp(apart, axis=1) / 2 <= error).all()
             assert norm or (error <= 1e-2 * (1 + np.abs(score).max())).all()
+
+
+class Rounded:
+    """Fast scores that are wrong by up to 1/8, so that many are equal, beside an amount for each context."""
+
+    def __init__(self, score):
+        self.fast = (np.round(4 * score) / 4 + np.arange(len(score))[:, None]).astype(np.float32)
+
+    def each(self, contexts):
+        for first in (0, 9):
+            yield first, self.fast[:, first : 9 if first == 0 else None], np.full(contexts.rows, 0.126)
+
+
+def test_rankings_by_fast_scores_are_those_of_all_scores(rng):
+    scorer = scorer_of("fm", rng)
+    contexts, items = problem("fm", rng)
+    score = scores_of(scorer, contexts, items)
+    labelled, kept = rng.random((2, *score.shape)) < np.array([0.15, 0.8])[:, None, None]
+    labelled[:, 3] |= ~labelled.any(axis=1)  # an item that is equal to the one in the middle
+    others = kept & ~labelled
+    kept |= labelled
+    label = np.where(labelled, rng.integers(0, 4, score.shape), -np.inf)
+    found = near(scorer, Rounded(score), dataset(contexts, FEATURES), dataset(items, FEATURES), labelled, others)
+    assert len(contexts) < labelled.sum() < len(found.score) < kept.sum()
+    count = kept.sum(axis=1) - np.bincount(found.context)
+    ranked = RankedRows(
+        label[found.context, found.item], found.score, found.context, 1.0, Others(-np.inf, count, found.ahead)
+    )
+    expected = RankedRows(label[kept], score[kept], np.nonzero(kept)[0], 1.0)
+    for name in ("gauc", "ndcg", "ndcg@4", "map", "mrr", "recall@5", "precision@3", "hit@2"):
+        of_groups = metric_of(name).of_groups
+        np.testing.assert_allclose(of_groups(ranked), of_groups(expected), rtol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

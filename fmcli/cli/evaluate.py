@@ -442,6 +442,8 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
         counts=counts,
     )
     log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
+    if found.reason:
+        log.line(f"{request.model}: all pairs are scored one by one, because {found.reason}")
     left_out = f"; {found.without:,} users without a relevant item are left out" if found.without else ""
     log.line(f"{found.users:,} users, {found.items:,} items, without {found.seen:,} pairs that were seen{left_out}")
     figures = {"users": found.users, "users_without": found.without, "items": found.items, "pairs_seen": found.seen}

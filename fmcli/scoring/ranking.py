@@ -40,6 +40,18 @@ class OfGroups(NamedTuple):
         return 1.0 if mean > 1 else mean  # rounding errors of the sums may make it exceed 1; it may be nan
 
 
+class Others(NamedTuple):
+    """Further rows of each group, of the smallest label, of which none has the score of a row with a larger one.
+
+    count : (groups), in the order of their numbers.
+    ahead : (rows) how many of them have a larger score than a row.
+    """
+
+    label: float
+    count: NDArray[np.int64]
+    ahead: NDArray[np.int64]
+
+
 class RankedRows:
     """Rows in the order of their groups, and within a group from the highest score to the lowest.
 
@@ -48,6 +60,7 @@ class RankedRows:
     label, score : (rows); there is at least one row.
     group : (rows) integers; rows with the same number form a group.
     least : the least label of relevant rows; None: positive ones are relevant.
+    others : further rows of the groups.
 
     Attributes
     ----------
@@ -55,18 +68,28 @@ class RankedRows:
     relevant : (rows) whether the row is.
     group : (rows) the position of the group of each row: 0, 1, ...
     starts : (groups) the place of the first row of each group.
-    rank : (rows) the place of each row within its group, from 0.
+    place : (rows) the place of each row among those of its group that have a label here, from 0.
+    rank : (rows) the place of each row among all rows of its group, from 0.
     tie : (rows) the position of the run of rows of a group with the same score that each row belongs to: 0, 1, ...
     """
 
-    def __init__(self, label: Floats, score: Floats, group: NDArray[np.integer], least: float | None = None) -> None:
+    def __init__(
+        self,
+        label: Floats,
+        score: Floats,
+        group: NDArray[np.integer],
+        least: float | None = None,
+        others: Others | None = None,
+    ) -> None:
         order = np.lexsort((-score, group))
         self.label, self.score, group = label[order], score[order], group[order]
         self.relevant = self.label > 0 if least is None else self.label >= least
         begins = np.concatenate(([True], group[1:] != group[:-1]))
         self.group = np.cumsum(begins) - 1
         self.starts = np.flatnonzero(begins)
-        self.rank = np.arange(len(group)) - self.starts[self.group]
+        self.place = np.arange(len(group)) - self.starts[self.group]
+        self.others = others if others is None else others._replace(ahead=others.ahead[order])
+        self.rank = self.place if self.others is None else self.place + self.others.ahead
         self.tie = np.cumsum(begins | np.concatenate(([True], self.score[1:] != self.score[:-1]))) - 1
 
     def sums(self, values: NDArray[np.float64] | NDArray[np.int64]) -> Floats:
@@ -91,7 +114,12 @@ def group_auc(rows: RankedRows) -> OfGroups:
     pairs = (size.astype(np.float64) ** 2 - alike) / 2
     # If rows with equal scores have the order of their labels, all of their pairs are correct; reversed, none is.
     correct = [pairs_in_order(rows.group, place[order], len(values)) for order in tie_orders(rows, place)]
-    return OfGroups((correct[0] + correct[1]) / 2, pairs)
+    in_order = (correct[0] + correct[1]) / 2
+    if rows.others is not None:
+        larger, count = rows.label > rows.others.label, rows.others.count[rows.group]
+        pairs += rows.sums(larger * count)
+        in_order += rows.sums(larger * (count - rows.others.ahead))
+    return OfGroups(in_order, pairs)
 
 
 def tie_orders(rows: RankedRows, place: Places) -> tuple[Places, Places]:
@@ -127,11 +155,13 @@ def ndcg(rows: RankedRows, places: int | None = None) -> OfGroups:
     row is 2^label - 1, or 0 for negative labels, and the discount 1 / log2(place + 1) for the first `places` places
     from 1."""
     gain = np.exp2(np.maximum(rows.label, 0.0)) - 1.0
-    discount = 1.0 / np.log2(rows.rank + 2.0)
-    if places is not None:
-        discount[rows.rank >= places] = 0.0
+
+    def discount(rank: Places) -> Floats:
+        return np.where(rank < (np.inf if places is None else places), 1.0 / np.log2(rank + 2.0), 0.0)
+
     best = gain[np.lexsort((-gain, rows.group))]
-    return OfGroups(rows.sums(gain * rows.mean_of_ties(discount)), rows.sums(best * discount))
+    found = rows.sums(gain * rows.mean_of_ties(discount(rows.rank)))
+    return OfGroups(found, rows.sums(best * discount(rows.place)))
 
 
 def mean_average_precision(rows: RankedRows) -> OfGroups:

@@ -91,13 +91,10 @@ class PairScores(Protocol):
 
 
 class ByPairs:
-    """Scores of the pairs, one by one.
+    """Scores of the pairs, one by one."""
 
-    reason : why this model has no products.
-    """
-
-    def __init__(self, scorer: Scorer, items: Dataset, reason: str) -> None:
-        self.scorer, self.items, self.reason = scorer, items, reason
+    def __init__(self, scorer: Scorer, items: Dataset) -> None:
+        self.scorer, self.items = scorer, items
 
     def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
         step = max(1, PAIRS_AT_ONCE // max(contexts.rows, 1))
@@ -278,6 +275,15 @@ class ByProducts:
             cross = contexts.size[at] * items.size[at][some].max()
             total += (contexts.own[at] + items.own[at][some].max() + cross) * length**degree
         return total
+
+
+def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> tuple[PairScores, str]:
+    """Return the scores of pairs with items, whose features are `of_items` (columns), by products if the model has them,
+    and the reason if it has none."""
+    try:
+        return ByProducts(scorer, items, of_items), ""
+    except UsageError as error:
+        return ByPairs(scorer, items), str(error)
 
 
 def inverse_length(one: Singles, other: Singles) -> Singles:

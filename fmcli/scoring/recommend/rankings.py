@@ -22,11 +22,14 @@ from fmcli.registry.losses import LOSSES
 from fmcli.scoring.evaluation import require_known
 from fmcli.scoring.metrics import BINARY, metric_of
 from fmcli.scoring.prediction import Counts
-from fmcli.scoring.ranking import OfGroups, RankedRows
-from fmcli.scoring.recommend.halves import PAIRS_AT_ONCE, scored, united
+from fmcli.scoring.ranking import OfGroups, Others, RankedRows
+from fmcli.scoring.recommend.halves import PairScores, pair_scores, scored, united
 from fmcli.scoring.recommend.hashes import Hashes, hashes
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
+
+# Pairs whose fast scores are compared at a time.
+FAST_PAIRS = 1 << 20
 
 Numbers = NDArray[np.int64]
 
@@ -53,6 +56,7 @@ class Rankings:
     without : the number of those without a relevant item, which are left out.
     items : the number of items.
     seen : the number of pairs that were left out.
+    reason : why all pairs were scored one by one; empty: they were not.
     """
 
     figures: dict[str, float]
@@ -60,6 +64,7 @@ class Rankings:
     without: int
     items: int
     seen: int
+    reason: str
 
 
 class Read:
@@ -169,6 +174,55 @@ def pairs_of(read: Read, inputs: Inputs) -> Pairs:
     return Pairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
 
 
+class Near(NamedTuple):
+    """Pairs of contexts and items whose exact scores tell the ranks of all labelled pairs.
+
+    context, item : (pairs), in their order.
+    score : (pairs), raw.
+    ahead : (pairs) how many of the other pairs of the context have a larger score.
+    """
+
+    context: Numbers
+    item: Numbers
+    score: Floats
+    ahead: Numbers
+
+
+def near(
+    scorer: Scorer,
+    scores: PairScores,
+    contexts: Dataset,
+    items: Dataset,
+    labelled: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+) -> Near:
+    """Return the labelled pairs (contexts, items), and those of the others of which fast scores do not say whether they
+    are above or below each labelled one."""
+    fast, error = np.empty(labelled.shape, dtype=np.float32), np.zeros(contexts.rows)
+    for first, some, bound in scores.each(contexts):
+        fast[:, first : first + some.shape[1]] = some
+        np.maximum(error, bound, out=error)
+    known = np.isfinite(fast).all(axis=1) & np.isfinite(error)
+    exact = labelled | (others & ~known[:, None])
+    above: list[Numbers] = []  # for each labelled pair of a context, from the least score: other pairs with a larger one
+    for row, mine, chosen, wanted, margin in zip(fast, labelled, exact, others, 2 * error, strict=True):
+        of_mine = np.sort(row[mine]).astype(np.float64)
+        # Of pairs with such a fast score, which is below as many labelled ones whether errors are added or not.
+        below = np.searchsorted((of_mine - margin).astype(np.float32), row, side="right")
+        chosen |= wanted & (below > np.searchsorted((of_mine + margin).astype(np.float32), row))
+        larger = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
+        above.append(np.append(np.cumsum(larger[:0:-1])[::-1], 0))
+    context, item = np.nonzero(exact)
+    score = scored(scorer, united(contexts, items, context.astype(np.int32), item.astype(np.int32))).raw
+    ahead = np.empty(len(score), dtype=np.int64)
+    cuts = np.searchsorted(context, np.arange(1, contexts.rows))
+    for some, mine, counts in zip(
+        np.split(np.arange(len(score)), cuts), np.split(labelled[exact], cuts), above, strict=True
+    ):
+        ahead[some] = counts[np.searchsorted(np.sort(score[some][mine]), score[some])]
+    return Near(context, item, score, ahead)
+
+
 def rankings(
     scorer: Scorer,
     names: Sequence[str],
@@ -195,33 +249,37 @@ def rankings(
     read = Read(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
     users, items = pairs.contexts.rows, pairs.items.rows
+    of_items = np.zeros(scorer.model.features, dtype=np.bool_)
+    of_items[pairs.items.index] = True
+    scores, reason = pair_scores(scorer, pairs.items, of_items)
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
     order = np.argsort(pairs.seen[0], kind="stable")
     seen_users, seen_items = pairs.seen[:, order]
     of_others = -1.0 if LOSSES[scorer.labels.loss].task in BINARY else -np.inf
     metrics = [metric_of(name) for name in names]
-    step = max(1, PAIRS_AT_ONCE // items)
+    step = max(1, FAST_PAIRS // items)
 
     def work(start: int) -> tuple[list[OfGroups], int, int]:
         stop = min(start + step, users)
         count = stop - start
         contexts = pairs.contexts.take(np.arange(start, stop, dtype=np.int32))
-        one = np.repeat(np.arange(count, dtype=np.int32), items)
-        rows = united(contexts, pairs.items, one, np.tile(np.arange(items, dtype=np.int32), count))
-        score = scored(scorer, rows).raw
-        label, kept = np.full((count, items), of_others), np.ones((count, items), dtype=np.bool_)
+        labelled, known = np.zeros((2, count, items), dtype=np.bool_)
         some = slice(*np.searchsorted(seen_users, [start, stop]))
-        kept[seen_users[some] - start, seen_items[some]] = False
+        known[seen_users[some] - start, seen_items[some]] = True
         mine = slice(begins[start], begins[stop])
-        label[pairs.user[mine] - start, pairs.item[mine]] = pairs.label[mine]
-        kept[pairs.user[mine] - start, pairs.item[mine]] = True
-        chosen = kept.reshape(-1)
-        ranked = RankedRows(label.reshape(-1)[chosen], score[chosen], one[chosen], least)
-        found = [metric.of_groups(ranked) for metric in metrics if metric.of_groups is not None]
-        return found, ranked.without_relevant, int((~kept).sum())
+        labelled[pairs.user[mine] - start, pairs.item[mine]] = True
+        rest = ~(known | labelled)
+        found = near(scorer, scores, contexts, pairs.items, labelled, rest)
+        label, is_labelled = np.full(len(found.score), of_others), labelled[found.context, found.item]
+        label[is_labelled] = pairs.label[mine]
+        beside = np.bincount(found.context[~is_labelled], minlength=count)
+        others = Others(of_others, rest.sum(axis=1) - beside, found.ahead)
+        ranked = RankedRows(label, found.score, found.context, least, others)
+        figures = [metric.of_groups(ranked) for metric in metrics if metric.of_groups is not None]
+        return figures, ranked.without_relevant, int((known & ~labelled).sum())
 
     blocks: Iterator[tuple[list[OfGroups], int, int]] = in_turn(work, range(0, users, step), threads)
     found, without, left_out = zip(*blocks, strict=True)
     each = (OfGroups.concatenated(several) for several in zip(*found, strict=True))
     figures = {name: of_users.mean() for name, of_users in zip(names, each, strict=True)}
-    return Rankings(figures, users, sum(without), items, sum(left_out))
+    return Rankings(figures, users, sum(without), items, sum(left_out), reason)

@@ -13,15 +13,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.scoring.recommend.candidates import Candidates
-from fmcli.scoring.recommend.halves import (
-    PAIRS_AT_ONCE,
-    ByPairs,
-    ByProducts,
-    PairScores,
-    Scored,
-    scored,
-    united,
-)
+from fmcli.scoring.recommend.halves import PAIRS_AT_ONCE, Scored, pair_scores, scored, united
 from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
@@ -135,12 +127,7 @@ class Recommender:
         self.of_items = np.zeros(scorer.model.features, dtype=np.bool_)
         self.of_items[items.index] = True
         self.equal = Equal(items)
-        kinds = items.take(self.equal.rows)
-        try:
-            self.scores: PairScores = ByProducts(scorer, kinds, self.of_items)
-            self.reason = ""
-        except UsageError as error:
-            self.scores, self.reason = ByPairs(scorer, kinds, str(error)), str(error)
+        self.scores, self.reason = pair_scores(scorer, items.take(self.equal.rows), self.of_items)
 
     def shared(self, contexts: Dataset) -> tuple[int, int] | None:
         """Return the first row of contexts with a feature that items have, and its column; None: there is none."""
