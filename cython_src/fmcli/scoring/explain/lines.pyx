@@ -38,7 +38,7 @@ cdef extern from "fmcli/scoring/explain/lines.h" namespace "fmcli" nogil:
         const int64_t* set
 
     cppclass Text:
-        string bytes
+        const char* data()
         size_t size
 
     cppclass Lines:
@@ -53,7 +53,7 @@ cdef extern from "fmcli/scoring/explain/lines.h" namespace "fmcli" nogil:
         vector[string] classes, keys
         MoreParts more
         int64_t first_number
-        Text out
+        Text* out
         void write(int64_t) except +
 
 MAIN, INTERACTION, DEGREE, REST = MAIN_, INTERACTION_, DEGREE_, REST_
@@ -114,6 +114,7 @@ cdef class Writer:
         cdef const int32_t[::1] index = data.index, field, part
         cdef const double[::1] value
         cdef Lines lines = self.lines  # several threads may write
+        cdef Text out
         cdef int64_t rows = data.rows
         cdef Py_ssize_t outputs = max(<Py_ssize_t>self.lines.classes.size(), 1)
         if (score.shape[0], share.shape[0]) != (data.rows, data.nnz) or not (
@@ -121,7 +122,7 @@ cdef class Writer:
             raise ValueError("the numbers do not fit the rows")
         if not rows:
             return b""
-        lines.first_number = first
+        lines.first_number, lines.out = first, &out
         lines.keys = [text_of(key, self.json) for key in keys or ()]
         lines.indptr, lines.score, lines.base = &indptr[0], &score[0, 0], &base[0]
         lines.field = NULL
@@ -142,7 +143,7 @@ cdef class Writer:
                 lines.more.set = &members[0]
         with nogil:
             lines.write(rows)
-        return lines.out.bytes.data()[:lines.out.size]
+        return out.data()[:out.size]
 
 
 def text_of(key, json):
