@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from problems import TRAINED, choices, dataset, fields_of, parameters, random_rows, score_all, taken
+from test_checkpoint import Dying, Killed
 
 import fmcli
 from fmcli.data.reader import read
@@ -52,11 +53,13 @@ def first_model(tmp_path, kind="fm", solver="adagrad", loss="squared", **options
     return saved(tmp_path / f"{kind}.fm", trained, keep_state=trained.plan.spec.by_rows)
 
 
-def learned(path, data, **options):
-    """Return the run that learns the new features of rows, and the grown file."""
+def learned(path, data, keeper=None, **options):
+    """Return the run that learns the new features of rows, and the grown file. keeper : keeps its progress."""
     warm_start = saving.load_warm_start(path, several=True)
     plan = job.plan(data, warm_start.of_newcomers(options), warm_start=warm_start, only_new=True)
-    trained = learn(plan)
+    if keeper:
+        keeper.belongs_to(plan, False)
+    trained = learn(plan, keeper=keeper)
     return trained, grown_file(trained)
 
 
@@ -256,6 +259,28 @@ def test_draws_for_a_newcomer_do_not_depend_on_others(loss, tmp_path):
         np.testing.assert_array_equal(together[name][0, OLD + 1], alone[name][0, OLD + 1])
     assert (together["V"][0, OLD] != together["V"][0, OLD + 1]).all()
     assert (together["V"] != together[draw_name(0, "V")])[0, OLD:].all()
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "mcmc"])
+def test_a_run_that_is_killed_again_and_again_learns_the_same(solver, tmp_path):
+    _, data = random_data("fm", 1, 30, OLD)
+    options = {**SAMPLED, "draws": 3, "epochs": 23} if solver == "mcmc" else {"rank": 2, "epochs": 2}
+    path = saved(tmp_path / "m", job.train(job.plan(data, make_spec("fm", solver, "squared", options))))
+    _, rows = random_data("fm", 2, 20, FEATURES)
+    _, whole = learned(path, rows)
+    for killed in range(30):
+        keeper = Dying(str(tmp_path / "checkpoint"), np.inf)
+        keeper.left = 8 if solver == "mcmc" else 2
+        if killed:
+            keeper.read()
+        try:
+            _, found = learned(path, rows, keeper)
+            break
+        except Killed:
+            continue
+    assert killed > 2
+    for name, array in whole.tensors.items():
+        np.testing.assert_array_equal(found.tensors[name], array)
 
 
 def test_older_files_of_draws_are_refused(tmp_path):

@@ -216,7 +216,6 @@ MODES = (
             **dict.fromkeys(("--keep-state", "--no-keep-state"), "the state is that of the earlier model"),
             "--ensemble": "an ensemble learns new features as it is",
             "--test": "only a run that draws all parameters knows the mean over its sweeps",
-            "--checkpoint": "it takes a short time, and can be run again",
             "--online": "a minimum needs all rows of a new feature at once",
         },
     ),

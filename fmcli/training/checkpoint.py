@@ -44,7 +44,7 @@ DATA = {
     "init_model": "the model to resume from",
 }
 # Parts of an identity that files of earlier versions do not have.
-LATER = {"tested": None, "holdout_last": False, "holdout_times": False, "holdout_each": 0}
+LATER = {"tested": None, "holdout_last": False, "holdout_times": False, "holdout_each": 0, "only_new": False}
 
 
 class Waiting(Protocol):
@@ -131,7 +131,7 @@ class Checkpoint(Keeper):
         if self._file:
             with self.checking():
                 check_same(self.path, checked_identity(self._file.meta, self._run), self._run)
-                self._kept = all_progress(self._file.tensors, 2 if refits else 1)
+                self._kept = all_progress(self._file.tensors, runs_of(plan, refits))
             self._file = None
 
     def kept(self) -> Progress | None:
@@ -192,6 +192,13 @@ def all_progress(arrays: Progress, most: int) -> list[Progress]:
     return [part(name, arrays) for name in names]
 
 
+def runs_of(plan: Plan, refits: bool) -> int:
+    """Return how many runs a plan has, one after the other: each draw or member of a model learns new features alone."""
+    if plan.newcomers and plan.warm_start:
+        return int(plan.warm_start.meta.get("draws", 1))
+    return 2 if refits else 1
+
+
 def identity(plan: Plan, refits: bool) -> dict[str, Any]:
     """Return the identity of a run, which is that of every run that can continue it: all that the bytes of the model
     depend on.
@@ -213,6 +220,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "holdout_times": settings.holdout_times,
         "holdout_each": settings.holdout_each,
         "refit": refits,
+        "only_new": settings.only_new,
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.data.arrays),
         "tested": plan.tested and digest(plan.tested.data.arrays),

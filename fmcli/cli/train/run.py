@@ -127,7 +127,7 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
 
         try:
             if plan.newcomers:
-                finish(learn(plan, progress.epoch, progress), diverged=False)
+                finish(learn(plan, progress.epoch, progress, keeper), diverged=False)
                 return
             trained = job.train(plan, progress.epoch, progress, keeper)
             log_best_epoch(log, trained, again)

@@ -9,6 +9,7 @@ from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.solvers.trainer import Observer
+from fmcli.training.checkpoint import Keeper
 from fmcli.training.draws import whole_draws
 from fmcli.training.job import train
 from fmcli.training.planning import Plan, prepared_model
@@ -20,6 +21,7 @@ def learn(
     plan: Plan,
     on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     observer: Observer | None = None,
+    keeper: Keeper | None = None,
 ) -> Trained:
     """Train the new features of a plan, by each set of parameters of its warm start: all but the last one become
     `draws`. Raises the errors of `train`."""
@@ -27,9 +29,9 @@ def learn(
     *others, last = sets_of(plan.warm_start)
     draws = []
     for number, warm_start in enumerate(others):
-        one = train(with_parameters(plan, warm_start, number))
+        one = train(with_parameters(plan, warm_start, number), keeper=keeper)
         draws += whole_draws(one.plan.model, ())
-    trained = train(with_parameters(plan, last, len(others)), on_epoch, observer)
+    trained = train(with_parameters(plan, last, len(others)), on_epoch, observer, keeper)
     if not draws:
         return trained
     trained = replace(trained, draws=draws, members=int(last.meta.get("members", 1)))
