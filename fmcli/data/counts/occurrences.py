@@ -149,15 +149,23 @@ def checksum(data: Dataset, rows: NDArray[np.int32]) -> int:
     """Return the checksum of the labels of rows, whatever their order: a sum of hashes."""
     total = 0
     for begin in range(0, len(rows), ROWS_AT_ONCE):
-        label = data.label[rows[begin : begin + ROWS_AT_ONCE]]
-        total += int(mixed(label.view(np.uint64)).sum())
+        total += int(hashes(data.label[rows[begin : begin + ROWS_AT_ONCE]]).sum())
     return total % CHECKSUMS
 
 
+def hashes(label: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return a hash of each label; -0 is 0."""
+    return mixed((label + 0.0).view(np.uint64))
+
+
 def checksum_of(source: TrainingRows) -> int:
-    """Return the checksum of the labels of the rows to train on, wherever they are."""
+    """Return the checksum of the labels of the rows to train on, wherever they are: of a cache, without reading them, if
+    it knows how many rows have each label."""
     if source.in_memory:
         return checksum(source.data, source.rows)
+    labels = source.labels
+    if labels.times is not None:
+        return int((hashes(labels.label) * labels.times.astype(np.uint64)).sum()) % CHECKSUMS
     return sum(source.each(checksum)) % CHECKSUMS
 
 

@@ -23,11 +23,13 @@ class RowLabels:
     label, weight : float64 (n), the label and the weight of each row, or each label once and its total weight; weight
         None: all are 1.
     rows : the number of rows.
+    times : int64 (n), how many rows have each label; None: each has a label of its own.
     """
 
     label: NDArray[np.float64]
     weight: NDArray[np.float64] | None
     rows: int
+    times: NDArray[np.int64] | None = None
 
 
 class TrainingRows:

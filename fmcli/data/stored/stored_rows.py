@@ -50,7 +50,7 @@ class LabelTotals:
             total = weight[left].sum()
         if (rows < 0).any() or not 0 < total < np.inf:
             raise ValueError("its header does not have the labels and weights of its rows")
-        return RowLabels(self.label[left], weight[left], int(rows.sum()))
+        return RowLabels(self.label[left], weight[left], int(rows.sum()), rows[left])
 
 
 @dataclass(frozen=True)
