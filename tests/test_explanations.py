@@ -163,7 +163,7 @@ def test_shares_are_written_from_the_largest(entries, rng):
     """Equal ones are in the order of the entries; those that are not numbers are the first."""
     share = rng.integers(-9, 10, entries).astype(float)
     share[7] = np.nan
-    rows = dataset([{j: 1.0 for j in range(entries)}], entries)
+    rows = dataset([dict.fromkeys(range(entries), 1.0)], entries)
     text = Writer(None, None, False, False).text(1, rows, None, np.zeros((1, 1)), np.zeros(1), share[:, None])
     written = [int(line.split(b"\t")[2]) for line in text.splitlines()[2:]]
     assert written == sorted(range(entries), key=lambda j: -np.inf if j == 7 else -abs(share[j]))

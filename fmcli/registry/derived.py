@@ -3,6 +3,7 @@ computes the value."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,28 +61,37 @@ class Derived:
 MOST_EPOCHS, MOST_VISITS = 300, 10**9
 
 
-def passes(usual: int, least: int, updates: int | None = None) -> Derived:
+def passes(usual: int, least: int, updates: int | None = None, *, held: bool = False) -> Derived:
     """Return the number of epochs. Validation data choose among many of them, at least `least`; without validation
     data, so many would overfit, and there are `usual` ones.
 
     updates : their number with -i; None: as without. More epochs of an update fit its rows at the expense of those that
         the model was trained on.
+    held : whether `updates` is only for rows that are others than those, which hold the model.
     """
     text = f"{least} to {MOST_EPOCHS} with validation data, else {usual}"
 
     def of(facts: Facts) -> int:
         if not facts.validated:
-            return usual if updates is None or not facts.updates else updates
+            return usual if updates is None or not (facts.holds if held else facts.updates) else updates
         rank = facts.values.get("rank", 1)
         visits = max(1, facts.nonzeros) * (sum(rank) if isinstance(rank, list) else rank)
         return max(least, min(MOST_EPOCHS, MOST_VISITS // visits))
 
-    return Derived(text if updates is None else f"{text}, or {updates} with -i", of)
+    others = " and other rows" if held else ""
+    return Derived(text if updates is None else f"{text}, or {updates} with -i{others}", of)
 
 
-def with_earlier_rows(strength: float) -> Derived:
-    """Return a strength by which the rows of an earlier model hold its parameters; 0 without such a model."""
-    return Derived(f"{strength:g} with -i and other rows, else 0", lambda facts: strength if facts.holds else 0.0)
+def with_earlier_rows() -> Derived:
+    """Return a strength by which the rows of an earlier model hold its parameters; 0 without such a model.
+
+    The hold has no products of parameters, though those of a row's n features move its score together: if all move by
+    the same amount, the loss has n times the hold's curvature; if their moves are independent, once.
+    """
+    return Derived(
+        "square root of the non-zeros of a row, with -i and other rows, else 0",
+        lambda facts: math.sqrt(facts.nonzeros / facts.rows) if facts.holds else 0.0,
+    )
 
 
 def of_libfm(strength: float) -> Derived:

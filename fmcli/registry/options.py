@@ -269,7 +269,7 @@ _OPTIONS = (
     Option(
         "init_strength",
         float,
-        with_earlier_rows(2.0),
+        with_earlier_rows(),
         "With -i: how much the rows count that the earlier model was trained on, which hold its parameters near where "
         "they were: 0 fits the new rows alone, 1 counts all rows alike, more keeps closer to the earlier model.",
         "solver",

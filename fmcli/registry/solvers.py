@@ -140,7 +140,7 @@ _SOLVERS = (
         "Coordinate descent (as ALS): no learning rate, and the objective never increases.",
         "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
         ("tol", "nuclear", "init_strength"),
-        {"epochs": passes(50, least=50), **_PER_ROW},
+        {"epochs": passes(50, least=50, updates=1, held=True), **_PER_ROW},
         # Rare features need a stronger penalty than those that every row has.
         looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))},
         tunes=_TUNED_PER_ROW,

@@ -43,12 +43,12 @@ class OfGroups(NamedTuple):
 class Others(NamedTuple):
     """Further rows of each group, of the smallest label, of which none has the score of a row with a larger one.
 
-    count : (groups), in the order of their numbers.
+    size : (groups) how many they are, in the order of the groups' numbers.
     ahead : (rows) how many of them have a larger score than a row.
     """
 
     label: float
-    count: NDArray[np.int64]
+    size: NDArray[np.int64]
     ahead: NDArray[np.int64]
 
 
@@ -116,7 +116,7 @@ def group_auc(rows: RankedRows) -> OfGroups:
     correct = [pairs_in_order(rows.group, place[order], len(values)) for order in tie_orders(rows, place)]
     in_order = (correct[0] + correct[1]) / 2
     if rows.others is not None:
-        larger, count = rows.label > rows.others.label, rows.others.count[rows.group]
+        larger, count = rows.label > rows.others.label, rows.others.size[rows.group]
         pairs += rows.sums(larger * count)
         in_order += rows.sums(larger * (count - rows.others.ahead))
     return OfGroups(in_order, pairs)

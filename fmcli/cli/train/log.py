@@ -264,7 +264,7 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
             "among them; train on all rows together, learn only what is new (--only-new), or update a model of a "
             "stochastic solver, such as -s adagrad"
         )
-    elif plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
+    if plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
         log.line("one epoch, as more would fit these rows at the expense of earlier ones; -e sets another number")
     kept = [choice(name, value) for name, value in run.kept(plan.spec).items()]
     if kept:

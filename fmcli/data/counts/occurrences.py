@@ -159,8 +159,8 @@ def hashes(label: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def checksum_of(source: TrainingRows) -> int:
-    """Return the checksum of the labels of the rows to train on, wherever they are: of a cache, without reading them, if
-    it knows how many rows have each label."""
+    """Return the checksum of the labels of the rows to train on, wherever they are. A cache need not be read, if it
+    knows how many rows have each label."""
     if source.in_memory:
         return checksum(source.data, source.rows)
     labels = source.labels

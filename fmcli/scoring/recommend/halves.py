@@ -278,8 +278,10 @@ class ByProducts:
 
 
 def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> tuple[PairScores, str]:
-    """Return the scores of pairs with items, whose features are `of_items` (columns), by products if the model has them,
-    and the reason if it has none."""
+    """Return the scores of pairs with items, by products if the model has them, and the reason if it has none.
+
+    of_items : bool (columns), the features of items.
+    """
     try:
         return ByProducts(scorer, items, of_items), ""
     except UsageError as error:

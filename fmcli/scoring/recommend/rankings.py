@@ -204,22 +204,22 @@ def near(
         np.maximum(error, bound, out=error)
     known = np.isfinite(fast).all(axis=1) & np.isfinite(error)
     exact = labelled | (others & ~known[:, None])
-    above: list[Numbers] = []  # for each labelled pair of a context, from the least score: other pairs with a larger one
-    for row, mine, chosen, wanted, margin in zip(fast, labelled, exact, others, 2 * error, strict=True):
-        of_mine = np.sort(row[mine]).astype(np.float64)
+    # For each context, how many other pairs are above each of its labelled pairs, the least of these first.
+    above: list[Numbers] = []
+    for row, of_user, chosen, wanted, margin in zip(fast, labelled, exact, others, 2 * error, strict=True):
+        of_mine = np.sort(row[of_user]).astype(np.float64)
         # Of pairs with such a fast score, which is below as many labelled ones whether errors are added or not.
         below = np.searchsorted((of_mine - margin).astype(np.float32), row, side="right")
         chosen |= wanted & (below > np.searchsorted((of_mine + margin).astype(np.float32), row))
-        larger = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
-        above.append(np.append(np.cumsum(larger[:0:-1])[::-1], 0))
+        beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
+        above.append(np.append(np.cumsum(beyond[:0:-1])[::-1], 0))
     context, item = np.nonzero(exact)
     score = scored(scorer, united(contexts, items, context.astype(np.int32), item.astype(np.int32))).raw
     ahead = np.empty(len(score), dtype=np.int64)
     cuts = np.searchsorted(context, np.arange(1, contexts.rows))
-    for some, mine, counts in zip(
-        np.split(np.arange(len(score)), cuts), np.split(labelled[exact], cuts), above, strict=True
-    ):
-        ahead[some] = counts[np.searchsorted(np.sort(score[some][mine]), score[some])]
+    places, is_labelled = np.split(np.arange(len(score)), cuts), np.split(labelled[exact], cuts)
+    for place, known_label, counts in zip(places, is_labelled, above, strict=True):
+        ahead[place] = counts[np.searchsorted(np.sort(score[place][known_label]), score[place])]
     return Near(context, item, score, ahead)
 
 
