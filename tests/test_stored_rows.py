@@ -14,6 +14,7 @@ from fmcli.choosing.cross_validation import Candidate, cross_validate, fold_numb
 from fmcli.choosing.folds import Folding, folds_of
 from fmcli.choosing.look import look
 from fmcli.choosing.plans import fold_plans
+from fmcli.data.counts.occurrences import CHECKSUMS, checksum, checksum_of
 from fmcli.data.faults import BadLines
 from fmcli.data.pieces import TextRows, concatenated
 from fmcli.data.reader import read
@@ -183,6 +184,7 @@ def assert_trained_by_hand(trained, plan, size=1, single=EPOCHS * ROWS):
 
 def test_held_out_rows_are_not_trained_on(small, tmp_path):
     data = planted("fm", "squared", rows=ROWS)[0]
+    data = data.changed(label=np.round(data.label))
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
     plan = prepare(settings, rows_of_cache(cache))
@@ -197,6 +199,9 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     whole = plan.source.whole()
     assert whole.count == ROWS
     assert whole.occurrences(1)[1].tolist() == cache.counts.tolist()
+    of_shards = [checksum(shard, rows) for shard, rows in plan.source.every()]
+    assert checksum_of(plan.source) == sum(of_shards) % CHECKSUMS != checksum_of(whole)
+    assert checksum_of(whole) == checksum(data, np.arange(ROWS, dtype=np.int32))
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
