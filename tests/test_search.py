@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_auto import planned, signs
 
-from fmcli.choosing import entrants
+from fmcli.choosing import entrants, search
 from fmcli.choosing.entrants import Conduct, Entrant, LateError
 from fmcli.choosing.plans import fold_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
@@ -16,6 +16,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by, of, read
 
 pytestmark = pytest.mark.exact
+HELD = {"rivals": (), "holdout": 0.3}
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,10 @@ def test_a_deadline_ends_a_run():
 def test_the_planted_rank_and_penalty_are_found(data):
     """Three products of features take three factors. With the first values of the ranges there is one, or nothing but a
     constant is learned."""
-    plan = planned(data, {"rank": 1, "l2": 100.0, "epochs": 27}, {"rivals": ()})
+    plan = planned(data, {"rank": 1, "l2": 100.0, "epochs": 27}, HELD)
     seen = []
     ranges = {"rank": of(1, 2, 4), "l2": Range(1e-6, 100.0)}
-    found = compare(plan, Tuning(20, ranges, 2, on_trial=lambda entrant: seen.append((entrant.number, entrant.asked))))
+    found = compare(plan, Tuning(20, ranges, on_trial=lambda entrant: seen.append((entrant.number, entrant.asked))))
     spec = found.chosen.plan.spec
     assert spec.values["rank"] == 4
     assert spec.values["l2"] == spec.values["l2_v"] < 1e-2
@@ -61,9 +62,6 @@ def test_the_planted_rank_and_penalty_are_found(data):
     # A third of each bracket goes on, for three times as many epochs.
     asked = [[number for number, epochs in seen if number in range(1, BRACKET + 1) and epochs == e] for e in (3, 9, 27)]
     assert [len(numbers) for numbers in asked] == [9, 3, 1]
-
-
-HELD = {"rivals": (), "holdout": 0.3}
 
 
 def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before(data):
@@ -88,12 +86,33 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
     assert zeros[-1] == 1
     known = {(one.number, one.asked): one.reached for one in found[:3]}
     again = []
-    conduct = Conduct(lambda number, epochs: known.get((number, epochs)))
+    conduct = Conduct(lambda number, epochs, rows: known.get((number, epochs)))
     compare(plan, replace(path, conduct=conduct, on_trial=again.append))
     assert [one.record() for one in again] == [one.record() for one in found]
     for ranges in ({}, {"rank": of(1, 2)}, {"l1": Range(0.1, 1), "l2": Range(0.1, 1)}):
         with pytest.raises(UsageError, match="a path is over the values of one penalty"):
             compare(plan, replace(path, ranges=ranges))
+
+
+def test_the_first_rungs_are_on_parts_of_many_rows_if_runs_have_few_epochs(data, monkeypatch):
+    """Each part has the rows of the one before; the winner of a bracket is trained on all rows."""
+    monkeypatch.setattr(search, "ROWS_FOR_PARTS", 100)
+    seen = []
+    plan = planned(data, {"rank": 2, "epochs": 4, "learning_rate": 0.3}, HELD)
+    found = compare(plan, Tuning(10, {"l2": Range(1e-6, 1.0)}, on_trial=lambda entrant: seen.append(entrant)))
+    rows = plan.source.count
+    counts = [one.plan.source.count for one in seen]
+    assert counts == [rows, *[rows // 9] * 9, *[rows // 3] * 3, rows]
+    parts = [set(one.plan.source.rows) for one in (seen[1], seen[10])]
+    assert parts[0] < parts[1] < set(plan.source.rows)
+    assert {one.asked for one in seen} == {4}
+    assert found.chosen in (seen[0], seen[-1])
+    assert seen[1].settings == next(one.options for one in found.trials if one.number == 1)
+    assert sum(one.trainings for one in found.trials) > 2
+    few = planned(data, {"rank": 2, "epochs": 30}, HELD)
+    seen.clear()
+    compare(few, Tuning(3, {"l2": Range(1e-6, 1.0)}, on_trial=lambda entrant: seen.append(entrant)))
+    assert {one.plan.source.count for one in seen} == {rows}
 
 
 def test_no_options_are_drawn_twice(data):

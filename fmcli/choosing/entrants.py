@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fmcli.choosing.plans import thinned
 from fmcli.errors import DivergedError, NotEnoughMemoryError
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
@@ -22,7 +23,7 @@ from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan, prepared_model, with_options
 from fmcli.training.several.refit import refits, visits
 from fmcli.training.trained import Epoch
 
@@ -137,7 +138,7 @@ class TrialRecord:
 
     number : 0 is the usual run.
     options : those that were drawn.
-    asked : for how many epochs it was trained, at most.
+    asked : for how many epochs it was trained, at most; rows : on how many rows.
     metric : by which entrants are compared.
     trainings : the work of its runs, if that of the usual run and its refit is 1.
     """
@@ -147,6 +148,7 @@ class TrialRecord:
     solver: str
     options: Mapping[str, Any]
     asked: int
+    rows: int
     metric: str
     reached: Reached
     trainings: float = 0.0
@@ -157,11 +159,12 @@ class TrialRecord:
 class Conduct:
     """How the entrants of a comparison are run.
 
-    known : returns what an entrant, by its number, has reached in so many epochs, so that this need not be repeated.
+    known : returns what an entrant, by its number, has reached in so many epochs on so many rows, so that this need not
+        be repeated.
     deadline : the value of time.perf_counter() at which the comparison ends; None: it has no limit.
     """
 
-    known: Callable[[int, int], Reached | None] = lambda number, epochs: None
+    known: Callable[[int, int, int], Reached | None] = lambda number, epochs, rows: None
     deadline: float | None = None
 
 
@@ -176,7 +179,12 @@ class Entrant:
     news : the epochs of the last ones, with the number of their fold.
     asked : for how many epochs these were trained, at most.
     spent : the work of its runs so far.
+    part : the same on a part of the rows, if that was trained first.
+    share : of how many equal parts of the rows these are one.
     """
+
+    part: Entrant | None = None
+    share = 1
 
     def __init__(
         self,
@@ -224,7 +232,8 @@ class Entrant:
     def record(self) -> TrialRecord:
         """Return what it was, and what it has reached."""
         spec = self.plan.spec
-        return TrialRecord(self.number, spec.model, spec.solver, self.settings, self.asked, self.chooser, self.reached)
+        of = self.number, spec.model, spec.solver, self.settings, self.asked, self.plan.source.count
+        return TrialRecord(*of, self.chooser, self.reached)
 
     def train(self, epochs: int, threads: int | None = None) -> int:
         """Train for so many epochs in all, unless the runs have had as many or ended by themselves. Return the work
@@ -235,7 +244,7 @@ class Entrant:
         if before.ended or epochs <= before.epochs:
             return 0
         self.asked = epochs
-        known = self._conduct.known(self.number, epochs)
+        known = self._conduct.known(self.number, epochs, self.plan.source.count)
         try:
             self.reached = self._run(epochs, threads) if known is None else known
         except LateError:
@@ -302,7 +311,7 @@ class Entrant:
         settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=deadline)
         validation = plan.validation and replace(plan.validation, threads=threads)
         model = prepared_model(spec, plan.source, plan.transform, None)
-        begin = self.before and self.before.parameters(number)
+        begin = None if self.before is None else self.before.parameters(number)
         return replace(plan, spec=spec, settings=settings, model=model, validation=validation, begin=begin)
 
     def parameters(self, fold: int) -> dict[str, NDArray[Any]] | None:
@@ -329,13 +338,39 @@ class Entrant:
                 self._run(self.reached.epochs, None)
         return self._together()
 
+    def on_part(self, share: int) -> Entrant:
+        """Return the same on one of `share` of the rows, which it has from then on as its part."""
+        if self.part is not None:
+            self.spent += self.part.spent
+        rows = [with_options(thinned(plan, share), self.settings) for plan in self.plans]
+        self.part = Entrant(rows, self.number, self.settings, self._conduct)
+        self.part.share = share
+        return self.part
+
+    @property
+    def total(self) -> int:
+        """The work of its runs and those of its part."""
+        return self.spent + (0 if self.part is None else self.part.spent)
+
+    @property
+    def longest(self) -> Entrant:
+        """Its part, if it has no runs of its own."""
+        return self if self.part is None or self.begun else self.part
+
+    @property
+    def begun(self) -> bool:
+        """Whether its own runs, on all rows, have begun or failed."""
+        return self.reached.epochs > 0 or self.reached.ended
+
     def forget(self) -> None:
         """Free the memory of the runs."""
+        if self.part is not None:
+            self.part.forget()
         self._folds = [FoldRun() for _ in self.plans]
 
     def rank(self) -> float:
-        """Return a number that is smaller if it is better."""
-        value = self.reached.value
+        """Return a number that is smaller if it is better; without runs of its own, that of its part."""
+        value = self.longest.reached.value
         if value is None:
             return math.inf
         return -value if metric_of(self.chooser).larger_is_better else value

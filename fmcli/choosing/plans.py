@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan, occurring
@@ -69,6 +70,17 @@ def holding_out(plan: Plan, held: RowNumbers) -> Plan:
     seen, counts, transform = occurring(source, plan.transform, plan.settings)
     validated = replace(plan.validation, data=data)
     return replace(plan, source=source, seen=seen, counts=counts, transform=transform, validation=validated)
+
+
+def thinned(plan: Plan, share: int) -> Plan:
+    """Return the plan of the same run on one of `share` of its rows to train on, at random: the first ones of a
+    permutation, so that more rows have these, too."""
+    source = plan.source
+    order = generator(plan.spec, FOLD_STREAM, 1).permutation(source.rows)
+    some = TrainingRows(source.data, np.sort(order[: max(1, len(order) // share)]), source.fields, source.every_row)
+    seen, counts, transform = occurring(some, plan.transform, plan.settings)
+    facts = {**plan.facts, "rows": some.count, "nonzeros": some.nonzeros, "features": int(seen.sum())}
+    return replace(plan, source=some, seen=seen, counts=counts, transform=transform, facts=facts)
 
 
 def parts_of(plan: Plan) -> dict[str, bool]:

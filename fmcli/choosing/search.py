@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError, TrialRecord, Watch
 from fmcli.choosing.plans import fold_plans, is_free, parts_of
 from fmcli.choosing.proposals import PROPOSE, Places, Tried
+from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
@@ -34,6 +36,8 @@ PART_OF_TIME, MOMENT = 6, 1e-6
 MOST_KINDS = 4
 # A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs.
 BRACKET, PART, RUNGS = 9, 3, 3
+# Runs may be on parts of at least so many rows.
+ROWS_FOR_PARTS = 100_000
 # From a little less than the usual strength of a penalty to one with which hardly any parameter is left.
 STRENGTHS_OF_PATH = by(3, 3000)
 # Options are drawn so many times until they differ from those before.
@@ -83,8 +87,8 @@ class Group:
 
     @property
     def champion(self) -> Entrant:
-        """The best run so far."""
-        return min(self.entrants, key=Entrant.rank)
+        """The best run on all rows so far."""
+        return min((one for one in self.entrants if one.begun), key=Entrant.rank, default=self.entrants[0])
 
     def settings(self, places: Places) -> dict[str, Any]:
         """Return the values of options at these places, as far as they are permitted."""
@@ -98,8 +102,7 @@ class Group:
             places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
             known = {name: place for name, place in places.items() if place is not None}
             if len(known) == len(places):
-                begun = entrant.reached.epochs or entrant.reached.ended
-                yield Tried(known, entrant.rank() if begun else None)
+                yield Tried(known, entrant.rank() if entrant.begun or entrant.part else None)
 
 
 def compare(plan: Plan, tuning: Tuning | None = None) -> Found:
@@ -146,7 +149,7 @@ class Search:
                 self.train([chosen], lambda chosen: chosen.plan.spec.values["epochs"])
         one = max(1, self.usual.own)
         trials = [
-            replace(each.record(), trainings=each.spent / one, chosen=each is chosen)
+            replace(each.longest.record(), trainings=each.total / one, chosen=each is chosen)
             for each in sorted(self.entrants, key=Entrant.rank)
         ]
         return Found(chosen, trials, late)
@@ -254,10 +257,15 @@ class Search:
             yield self.entrants[-1]
 
     def halve(self, brackets: Sequence[list[Entrant]]) -> None:
-        """Train brackets, of which a part goes on after each rung."""
+        """Train brackets, of which a part goes on after each rung: for more epochs, or on more rows where the usual run
+        has so few epochs that a part of them says little less, but takes little less time."""
+        by_rows = self.usual.reached.epochs < PART ** (RUNGS - 1) and self.many_rows
         for rung in range(RUNGS):
             jobs = [entrant for entrants in brackets for entrant in entrants]
-            self.train(jobs, lambda entrant, rung=rung: self.epochs_of(entrant, rung))  # type: ignore[misc]
+            share = PART ** (RUNGS - 1 - rung)
+            if by_rows and share > 1:
+                jobs = [entrant.on_part(share) for entrant in jobs]
+            self.train(jobs, partial(self.epochs_of, rung=RUNGS - 1 if by_rows else rung))
             for entrants in brackets:
                 entrants.sort(key=Entrant.rank)
                 for entrant in entrants[max(1, len(entrants) // PART) :]:
@@ -288,6 +296,12 @@ class Search:
         with suppress(LateError):
             self.train([own], lambda entrant: entrant.plan.spec.values["epochs"])
         return own
+
+    @property
+    def many_rows(self) -> bool:
+        """Whether parts of the rows can be trained on, and have enough of them."""
+        source = self.plan.source
+        return type(source) is TrainingRows and source.data.group is None and source.count >= ROWS_FOR_PARTS
 
     def epochs_of(self, entrant: Entrant, rung: int) -> int:
         """Return for how many epochs, in all, an entrant is trained by a rung."""

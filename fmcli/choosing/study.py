@@ -27,6 +27,7 @@ def trial_event(trial: TrialRecord) -> dict[str, Any]:
             "solver": trial.solver,
             "options": dict(trial.options),
             "asked": trial.asked,
+            "rows": trial.rows,
             "epochs": reached.epochs,
             "metric": trial.metric,
             "value": reached.value,
@@ -49,7 +50,7 @@ class Study:
     """
 
     def __init__(self, path: str | None, identity: Mapping[str, Any]) -> None:
-        self._known: dict[tuple[int, int], Reached] = {}
+        self._known: dict[tuple[int, int, int], Reached] = {}
         self._file: BinaryIO | None = None
         if path is None:
             return
@@ -76,16 +77,17 @@ class Study:
     @property
     def trials(self) -> int:
         """How many trials were known at the beginning, or are now."""
-        return len({number for number, _ in self._known})
+        return len({number for number, *_ in self._known})
 
-    def known(self, number: int, asked: int) -> Reached | None:
-        """Return what a trial has reached in so many epochs, if it is known."""
-        return self._known.get((number, asked))
+    def known(self, number: int, asked: int, rows: int) -> Reached | None:
+        """Return what a trial has reached in so many epochs on so many rows, if it is known."""
+        return self._known.get((number, asked, rows))
 
     def add(self, trial: TrialRecord) -> None:
         """Keep what a trial has reached."""
-        if (trial.number, trial.asked) not in self._known:
-            self._known[trial.number, trial.asked] = trial.reached
+        key = trial.number, trial.asked, trial.rows
+        if key not in self._known:
+            self._known[key] = trial.reached
             if self._file is not None:
                 self._write(trial_event(trial))
 
@@ -104,7 +106,7 @@ class Study:
                         raise ValueError
                     require_same(path, event, identity)
                     continue
-                key = int(event[TRIAL]), int(event["asked"])
+                key = int(event[TRIAL]), int(event["asked"]), int(event["rows"])
                 value, best = event["value"], tuple(map(int, event["best_epoch"]))
                 value = None if value is None else float(value)
                 reached = Reached(int(event["epochs"]), value, best, event["ended"], float(event["sparsity"]))

@@ -213,14 +213,16 @@ class Progress:
         self._lines(json.dumps({**trial_event(entrant.record()), **took}, allow_nan=False))
         self._seen.add(entrant.number)
         value = "failed" if entrant.reached.value is None else f"{entrant.chooser} {entrant.reached.value:.6g}"
-        better = entrant.rank() < self._best
+        better = entrant.share == 1 and entrant.rank() < self._best
         if better:
             self._best, self._shown = entrant.rank(), f"best {entrant.reached.value:.6g}"
         if better or self._log.verbose:
             spec = entrant.plan.spec
             words = [spec.model, spec.solver, *option_words(chosen_options(entrant, {}))]
             self._log.line(
-                f"trial {entrant.number:>3}  {' '.join(words)}  {entrant.reached.epochs} epochs  {value}"
+                f"trial {entrant.number:>3}  {' '.join(words)}  {entrant.reached.epochs} epochs"
+                + (f" of 1/{entrant.share} of the rows" if entrant.share > 1 else "")
+                + f"  {value}"
                 + ("  the best so far" if better else "")
             )
         elif self._log.due():

@@ -401,11 +401,14 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
     """Log the best trials of a search, the usual one, and which one is taken, as a table; of a path, all in order."""
     if of_path:
         trials = sorted(trials, key=lambda one: one.number)
+    counts = [one.rows for one in trials]
+    some_on_parts = max(counts, default=0) > 2 * min(counts, default=0)
     rows = [
         {
             "trial": one.number,
             "model": one.model,
             "solver": one.solver,
+            **({"rows": one.rows} if some_on_parts else {}),
             "epochs": one.reached.epochs,
             "trainings": round(one.trainings, 1),
             one.metric: one.reached.value,
