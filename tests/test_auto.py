@@ -106,7 +106,7 @@ def test_a_given_kind_compares_solvers_and_a_given_solver_kinds():
 def test_kinds_that_the_rows_do_not_suit_are_no_rivals():
     """Rows without fields, and two labels, for which kernel-basis has no probabilities."""
     data = signs([(0, 1)], rows=150)
-    plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1, "epochs": 5})
+    plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1}, {"patience": 1})
     assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.rivals}
     assert not {"ffm", "kernel-basis"} & {one.model for one in look(plan)[1].trials}
 
