@@ -115,6 +115,13 @@ def test_the_first_rungs_are_on_parts_of_many_rows_if_runs_have_few_epochs(data,
     assert {one.plan.source.count for one in seen} == {rows}
 
 
+def test_runs_of_a_sampler_are_whole(data):
+    seen = []
+    plan = planned(data, {"rank": 1, "epochs": 9}, HELD, solver="mcmc")
+    compare(plan, Tuning(5, {"rank": of(1, 2, 3, 4, 5)}, on_trial=lambda entrant: seen.append(entrant)))
+    assert [(one.number, one.asked) for one in seen] == [(number, 9) for number in range(5)]
+
+
 def test_no_options_are_drawn_twice(data):
     plan = planned(data, {"rank": 1, "epochs": 2}, {"rivals": (), "holdout": 0.3})
     assert len(compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).trials) == 4

@@ -34,7 +34,8 @@ MOST_TRAININGS = 10
 PART_OF_TIME, MOMENT = 6, 1e-6
 # Options are drawn for at most so many kinds and solvers, and the best half of these is left after each round.
 MOST_KINDS = 4
-# A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs.
+# A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs; that
+# of a solver that samples has a third of them, which are whole.
 BRACKET, PART, RUNGS = 9, 3, 3
 # Runs may be on parts of at least so many rows.
 ROWS_FOR_PARTS = 100_000
@@ -237,7 +238,7 @@ class Search:
     def bracket(self, group: Group) -> Iterator[Entrant]:
         """Yield entrants of drawn options, until there are no others, or trials."""
         first = group.entrants[0]
-        for _ in range(BRACKET):
+        for _ in range(PART if first.samples else BRACKET):
             if self.tuning.trials is not None and len(self.entrants) >= self.tuning.trials:
                 return
             drawn = [entrant.settings for entrant in group.entrants]
@@ -264,7 +265,7 @@ class Search:
             jobs = [entrant for entrants in brackets for entrant in entrants]
             share = PART ** (RUNGS - 1 - rung)
             if by_rows and share > 1:
-                jobs = [entrant.on_part(share) for entrant in jobs]
+                jobs = [entrant if entrant.samples else entrant.on_part(share) for entrant in jobs]
             self.train(jobs, partial(self.epochs_of, rung=RUNGS - 1 if by_rows else rung))
             for entrants in brackets:
                 entrants.sort(key=Entrant.rank)
@@ -304,10 +305,11 @@ class Search:
         return type(source) is TrainingRows and source.data.group is None and source.count >= ROWS_FOR_PARTS
 
     def epochs_of(self, entrant: Entrant, rung: int) -> int:
-        """Return for how many epochs, in all, an entrant is trained by a rung."""
+        """Return for how many epochs, in all, an entrant is trained by a rung. Runs of a solver that samples are whole,
+        because its first sweeps say little."""
         asked: int = entrant.plan.spec.values["epochs"]
         most = min(asked, max(1, self.most // entrant.work))
-        return max(1, most // int(PART ** (RUNGS - 1 - rung)))
+        return max(1, most if entrant.samples else most // int(PART ** (RUNGS - 1 - rung)))
 
     def choose(self) -> Entrant:
         """Return the best entrant, if it is clearly better than the usual one; a solver that samples becomes much
