@@ -263,9 +263,9 @@ def test_kinds_are_compared_on_the_shards_of_a_cache_as_in_memory(small, tmp_pat
     looked = [
         look(prepare(settings, one))[1] for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
     ]
-    kinds = [[(one.model, one.epochs, one.chosen) for one in each.rivals] for each in looked]
+    kinds = [[(one.model, one.reached.epochs, one.chosen) for one in each.trials] for each in looked]
     assert kinds[0] == kinds[1]
-    values = [[one.value for one in each.rivals] for each in looked]
+    values = [[one.reached.value for one in each.trials] for each in looked]
     assert values[0] == pytest.approx(values[1], rel=1e-4)
     assert len(values[0]) == 3
 
