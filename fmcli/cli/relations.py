@@ -41,7 +41,7 @@ def join_option(function: F) -> F:
         type=column_table,
         multiple=True,
         metavar="COLUMN=TABLE",
-        help="Left join of a table with TABLE, which has a header, on this column. May be repeated. [default: none]",
+        help="Left join of a table with TABLE on this column. May be repeated. [default: none]",
     )(function)
 
 

@@ -662,12 +662,20 @@ def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratin
     assert "expected a user of its table; it has no such row" in done.stderr
 
 
-def test_a_table_without_a_header_is_joined(run, tmp_path):
+def test_tables_without_headers_are_joined(run, tmp_path):
     (tmp_path / "r.csv").write_text("".join(f"{i % 7},{i % 5}\n" for i in range(70)))
     (tmp_path / "users.csv").write_text("user,job\n" + "".join(f"{user},job{user % 2}\n" for user in range(7)))
     named = ("--columns", "user,stars", "--label", "stars", "--join", "user=users.csv")
     run.ok("train", *QUICK, *named, "-o", "m.fm", "r.csv")
-    assert len(run.ok("predict", "--join", "user=users.csv", "m.fm", "r.csv").stdout.split()) == 70
+    expected = run.ok("predict", "--join", "user=users.csv", "m.fm", "r.csv").stdout
+    assert len(expected.split()) == 70
+    text = (tmp_path / "users.csv").read_text()
+    (tmp_path / "bare.csv").write_text(text.partition("\n")[2])
+    named = ("--columns", "user,stars", "--label", "stars", "--join", "user=bare.csv")
+    assert "no header" in run.fails(65, "train", *QUICK, *named, "-o", "b.fm", "r.csv").stderr
+    assert "no such table is joined" in run.fails(2, "train", *named, "--columns", "x.csv=a", "r.csv").stderr
+    run.ok("train", *QUICK, *named, "--columns", "bare.csv=user,job", "-o", "b.fm", "r.csv")
+    assert run.ok("predict", "--join", "user=bare.csv", "b.fm", "r.csv").stdout == expected
 
 
 def test_a_cache_belongs_to_the_columns_of_its_table(run, tmp_path, ratings):

@@ -63,9 +63,14 @@ class TableChoice:
 
         if not self.separator:
             raise UsageError("--separator needs at least one character")
-        form = form_of(self.columns, self.delimiter, self.encoding)
-        is_feature = self.missing == FEATURE
-        form = replace(form, separator=self.separator, missing=self.missing_values, missing_feature=is_feature)
+        own, joined = self._names()
+        form = replace(
+            form_of(own, self.delimiter, self.encoding),
+            separator=self.separator,
+            missing=self.missing_values,
+            missing_feature=self.missing == FEATURE,
+            joined_names=joined,
+        )
         return Named(
             self.label,
             self.weight_column,
@@ -78,6 +83,23 @@ class TableChoice:
             form=form,
             bins=self.bins or 0,
         )
+
+    def _names(self) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+        """Return the names of the columns of the table, and column -> those of the table that is joined by it. Raises
+        UsageError."""
+        own, joined = list[tuple[str, ...]](), dict[str, tuple[str, ...]]()
+        for value in self.columns:
+            table = max((path for _, path in self.join if value.startswith(f"{path}=")), key=len, default=None)
+            if table is None and "=" in value:
+                raise UsageError(f"--columns {value}: no such table is joined; give it with --join COLUMN=TABLE")
+            if table is None:
+                own.append(names(value))
+            else:
+                found = names(value.removeprefix(f"{table}="))
+                joined |= {column: found for column, path in self.join if path == table}
+        if len(own) > 1:
+            raise UsageError("--columns names the columns of the table twice")
+        return (own[0] if own else ()), joined
 
     def given(self) -> Schema | None:
         """Return the schema in a file; None if there is none. Raises BadInputError and MissingInputError."""
@@ -157,10 +179,10 @@ table_options = gathered(
     option(
         "data",
         "--columns",
-        type=names,
-        default=(),
-        metavar="NAMES",
-        help="Of a table: names of the columns, if it has no header. [default: the header's]",
+        multiple=True,
+        metavar="[TABLE=]NAMES",
+        help="Of a table: names of the columns, if it has no header; of the table of --join, if that has none. May be "
+        "repeated. [default: the header's]",
     ),
     option(
         "data",

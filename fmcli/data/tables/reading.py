@@ -351,7 +351,7 @@ def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Jo
     rows, line = Joined(), 0
     used = frozenset([*schema.features, column])
     source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
-    with closing(opened(source, replace(schema, names=(), delimiter=None), layout, [], training=True)) as found:
+    with closing(opened(source, schema.of_joined(column), layout, [], training=True)) as found:
         for buffer in found:
             assert buffer.scanner is not None
             text, lines, _, faulty, faults = buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)
@@ -429,7 +429,7 @@ def schema_of(
     source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
     joined = joined or {}
     joins = {
-        column: tuple(name for name in head_of_table(table, Schema({})).names if name != column)
+        column: tuple(name for name in head_of_table(table, named.form.of_joined(column)).names if name != column)
         for column, table in joined.items()
     }
     others = [name for names in joins.values() for name in names]
@@ -445,7 +445,7 @@ def schema_of(
     head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
     found = figures(head, facts, named, 1.0)
     for column, table in joined.items():
-        its = replace(named, form=replace(named.form, names=(), delimiter=None))
+        its = replace(named, form=named.form.of_joined(column))
         of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
         of_rows = figures(of_table, facts, named, rows / max(its_rows, 1))
         of_rows.pop(column, None)
@@ -453,8 +453,8 @@ def schema_of(
     schema = named.schema([*head.names, *others], found, source, joins)
     if named.bins:
         bins = quantiles(paths, schema, named.bins, threads)
-        for table in joined.values():
-            bins |= quantiles([table], replace(schema, names=(), delimiter=None), named.bins, threads)
+        for column, table in joined.items():
+            bins |= quantiles([table], schema.of_joined(column), named.bins, threads)
         schema = replace(schema, bins=bins)
     return schema, found
 

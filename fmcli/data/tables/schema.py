@@ -49,6 +49,7 @@ class Schema:
     delimiter : of cells; None: the first of DELIMITERS that a table's first line has.
     latin1 : whether the text is Latin-1; else it is UTF-8.
     joins : column -> the columns of another table, whose rows it refers to; they follow those of the table in `kinds`.
+    joined_names : column -> the names of the columns of that table, if it has no header.
     """
 
     kinds: Mapping[str, str]
@@ -63,6 +64,7 @@ class Schema:
     delimiter: str | None = None
     latin1: bool = False
     joins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joined_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def entry(self) -> dict[str, Any]:
         """Return the schema as JSON values, as in a model file."""
@@ -80,6 +82,7 @@ class Schema:
             "delimiter": self.delimiter,
             "latin1": self.latin1,
             "joins": {column: list(names) for column, names in self.joins.items()},
+            "joined_names": {column: list(names) for column, names in self.joined_names.items()},
         }
 
     @classmethod
@@ -107,6 +110,7 @@ class Schema:
                 entry["delimiter"],
                 bool(entry["latin1"]),
                 joins,
+                {str(column): tuple(map(str, names)) for column, names in entry.get("joined_names", {}).items()},
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise BadInputError(f"its table is not described as tables are: {error!r}") from error
@@ -128,6 +132,10 @@ class Schema:
         named = [name for name in self.features if self.missing_feature or name not in numbers]
         starts = sorted([*map(escaped, numbers), *(f"{escaped(name)}=" for name in named)])
         return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))
+
+    def of_joined(self, column: str) -> Schema:
+        """Return how the table is read to whose rows a column refers."""
+        return replace(self, names=self.joined_names.get(column, ()), delimiter=None)
 
     def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
         """Raise BadInputError, which names the source, if a table with columns of these names lacks one that is needed:
