@@ -410,6 +410,8 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
             "the ids look like labels: --id-column 1 takes the first word of each line as its id, which without this "
             "option is the label; use --id-column 2 if the id follows the label"
         )
+    if counts.extra:
+        log.line(f"ignored columns, which the model does not know: {', '.join(sorted(counts.extra))}")
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(

@@ -85,10 +85,12 @@ class TableInput(str):
 
     fields : whether features have fields.
     opens : whether no other table precedes it.
+    extra : the columns that the model does not know, once the table has been read.
     """
 
     fields: bool
     opens: bool = True
+    extra: frozenset[str] = frozenset()
 
     def opened(
         self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool

@@ -18,7 +18,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.numbering import Numbering
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
-from fmcli.data.sources import Input
+from fmcli.data.sources import Input, table_in
 from fmcli.model_file.check import (
     MOST_FEATURES,
 )
@@ -48,6 +48,7 @@ class Counts:
     labels_as_ids: int = 0  # rows without a label whose id looks like one
     span: tuple[int, int] | None = None  # the smallest and the largest index
     bytes: int = 0  # of text
+    extra: frozenset[str] = frozenset()  # columns of tables that the model does not know
 
     def add(self, other: Counts) -> None:
         """Take the counts of further rows."""
@@ -58,6 +59,7 @@ class Counts:
         self.comments += other.comments
         self.labels_as_ids += other.labels_as_ids
         self.bytes += other.bytes
+        self.extra |= other.extra
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
@@ -211,6 +213,9 @@ def each_chunk(
         counts.comments += piece.comments
         counts.widen(piece.span)
         yield result
+    for path in paths:
+        if table := table_in(path):
+            counts.extra |= table.extra
 
 
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:

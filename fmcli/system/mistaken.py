@@ -10,7 +10,7 @@ AS_ROWS = f"name the column of the label to read it: {TRAIN} ... ({NAMED} ... if
 AS_CSV = f"write it as CSV, and read that: {TRAIN} ..."
 # The first bytes of a file -> what it is, and what to do.
 BINARY = {
-    b"PK\x03\x04": ("a zip archive", UNPACK),
+    b"PK\x03\x04": ("a zip archive", f"{UNPACK}; save a spreadsheet as CSV"),
     b"7z\xbc\xaf": ("a 7-Zip archive", UNPACK),
     b"\x04\x22\x4d\x18": ("lz4 data", UNPACK),
     b"PAR1": ("a Parquet file", AS_CSV),

@@ -182,7 +182,9 @@ def test_columns_are_found_by_name_in_any_order(run, tmp_path, ratings):
         writer = csv.DictWriter(file, order, delimiter="\t", extrasaction="ignore", **quotes)
         writer.writeheader()
         writer.writerows({**row, "extra": "x"} for row in rows)
-    assert run.ok("predict", "m.fm", "other.tsv").stdout == expected
+    done = run.ok("predict", "m.fm", "other.tsv")
+    assert done.stdout == expected
+    assert "ignored columns, which the model does not know: extra" in done.stderr
     assert run.ok("predict", "m.fm", "-", input=(tmp_path / "other.tsv").read_bytes()).stdout == expected
     assert b"rmse" in run.ok("evaluate", "m.fm", ratings).stdout
     (tmp_path / "less.csv").write_text("user,film,job,new\n1,2,artist,1\n")
@@ -364,9 +366,9 @@ WRONG = {
         "t.csv:3:1: found '', expected a label in the column 'a'",
     ),
     "not UTF-8": (b"a,b\n1,\xff\n2,y\n", ("--label", "a"), "t.csv:2:3: found '\\xff', expected UTF-8"),
-    "a header of numbers": (b"1,2\n3,4\n", ("--label", "a"), "the table has no header; use --columns NAMES"),
+    "a header of numbers": (b"1,1\n3,4\n", ("--label", "a"), "the table has no header; use --columns NAMES"),
     "a column twice": (b"a,a\n3,4\n", ("--label", "a"), "found the column 'a' twice"),
-    "no rows": (b"a,b\n", ("--label", "a"), "t.csv"),
+    "no rows": (b"a,b\n", ("--label", "a"), "t.csv: the table has a header, but no rows"),
     "nothing": (b"", ("--label", "a"), "t.csv: the table is empty"),
     "JSON": (b'{"a": 1}\n', ("--label", "a"), "found JSON, expected a table"),
     "no features": (b"a,b\n1,2\n", ("--label", "a", "--ignore", "b"), "no column has features"),

@@ -120,6 +120,7 @@ class TablePath(TableInput):
         """Yield the rows; see TableInput. Raises the errors of the function `opened`."""
 
         def layout(head: Head, name: str) -> Layout:
+            self.extra = frozenset(head.names) - self.schema.kinds.keys()
             if self.present is None:
                 self.schema.check(head.names, name, training=training)
             else:
@@ -209,13 +210,13 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
         ) from error
     except ValueError as error:
         raise BadInputError(describe(buffer.name, lines + error.args[0].number + 1, error.args[0])) from error
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     if not is_header(names):
         raise BadInputError(
             f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
             columns={"NAMES": "to name them"},
         )
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     text = bytes(buffer.data[start:end])
     return Head(names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts, buffer.unread)
 
@@ -443,6 +444,8 @@ def schema_of(
         named.require_all([*names, *others], source)
         return named.schema([*names, *others], {}, source, joins), {}
     head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
+    if not rows:
+        raise BadInputError(f"{source}: the table has a header, but no rows")
     found = figures(head, facts, named, 1.0)
     for column, table in joined.items():
         its = replace(named, form=named.form.of_joined(column))

@@ -76,7 +76,7 @@ class FeatureWriter : public RowReader {
         while (p < end && PLAIN_BYTES.has[static_cast<unsigned char>(*p)]) *out_++ = *p++;
         if (p == end) return true;
         if (!form_.latin1 && !is_utf8(text))
-            return fail(cell.begin, cell.end, "UTF-8", "give the encoding of the table if it is another one");
+            return fail(cell.begin, cell.end, "UTF-8", "if it is Latin-1, --encoding latin-1 reads it");
         static const char DIGITS[] = "0123456789ABCDEF";
         for (first = first && p == text.data(); p < end; ++p, first = false) {
             const char c = *p;
