@@ -266,7 +266,9 @@ class Search:
             share = PART ** (RUNGS - 1 - rung)
             if by_rows and share > 1:
                 jobs = [entrant if entrant.samples else entrant.on_part(share) for entrant in jobs]
-            self.train(jobs, partial(self.epochs_of, rung=RUNGS - 1 if by_rows else rung))
+            epochs_of = partial(self.epochs_of, rung=RUNGS - 1 if by_rows else rung)
+            # A deadline leaves out the dear ones.
+            self.train(sorted(jobs, key=lambda entrant: entrant.work * epochs_of(entrant)), epochs_of)
             for entrants in brackets:
                 entrants.sort(key=Entrant.rank)
                 for entrant in entrants[max(1, len(entrants) // PART) :]:
