@@ -189,7 +189,7 @@ def keywords() -> str:
         "",
     ]
     of_options = {option.name: annotation(option) for option in OPTIONS.values()}
-    types = {**{one.name: one.type for one in fields(Choices)}, **of_options}
+    types = {**{one.name: or_none(str(one.type)) for one in fields(Choices)}, **of_options}
     for name, help, renamed, more in (
         ("Keywords", "Keyword arguments of fmcli.train.", {}, {}),
         ("Parameters", "Parameters of estimators.", RENAMED, {"verbose": "int", "random_state": "Any"}),
@@ -199,6 +199,11 @@ def keywords() -> str:
         own = {renamed.get(old, old): type for old, type in types.items() if old not in without}
         lines += [f"    {parameter}: {type}" for parameter, type in {**own, **more}.items()] + [""]
     return "\n".join(lines)
+
+
+def or_none(kind: str) -> str:
+    """The type of a choice for which None means its default."""
+    return kind if kind == "Any" or kind.endswith("None") else f"{kind} | None"
 
 
 def annotation(option: Option) -> str:

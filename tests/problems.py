@@ -175,3 +175,9 @@ def gradient(model: Model, x: Sample, solver: Any, loss: Loss, label: float) -> 
     RowLoop(model, solver, loss, dataset([x], model.features, [label])).train_on(np.zeros(1, dtype=np.int32), 0, 1)
     after = parameters(model)
     return {name: before[name] - after[name] for name in before}
+
+
+def validation_rows(plan):
+    """The rows by which the epochs of a plan are measured."""
+    validation = plan.validation
+    return validation.data if validation.rows is None else validation.data.take(validation.rows)

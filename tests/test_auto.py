@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from problems import validation_rows
 from test_look import Foretold
 
 import fmcli
@@ -56,7 +57,7 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     values = [rival.reached.value for rival in looked.trials if rival.reached.value is not None]
     assert values == sorted(values)
     assert values[0] < 0.5 * min(rival.reached.value for rival in looked.trials if rival.model == "fm")
-    held = [np.sort(one.validation.data.label) for one in (plan, chosen)]
+    held = [np.sort(validation_rows(one).label) for one in (plan, chosen)]
     assert np.array_equal(*held)
     assert len(held[0]) == ROWS // 5
     usual = job.train(plan)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import validation_rows
 from test_every_pair import planted
 
 from fmcli.choosing import look as looking
@@ -166,7 +167,7 @@ def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(r
     plan = planned(rows, epochs=2)
     folds = folds_of(plan, 2)
     assert len(folds) == 600 // 150
-    held = [tuple(fold.validation.data.label) for fold in folds]
+    held = [tuple(validation_rows(fold).label) for fold in folds]
     assert sorted(label for labels in held for label in labels) == sorted(rows.label)
     for fold, labels in zip(folds, held, strict=True):
         assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)

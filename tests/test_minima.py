@@ -2,7 +2,17 @@
 
 import numpy as np
 import pytest
-from problems import TRAINED, assert_close, build, dataset, fields_of, parameters, random_rows, score_all
+from problems import (
+    TRAINED,
+    assert_close,
+    build,
+    dataset,
+    fields_of,
+    parameters,
+    random_rows,
+    score_all,
+    validation_rows,
+)
 from test_descent import FEATURES
 from test_every_pair import planted
 
@@ -289,7 +299,7 @@ def test_held_out_rows_end_training():
     few = data.take(np.arange(150)).changed(label=np.random.default_rng(0).normal(size=150))
     for solver in WHOLE:
         trained = train(few, "fm", solver, plan={"holdout": None}, rank=2, init_std=0.5, tol=0.0, l2=0.0)
-        assert trained.plan.validation.data.rows == 30
+        assert validation_rows(trained.plan).rows == 30
         assert trained.plan.spec.values["epochs"] == 300
         assert len(trained.epochs) == trained.best + SOLVERS[solver].patience < 300
         assert trained.epochs[-1].objective < trained.epochs[trained.best - 1].objective

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import TRAINED, dataset, pairwise, taken
+from problems import TRAINED, dataset, pairwise, taken, validation_rows
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.choosing.cross_validation import Candidate, cross_validate, fold_numbers
@@ -188,7 +188,7 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
     cache = stored(tmp_path / "c", data)
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 2}), holdout=0.4, refit=True)
     plan = prepare(settings, rows_of_cache(cache))
-    held = rows_of(plan.validation.data)
+    held = rows_of(validation_rows(plan))
     trained = [row for shard, rows in plan.source.every() for row in rows_of(shard.take(rows))]
     assert len(held) == round(0.4 * ROWS)
     assert sorted(held + trained) == sorted(rows_of(data))
@@ -216,11 +216,11 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
         spec = make_spec("fm", "adagrad", None, {"epochs": 2, "seed": seed})
         settings = Settings(spec, holdout=share, holdout_last=last)
         found, expected = (prepare(settings, rows) for rows in (rows_of_cache(cache), RowsInMemory(data)))
-        assert rows_of(found.validation.data) == rows_of(expected.validation.data)
+        assert rows_of(validation_rows(found)) == rows_of(validation_rows(expected))
         if share:
-            assert found.validation.data.rows == round(share * ROWS)
+            assert validation_rows(found).rows == round(share * ROWS)
         if last:
-            assert rows_of(found.validation.data) == rows_of(data)[-round(share * ROWS) :]
+            assert rows_of(validation_rows(found)) == rows_of(data)[-round(share * ROWS) :]
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_lbfgs_reads_the_shards_for_each_gradient(small, tmp_path):
     assert len(shards) >= 2
     trained = job.train(plan)
     rows = concatenated([data.take(rows) for data, rows in shards])
-    whole = prepare(replace(settings, holdout=0.0, spec=plan.spec), RowsInMemory(rows), plan.validation.data)
+    whole = prepare(replace(settings, holdout=0.0, spec=plan.spec), RowsInMemory(rows), validation_rows(plan))
     assert whole.source.count == plan.source.count
     expected = [epoch.objective for epoch in job.train(whole).epochs]
     assert trained.epochs[-1].objective == pytest.approx(expected[-1], rel=1e-6)
@@ -500,7 +500,7 @@ def test_scales_are_those_of_all_training_rows(small, tmp_path, rng, method):
         assert array[: len(seen)][seen] == pytest.approx(whole.transform.scale.arrays()[name][seen], rel=1e-6)
     trained = concatenated([data.take(rows) for data, rows in plan.source.every()])
     assert trained.value == pytest.approx(scale.of(rows).value, rel=1e-6)
-    assert np.abs(plan.validation.data.value).max() < 50
+    assert np.abs(validation_rows(plan).value).max() < 50
 
 
 @pytest.mark.parametrize(
@@ -593,8 +593,8 @@ def test_rare_features_are_those_in_memory(small, tmp_path, rng, model, ids, sha
     assert plan.source.nonzeros == expected.source.nonzeros == expected.data.nnz
     stored = concatenated([data.take(rows) for data, rows in plan.source.every()])
     assert rows_of(stored) == rows_of(expected.data)
-    assert sorted(rows_of(plan.validation.data)) == sorted(rows_of(expected.validation.data))
-    both = max(expected.data.longest_square(), expected.validation.data.longest_square())
+    assert sorted(rows_of(validation_rows(plan))) == sorted(rows_of(validation_rows(expected)))
+    both = max(expected.data.longest_square(), validation_rows(expected).longest_square())
     assert plan.source.totals.longest_square == both
     assert (both > 3) == share  # the rare features of a row are added up
     assert job.train(plan).plan.model.features == expected.model.features

@@ -150,7 +150,9 @@ def test_the_best_epoch_is_kept():
 def test_a_share_is_held_out():
     data, _ = planted("fm", "logistic")
     trained = train(data, plan={"holdout": 0.25}, epochs=3)
-    held = trained.plan.validation.data
+    validation = trained.plan.validation
+    assert validation.data is trained.plan.data  # no copy
+    held = validation.data.take(validation.rows)
     assert held.rows == 1000
     assert len(trained.plan.rows) == 3000
     whole = {tuple(data.index[data.indptr[i] : data.indptr[i + 1]]) for i in trained.plan.rows}
@@ -165,7 +167,7 @@ def test_the_usual_holdout_depends_on_the_rows_and_needs_several_epochs():
     data, _ = planted("linear", "squared")
     for rows, held_out in ((12_000, 600), (10_000, 500), (4000, 500), (2000, 400), (100, 20)):
         some = data.take(np.resize(np.arange(data.rows), rows))
-        assert train(some, "linear", plan={"holdout": None}, epochs=2).plan.validation.data.rows == held_out
+        assert train(some, "linear", plan={"holdout": None}, epochs=2).plan.validation.count == held_out
         assert train(some, "linear", plan={"holdout": None}, epochs=1).plan.validation is None
     assert train(data.take(np.arange(99)), "linear", plan={"holdout": None}, epochs=2).plan.validation is None
 
@@ -503,7 +505,7 @@ def test_the_best_epoch_is_kept_once():
     class Array:
         pass
 
-    def snapshot():
+    def snapshot(state):
         assert not alive
         alive.add(kept := Array())
         return [kept]

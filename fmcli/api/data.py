@@ -63,6 +63,7 @@ class Data:
     names: Names
     format: str
     schema: Schema | None = None
+    _groups: NDArray[Any] | None = None  # what groups 0, 1, .. stand for
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class Data:
     ) -> None:
         with in_python():
             made = of_matrix(X, y, weight=weight, fields=fields, group=group)
-        self.dataset, self.names, self.format = made.dataset, made.names, made.format
+        self.dataset, self.names, self.format, self._groups = made.dataset, made.names, made.format, made._groups
 
     @classmethod
     def _of(cls, dataset: Dataset, names: Names, format: str, schema: Schema | None = None) -> Data:
@@ -140,15 +141,19 @@ def labelled(
         added["label"] = label
     if weight is not None:
         added["weight"] = weights_of(weight, dataset.rows)
+    groups = None
     if group is not None:
         number = one_dimension("group", group)
         require_rows("group", number, dataset.rows)
-        added["group"] = np.unique(number, return_inverse=True)[1].astype(np.int32)
+        groups, place = np.unique(number, return_inverse=True)
+        added["group"] = place.astype(np.int32)
     if added:
         dataset = dataset.changed(**added)
     if weight is not None:
         weigh(dataset, Weighting())  # raises an error if all are 0
-    return Data._of(dataset, found, format, schema)
+    made = Data._of(dataset, found, format, schema)
+    made._groups = groups
+    return made
 
 
 def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.float64], Names]:

@@ -15,31 +15,31 @@ class Keywords(TypedDict, total=False):
     loss: str | None
     holdout: float | str | None
     refit: bool | None
-    look: bool
-    auto: bool
+    look: bool | None
+    auto: bool | None
     metrics: Iterable[str] | None
     patience: int | None
     calibrate: str | None
     class_weight: Mapping[Any, float] | str | None
-    min_count: int
-    share_rare: bool
+    min_count: int | None
+    share_rare: bool | None
     init_model: Any
-    only_new: bool
+    only_new: bool | None
     keep_state: bool | None
-    ensemble: int
+    ensemble: int | None
     max_seconds: float | None
     threads: int | None
     cache: str | PathLike[str] | None
     memory: float | None
     label: str | None
-    categorical: Sequence[str]
-    numeric: Sequence[str]
-    several: Sequence[str]
-    separator: str
-    ignore: Sequence[str]
-    missing_values: Sequence[str]
-    missing: str
-    bins: int
+    categorical: Sequence[str] | None
+    numeric: Sequence[str] | None
+    several: Sequence[str] | None
+    separator: str | None
+    ignore: Sequence[str] | None
+    missing_values: Sequence[str] | None
+    missing: str | None
+    bins: int | None
     weight_column: str | None
     group_field: str | None
     rank: int | list[int] | None
@@ -114,28 +114,28 @@ class Parameters(TypedDict, total=False):
     loss: str | None
     holdout: float | str | None
     refit: bool | None
-    look: bool
-    auto: bool
+    look: bool | None
+    auto: bool | None
     metrics: Iterable[str] | None
     patience: int | None
     calibrate: str | None
     class_weight: Mapping[Any, float] | str | None
-    min_count: int
-    share_rare: bool
+    min_count: int | None
+    share_rare: bool | None
     init_model: Any
-    only_new: bool
+    only_new: bool | None
     keep_state: bool | None
-    ensemble: int
+    ensemble: int | None
     max_seconds: float | None
     n_jobs: int | None
-    categorical: Sequence[str]
-    numeric: Sequence[str]
-    several: Sequence[str]
-    separator: str
-    ignore: Sequence[str]
-    missing_values: Sequence[str]
-    missing: str
-    bins: int
+    categorical: Sequence[str] | None
+    numeric: Sequence[str] | None
+    several: Sequence[str] | None
+    separator: str | None
+    ignore: Sequence[str] | None
+    missing_values: Sequence[str] | None
+    missing: str | None
+    bins: int | None
     rank: int | list[int] | None
     order: int | None
     bias: bool | None

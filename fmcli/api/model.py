@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fmcli.api.data import Data, paths_of, whole_numbers
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
-from fmcli.api.rows import RowForm, as_data, is_files, is_frame, table_paths, unlabelled
+from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, table_paths, unlabelled
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import without_fields
@@ -29,6 +29,9 @@ from fmcli.scoring.scorer import OutputType, scorer_of
 from fmcli.system.machine import cpu_count
 from fmcli.training.saving import warm_start_of
 from fmcli.training.warm_start import WarmStart
+
+if TYPE_CHECKING:
+    from fmcli.scoring.recommend.recommender import Seen
 
 Floats = NDArray[np.float64]
 # The axes of factors by feature: outputs, features, rank.
@@ -227,8 +230,10 @@ class Model:
             The items, which have no feature in common with contexts. The row of a pair has the features of both.
         top : int
             The number of items for each context.
-        seen : sparse matrix, optional
-            Shape (contexts, items): pairs that are left out are those with an entry.
+        seen : sparse matrix, frame, or files, optional
+            Pairs that are left out. Of a matrix of shape (contexts, items), those with an entry; of a frame or a table,
+            such as the training rows, those of its rows: with a cell of ``given`` and one of ``over``, which are frames
+            or tables, too, in the first column with features of each.
         threads : int, optional
             By default, one for each core.
 
@@ -243,29 +248,25 @@ class Model:
         BadInputError
             If rows are not valid, or have a feature in common; it is a ValueError.
         UsageError
-            If the model has scores of several classes; it is a ValueError.
+            If the model has scores of several classes, or ``seen`` does not fit; it is a ValueError.
         """
-        from scipy.sparse import csr_array
-
-        from fmcli.scoring.recommend.recommender import Recommender, Seen
+        from fmcli.scoring.recommend.recommender import Recommender
 
         with in_python():
             refuse(top < 1, f"top is {top}; it must be at least 1")
             number, scorer = threads or cpu_count(), self._scorer
-            items, contexts = self._part(over, number), self._part(given, number)
+            pairs = None
+            if seen is None or not (is_files(seen) or self._reads(seen)):
+                items, contexts = self._part(over, number), self._part(given, number)
+                pairs = None if seen is None else pairs_of(seen, contexts.rows, items.rows)
+            else:
+                contexts, items, pairs = self._seen(given, over, seen, number)
             recommender = Recommender(scorer, items, top)
             if found := recommender.shared(contexts):
                 row, column = found
                 raise BadInputError(
                     f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
                 )
-            pairs = None
-            if seen is not None:
-                matrix = csr_array(seen)
-                shape = contexts.rows, items.rows
-                refuse(matrix.shape != shape, f"seen has the shape {matrix.shape}, but must have {shape}")
-                row, column = matrix.nonzero()
-                pairs = Seen.of(row.astype(np.int64), column.astype(np.int64), contexts.rows)
             chosen = np.full((contexts.rows, top), -1, dtype=np.int64)
             predictions = np.full((contexts.rows, top), np.nan)
             for first, block in recommender.each(contexts, pairs, number):
@@ -278,6 +279,23 @@ class Model:
         """Return rows that have a part of the features, with the columns of the model. Raises BadInputError."""
         found = list(self._each(X, None, threads, lambda piece: piece.data, lambda data: data, partial=True))
         return concatenated([data.changed(label=np.zeros(data.rows)) for data in found])
+
+    def _seen(self, given: Any, over: Any, seen: Any, threads: int) -> tuple[Dataset, Dataset, Seen]:
+        """Return contexts and items with the columns of the model, and the pairs of them in frames or files. Raises
+        BadInputError, MissingInputError and UsageError."""
+        from fmcli.scoring.recommend.named import Naming, check_columns, named_rows, seen_pairs
+
+        sides = []
+        for name, rows in (("given", given), ("over", over)):
+            inputs = self._inputs(rows, partial=True, name=name)
+            refuse(inputs is None or len(inputs) > 1, f"seen has rows, so that {name} must be a frame or a file, too")
+            assert inputs is not None
+            sides.append(named_rows(self._scorer, inputs[0], Naming(), threads=threads, counts=Counts()))
+        check_columns(*sides, self._scorer.transform.table)
+        inputs = self._inputs(seen, partial=True, name="seen")
+        assert inputs is not None
+        pairs = seen_pairs(self._scorer, inputs, *sides, format="auto", threads=threads)
+        return sides[0].data, sides[1].data, pairs
 
     def evaluate(self, data: Any, metrics: Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
         """Return metrics of the predictions for labelled rows, by name.
@@ -462,16 +480,17 @@ class Model:
 
         partial : whether a table may have a part of the columns.
         """
-        scorer = self._scorer
-        paths: list[str]
-        if self._reads(X):
-            paths = [*table_paths(X, self._form(), partial=partial)]
-        elif is_files(X):
-            paths = scorer.tables(paths_of(X), partial=partial)
-        else:
+        paths = self._inputs(X, partial=partial)
+        if paths is None:
             yield of_rows(self._in_columns(X, fields))
             return
-        yield from each_chunk(scorer, paths, of_piece, format="auto", threads=threads, counts=Counts())
+        yield from each_chunk(self._scorer, paths, of_piece, format="auto", threads=threads, counts=Counts())
+
+    def _inputs(self, X: Any, *, partial: bool, name: str = FRAME) -> list[str] | None:
+        """Return a frame or files as inputs of the reader; None for other rows. name : of a frame, for messages."""
+        if self._reads(X):
+            return [*table_paths(X, self._form(), partial=partial, name=name)]
+        return self._scorer.tables(paths_of(X), partial=partial) if is_files(X) else None
 
     def _shaped(self, predictions: Floats, output: OutputType) -> NDArray[Any]:
         """Return (rows) or (rows, columns) predictions; labels by their names if they have some."""
@@ -480,6 +499,18 @@ class Model:
         if output == "label" and names:
             return np.array([None if np.isnan(at) else names[int(at)] for at in column.tolist()], dtype=object)
         return np.ascontiguousarray(column)
+
+
+def pairs_of(seen: Any, contexts: int, items: int) -> Seen:
+    """Return the pairs of a context and an item that have an entry in a matrix. Raises UsageError."""
+    from scipy.sparse import csr_array
+
+    from fmcli.scoring.recommend.recommender import Seen
+
+    matrix = csr_array(seen)
+    refuse(matrix.shape != (contexts, items), f"seen has the shape {matrix.shape}, but must have {(contexts, items)}")
+    row, column = matrix.nonzero()
+    return Seen.of(row.astype(np.int64), column.astype(np.int64), contexts)
 
 
 def _restored(data: bytes, name: str, history: Sequence[dict[str, Any]]) -> Model:

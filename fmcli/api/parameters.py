@@ -158,8 +158,8 @@ DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
 
 
 def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
-    """Return keyword arguments as choices and as options of the registry."""
-    choices = {name: value for name, value in given.items() if name in DEFAULTS}
+    """Return keyword arguments as choices and as options of the registry; None means the default of each."""
+    choices = {name: value for name, value in given.items() if name in DEFAULTS and value is not None}
     return Choices(**choices), {name: value for name, value in given.items() if name not in DEFAULTS}
 
 

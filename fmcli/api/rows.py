@@ -126,10 +126,10 @@ def kept(rows: Any) -> Any:
     return [*first, *rows] if frames_of(first) else chain(first, rows)
 
 
-def frames_of(rows: Any) -> dict[str, Any]:
-    """Return a frame, or a list of frames, by names for messages; nothing for other rows."""
+def frames_of(rows: Any, name: str = FRAME) -> dict[str, Any]:
+    """Return a frame, which gets a name, or a list of frames, by names for messages; nothing for other rows."""
     if is_frame(rows):
-        return {FRAME: rows}
+        return {name: rows}
     several = isinstance(rows, list) and all(map(is_frame, rows))
     return {f"frame {number}": frame for number, frame in enumerate(rows)} if several else {}
 
@@ -155,11 +155,15 @@ def extent_of(name: str, frame: Any) -> Extent:
     return Extent(name, frame=frame.reset_index(drop=True) if hasattr(frame, PANDAS) else frame)
 
 
-def table_paths(rows: Any, form: RowForm, *, partial: bool = False) -> list[TablePath]:
-    """Return frames, or files, as tables with the schema of a form. partial : as in TablePath.of."""
+def table_paths(rows: Any, form: RowForm, *, partial: bool = False, name: str = FRAME) -> list[TablePath]:
+    """Return frames, or files, as tables with the schema of a form.
+
+    partial : as in TablePath.of.
+    name : of a frame, for messages.
+    """
     assert form.schema is not None
     more: dict[str, Any] = {"fields": form.fields, "by": form.by, "partial": partial}
-    if frames := frames_of(rows):
+    if frames := frames_of(rows, name):
         return [
             TablePath.of(name, form.schema, frame=extent_of(name, one).frame, **more) for name, one in frames.items()
         ]
@@ -258,10 +262,15 @@ def changed(rows: Data, places: NDArray[np.float64], names: Names) -> Data:
 
 def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
     """Return the rows of chunks, concatenated in memory. Raises BadInputError and UsageError."""
-    pieces = list(chunk_rows(chunks, what, form))
+    groups: dict[Any, int] = {}
+    pieces = list(chunk_rows(chunks, what, form, groups=groups))
     refuse(not pieces, f"{what} has no chunks")
     last = pieces[-1].facts
-    rows = Data._of(concatenated_by_ids(pieces, form.threads, only_seen=True), NUMBERS, last["format"])
+    data = concatenated_by_ids(pieces, form.threads, only_seen=True)
+    if groups:
+        number = np.unique(np.array(list(groups)), return_inverse=True)[1].astype(np.int32)
+        data = data.changed(group=number[data.group])
+    rows = Data._of(data, NUMBERS, last["format"])
     if "names" not in last:
         return rows
     names, places = sorted_names([name.encode() for name in last["names"]], what)
@@ -269,10 +278,18 @@ def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
 
 
 def chunk_rows(
-    chunks: Any, what: str, form: RowForm, change: Callable[[Data], Dataset] = lambda data: data.dataset
+    chunks: Any,
+    what: str,
+    form: RowForm,
+    change: Callable[[Data], Dataset] = lambda data: data.dataset,
+    groups: dict[Any, int] | None = None,
 ) -> Iterator[TextRows]:
-    """Yield the rows of each chunk, as the rows of a text are yielded (see `stored.caching.pieces`). change : what is
-    done to them. Raises BadInputError and UsageError."""
+    """Yield the rows of each chunk, as the rows of a text are yielded (see `stored.caching.pieces`). Raises
+    BadInputError and UsageError.
+
+    change : what is done to them.
+    groups : gets the number of each group, of which chunks may have parts; None: there may be none.
+    """
     places = {name: place for place, name in enumerate(form.names or NUMBERS)}
     first: tuple[bool, ...] | None = None
     for number, chunk in enumerate(chunks):
@@ -281,15 +298,28 @@ def chunk_rows(
         data = as_data(chunk, name, form)
         refuse(data.schema != form.schema, f"{name} has a frame as X; give frames with their labels, and label")
         refuse(data.dataset.label is None or not data.rows, f"{name} has no {'rows' if data.rows == 0 else 'labels'}")
-        refuse(data.dataset.group is not None, f"{name} has groups, which only rows that are given at once can have")
+        if data.dataset.group is not None:
+            refuse(groups is None, f"{name} has groups, which need all rows in memory: leave out cache")
+            assert groups is not None
+            data = with_groups(data, name, groups)
         facts: dict[str, Any] = {"format": data.format}
         if data.names:
             of_chunk = np.array([places.setdefault(one, len(places)) for one in data.names], dtype=np.float64)
             data = changed(data, of_chunk, tuple(places))
             facts["names"] = tuple(places)
         rows = change(data)
-        parts = (bool(data.names), rows.weight is not None, rows.field is not None)
+        parts = (bool(data.names), rows.weight is not None, rows.field is not None, rows.group is not None)
         first = first or parts
-        refuse(parts != first, f"{name} differs from the first one in texts as labels, weights or fields")
+        refuse(parts != first, f"{name} differs from the first one in texts as labels, weights, fields or groups")
         ids = rows.numbering.ids if isinstance(rows.numbering, Dictionary) else None
         yield TextRows(rows.changed(numbering=None), ids, facts)
+
+
+def with_groups(data: Data, name: str, groups: dict[Any, int]) -> Data:
+    """Return rows with the numbers of their groups in all chunks, of which new ones are added. Raises UsageError."""
+    refuse(
+        data._groups is None, f"{name} has the groups of files, which may continue in others; give all files at once"
+    )
+    assert data._groups is not None
+    number = np.array([groups.setdefault(one, len(groups)) for one in data._groups.tolist()], dtype=np.int32)
+    return Data._of(data.dataset.changed(group=number[data.dataset.group]), data.names, data.format, data.schema)

@@ -152,11 +152,12 @@ def trained_model(
             plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit, calibrate
         )
     report(trained, figures)
-    plan = trained.plan
     keep = choices.keep_state
     if keep is None:
-        keep = choices.ensemble == 1 and keeps_state(plan)
-    return Model(copied(file_of(trained, figures, form, keep_state=keep), UNNAMED), UNNAMED, history)
+        keep = choices.ensemble == 1 and keeps_state(trained.plan)
+    file = file_of(trained, figures, form, keep_state=keep)
+    del trained, plan  # and the rows, which would take memory beside the copy
+    return Model(copied(file, UNNAMED), UNNAMED, history)
 
 
 def validating(valid: Any, read: Read, spec: Spec, *, auto: bool) -> tuple[Dataset | None, Dataset | None]:

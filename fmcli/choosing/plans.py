@@ -37,7 +37,7 @@ def most_folds(plan: Plan) -> int:
     divides = source.divides and validation.held_out and not plan.settings.hold_out.in_order
     if not divides or source.all_rows > ROWS_FOR_FOLDS:
         return 1
-    size, group, of_held = validation.data.rows, source.data.group, validation.data.group
+    size, group, of_held = validation.count, source.data.group, validation.group
     units, held = source.all_rows, size
     if group is not None and of_held is not None:
         units, held = len(np.unique(group[source.all_numbers])), len(np.unique(of_held))
@@ -50,7 +50,7 @@ def fold_plans(plan: Plan, number: int) -> list[Plan]:
     assert plan.validation is not None
     if number == 1:
         return [plan]
-    source, size, random = plan.source, plan.validation.data.rows, generator(plan.spec, FOLD_STREAM)
+    source, size, random = plan.source, plan.validation.count, generator(plan.spec, FOLD_STREAM)
     order = random.permutation(source.numbers)
     fold_of = np.arange(len(order)) // size
     if source.data.group is not None:
@@ -68,7 +68,7 @@ def holding_out(plan: Plan, held: RowNumbers) -> Plan:
     assert plan.validation is not None
     source, data = plan.source.holding_out(held)
     seen, counts, transform = occurring(source, plan.transform, plan.settings)
-    validated = replace(plan.validation, data=data)
+    validated = replace(plan.validation, data=data, rows=None)
     return replace(plan, source=source, seen=seen, counts=counts, transform=transform, validation=validated)
 
 

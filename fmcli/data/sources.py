@@ -137,7 +137,7 @@ class TextBuffer:
     before: int = 0  # lines of its head, before the first of these
     opens: bool = False  # the first buffer of the first table
     table: TextBuffer | None = None  # what this text was made of
-    texts: frozenset[str] = frozenset()  # columns that are known to have text, even if all cells are numbers
+    texts: frozenset[str] | None = None  # of a stream: columns of text, even if all cells are numbers; None: of none
     unread: frozenset[str] = frozenset()  # columns that were left out
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fmcli.data.faults import describe
 from fmcli.data.sources import Extent
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.reading import opened
+from fmcli.data.tables.reading import TablePath, opened
 from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
@@ -49,7 +49,8 @@ def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Ite
         return [(IGNORED, "", "", "", False)] * len(head.names)
 
     line, encoding = 0, "latin-1" if form.latin1 else "utf-8"
-    with closing(opened(Extent(path, used=frozenset(names)), form, layout, [])) as found:
+    extent = Extent(path, frame=path.frame if isinstance(path, TablePath) else None, used=frozenset(names))
+    with closing(opened(extent, form, layout, [])) as found:
         for buffer in found:
             assert buffer.scanner is not None
             line += buffer.before

@@ -20,8 +20,8 @@ from fmcli.training.validation import measured_at_most
 
 if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
+    from fmcli.training.settings import Settings
     from fmcli.training.validation import Validation
-    from fmcli.training.warm_start import WarmStart
 
 # Numbers for each column while the scales of columns are checked.
 COLUMNS = 6
@@ -42,45 +42,44 @@ def held(datasets: Iterable[Dataset]) -> int:
 
 
 def copies(spec: Spec, data: Dataset, held_out: int) -> int:
-    """Return bytes that planning a run allocates beside the data: a copy of the `held_out` rows, the values that are
-    scaled by column or by row, a label for each row, and the scales of columns."""
+    """Return bytes that planning a run allocates beside the data: the values that are scaled by column or by row, with
+    a norm a copy of the `held_out` rows, a label for each row, and the scales of columns."""
     value, label = np.dtype(np.float32).itemsize, np.dtype(np.float64).itemsize
     changes = int(bool(spec.values["norm"])) + int(is_scaled(spec.values))
     scaled = changes * value * data.nnz
     if spec.values[SCALE] == ZSCORE:  # at most twice the entries
         scaled += data.nbytes
     columns = COLUMNS * value * data.features if is_scaled(spec.values) or data.value is not None else data.features
-    return int(held_out / max(data.rows, 1) * (data.nbytes + scaled)) + scaled + label * data.rows + columns
+    copied = held_out / max(data.rows, 1) * (data.nbytes + scaled) if spec.values["norm"] else 0
+    return int(copied) + scaled + label * data.rows + columns
 
 
-def training(
-    trainer: Trainer, evaluation: Validation, validation: Validation | None, warm_start: WarmStart | None
-) -> int:
+def training(trainer: Trainer, evaluation: Validation, validation: Validation | None, settings: Settings) -> int:
     """Return bytes that training and saving need beside the rows that are in memory.
 
     The epochs (with a copy of the best one), the evaluation on the training rows, and the count of features for the
     model file come one after the other, so that only the largest of the three counts.
     """
-    model, data = trainer.task.model, trainer.task.data
+    model, data, spec, warm_start = trainer.task.model, trainer.task.data, trainer.task.spec, settings.warm_start
     parameters = model.bytes_needed(trainer.slots)
     epochs = trainer.bytes_needed()
-    draws = draws_bytes(trainer.task.spec, model)
+    draws = draws_bytes(spec, model)
     if validation is not None:
-        copies = 0 if draws else parameters
-        epochs += copies + scoring_bytes(model, validation.data, validation)
+        whole = settings.may_keep_state(spec, model, trainer.slots)
+        copies = 0 if draws else parameters if whole else model.bytes_needed(0)
+        epochs += copies + scoring_bytes(model, validation.data, validation, validation.count)
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
     return parameters + draws + seen + known + max(epochs, measuring_bytes(model, data, evaluation), counting)
 
 
-def scoring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
-    """Return bytes that scoring rows and computing metrics need."""
+def scoring_bytes(model: Model, data: Dataset, evaluation: Validation, rows: int) -> int:
+    """Return bytes that scoring so many rows and computing metrics need."""
     rooms = evaluation.threads * Workspace.bytes_needed(model, data.longest, gradients=False)
-    return rooms + Outcome.bytes_needed(data.rows, model.columns)
+    return rooms + Outcome.bytes_needed(rows, model.columns)
 
 
 def measuring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
     """Return bytes that scoring the rows by which a trained model is measured, and computing metrics, need."""
-    left_out = data.rows - measured_at_most(data)
-    return scoring_bytes(model, data, evaluation) - Outcome.bytes_needed(left_out, model.columns)
+    return scoring_bytes(model, data, evaluation, measured_at_most(data))

@@ -44,9 +44,7 @@ class Baseline:
     def measure(self, validation: Validation) -> dict[str, float]:
         """Return metrics of the constant on validation rows, by name, without the sparsity, which a constant does not
         have."""
-        data = validation.data
-        rows = Outcome(validation.loss, data.label, np.empty((data.rows, 0)), data.weight, group=data.group)
-        return self.on(rows, validation.measured)
+        return self.on(validation.outcome_of(np.empty((validation.count, 0))), validation.measured)
 
     def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
         """Return metrics of the constant, by name, on the labels of an outcome; its scores are not used."""

@@ -222,7 +222,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "refit": refits,
         "only_new": settings.only_new,
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
-        "validation": plan.validation and digest(plan.validation.data.arrays),
+        "validation": plan.validation and digest(plan.validation.distinguishing),
         "tested": plan.tested and digest(plan.tested.data.arrays),
         "init_model": start and digest(start.arrays.values(), in_files(start.run.options)),
     }

@@ -78,7 +78,7 @@ class KeptDraws:
             self.draws.append({name: np.array(self.model.parameters[name], order="C") for name in names})
         if self.validation is None:
             return {}
-        score = score_rows(self.model, self.validation.data, self.validation.threads)
+        score = score_rows(self.model, self.validation.data, self.validation.threads, self.validation.rows)
         if kept:
             self._mean.add(score)
         if self.draws:
@@ -131,7 +131,7 @@ class KeptDraws:
             require_like(name, progress[name], np.empty((count, *one.shape)))
             require_finite(name, progress[name])
         self.beside = [{name: progress[name][number].copy() for name in beside} for number in range(count)]
-        rows = self.validation.data.rows if self.validation else 0
+        rows = self.validation.count if self.validation else 0
         self.trace.restore(trace, epochs)
         self._mean.restore(mean, count if self.validation else 0, (rows, self.model.columns))
         if self.tested:

@@ -34,7 +34,8 @@ from fmcli.registry.streams import PREPARE_STREAM, START_STREAM, generator
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers import newcomers
 from fmcli.solvers.trainer import Observer
-from fmcli.system.memory import require_if_large
+from fmcli.system.allocator import return_freed_memory
+from fmcli.system.memory import LARGE, require_if_large
 from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
@@ -77,14 +78,22 @@ def train(
         A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
     require_if_large(plan.memory.total, "training", held=plan.memory.held)
+    return_freed(plan)  # that of making the rows
     run = Run(plan, on_epoch, observer or Observer(), keeper or Keeper())
     try:
         run.complete()
+        return_freed(plan)
     except DivergedError as error:
         if run.best.number:
             error.trained = run.finish(run.best.restore())
         raise
     return run.finish(run.best.restore() or len(run.epochs))
+
+
+def return_freed(plan: Plan) -> None:
+    """Return freed memory to the system, if the run takes much."""
+    if plan.memory.total >= LARGE:
+        return_freed_memory()
 
 
 class Run:
@@ -121,7 +130,8 @@ class Run:
         if spec.solver_entry.is_sampler:
             self.best = KeptDraws(plan, self.trainer)
         else:
-            self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, spec.values["epochs"])
+            last, state = spec.values["epochs"], plan.settings.may_keep_state(spec, self.model, self.trainer.slots)
+            self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, last, state)
         self.trained = Trained(plan, self.baseline, self.epochs)
         if kept is not None:
             with keeper.checking():

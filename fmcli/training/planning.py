@@ -183,14 +183,15 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
             raise NothingNewError(f"{warm_start.path} has seen all features of the rows")
         source = TrainingRows(source.data, newcomers.rows, source.fields)
     seen, counts, transform = occurring(source, transform, settings)
-    unseen = rows.held_out if valid is None else valid
-    validated = None if unseen is None else transform.of(unseen, settings.valid_name if valid else "")
+    unseen = rows.validated(transform, source.data)
+    if valid is not None:
+        unseen = transform.of(valid, settings.valid_name), None
     facts: dict[str, Any] = {
         "rows": 1 if newcomers else source.count,  # penalties per row, whose losses are summed
         "nonzeros": source.nonzeros,
         "features": int(seen.sum()),
         "longest": source.longest_square,
-        "validated": validated is not None,
+        "validated": unseen is not None,
         "updates": warm_start is not None,
         "holds": warm_start is not None and not newcomers and can_hold(warm_start, source, counts),
         **(start_facts(source, labels) if spec.solver_entry.is_sampler else {}),
@@ -199,15 +200,15 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     clip = transform.label_range if spec.values["clip"] else None
     evaluation = Validation(source.data, labels.loss, settings.metrics, settings.waits, settings.threads, clip=clip)
     validation = None
-    if validated is not None and evaluation.chooser:
-        validation = replace(evaluation, data=validated, held_out=valid is None)
+    if unseen is not None and evaluation.chooser:
+        validation = replace(evaluation, data=unseen[0], rows=unseen[1], held_out=valid is None)
     if spec.values.get(HOLD) and warm_start and warm_start.occurrences.counts is None:
         raise UsageError(f"{warm_start.path} does not know how often its features occurred", **{HOLD: 0})
     model = prepared_model(spec, source, transform, warm_start)
     earlier = None if newcomers else earlier_of(spec, source, transform, warm_start)
     trainer = build_trainer(Task(spec, model, source, settings.threads, newcomers=newcomers, earlier=earlier))
     resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
-    held = account.held([*read, source.data, *([] if validated is None else [validated])]) + source.rows.nbytes
+    held = account.held([*read, source.data, *([] if unseen is None else unseen[:1])]) + source.rows.nbytes
     held += 0 if counts is None else counts.nbytes
     return Plan(
         settings=settings,
@@ -221,7 +222,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         resumes=resumes,
         evaluation=evaluation,
         validation=validation,
-        memory=MemoryNeed(held + account.training(trainer, evaluation, validation, warm_start), held=held),
+        memory=MemoryNeed(held + account.training(trainer, evaluation, validation, settings), held=held),
         other=(lambda spec: prepare(replace(settings, spec=spec), as_read, valid)) if settings.rivals else None,
         newcomers=newcomers,
         facts=facts,
@@ -243,7 +244,7 @@ def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     model = prepared_model(made, plan.source, plan.transform, None)
     trainer = build_trainer(Task(made, model, plan.source, plan.settings.threads))
     held = plan.memory.held
-    total = held + account.training(trainer, plan.evaluation, plan.validation, None)
+    total = held + account.training(trainer, plan.evaluation, plan.validation, plan.settings)
     return replace(plan, spec=made, model=model, memory=MemoryNeed(total, held=held))
 
 

@@ -80,9 +80,9 @@ class Rows(Protocol):
         """The numbering of the columns, or of the features that occur."""
         ...
 
-    @property
-    def held_out(self) -> Dataset | None:
-        """The rows that are held out; None: there are none."""
+    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
+        """Return the rows that are held out, as the model sees them, and their numbers there, None: all; None if there
+        are none. data : the transformed rows to train on."""
         ...
 
     def on_columns(self, numbering: Numbering | Dictionary) -> Self:
@@ -203,9 +203,12 @@ class RowsInMemory:
             return occurring(self.data.index, self.data.features)
         return Numbering(np.flatnonzero(self.data.seen(self.every)).astype(np.int32), self.data.features)
 
-    @property
-    def held_out(self) -> Dataset | None:
-        return self.data.take(self.held) if len(self.held) else None
+    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
+        if not len(self.held):
+            return None
+        if transform.norm:  # that of rows to train on counts features that these may be the only ones to have
+            return transform.of(self.data.take(self.held)), None
+        return data, self.held
 
     def on_columns(self, numbering: Numbering | Dictionary) -> RowsInMemory:
         return replace(self, data=self.data.renumbered(numbering))

@@ -23,20 +23,16 @@ from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import Plan
 from fmcli.training.previous_run import PreviousRun
+from fmcli.training.settings import state_bytes
 from fmcli.training.trained import Trained
 from fmcli.training.warm_start import SolverState, WarmStart
-
-# The largest state, in bytes, that a model keeps by default: a small one is worth its space, because an update without
-# it takes steps as large as those of a new model. A model that is being updated is likely to be updated again.
-SMALL_STATE, STATE_OF_UPDATES = 16 << 20, 256 << 20
 
 
 def keeps_state(plan: Plan) -> bool:
     """Return whether a trained model has the state of its solver in its file by default: that of a stochastic solver,
     if it is small."""
-    arrays = state_arrays(plan.model).values()
-    most = STATE_OF_UPDATES if plan.warm_start else SMALL_STATE
-    return plan.spec.by_rows and sum(array.nbytes for array in arrays) <= most and are_finite(arrays)
+    small = plan.spec.by_rows and state_bytes(plan.model, plan.model.slots) <= plan.settings.largest_state
+    return small and are_finite(state_arrays(plan.model).values())
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:

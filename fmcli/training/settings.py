@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fmcli.errors import UsageError
+from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
+
+# The largest state, in bytes, that a model keeps by default: a small one is worth its space, because an update without
+# it takes steps as large as those of a new model. A model that is being updated is likely to be updated again.
+SMALL_STATE, STATE_OF_UPDATES = 16 << 20, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,16 @@ class Settings:
         """Whether fields count if rows have some: for the priors of a solver that samples, or for a rival."""
         return self.spec.solver_entry.is_sampler or bool(self.rivals)
 
+    def may_keep_state(self, spec: Spec, model: Model, slots: int) -> bool:
+        """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
+        each parameter: that of a stochastic solver, if the model was asked to keep it, or if it is small."""
+        return self.keep_state or (spec.by_rows and state_bytes(model, slots) <= self.largest_state)
+
+    @property
+    def largest_state(self) -> int:
+        """The largest state, in bytes, that a model keeps by default."""
+        return STATE_OF_UPDATES if self.warm_start else SMALL_STATE
+
     @property
     def choosing(self) -> list[str]:
         """The metrics that can choose the epoch."""
@@ -147,6 +163,13 @@ class Settings:
         """UsageError if no metric could choose the epoch."""
         if self.metrics and not self.choosing:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
+
+
+def state_bytes(model: Model, slots: int) -> int:
+    """Return bytes of the state in the file of a model, so many numbers for each parameter."""
+    shapes = model.shapes()
+    numbers = sum(math.prod(shapes[name]) for layout in model.layout for name in layout.names)
+    return slots * numbers * REAL_TYPE.itemsize
 
 
 def make_model(spec: Spec, features: int, outputs: int, fields: int, cutpoints: int = 0) -> Model:

@@ -174,6 +174,9 @@ class StoredShards:
             held_out = held_out.merged(none if of_others is None else of_others)
         return training, training.merged(held_out)
 
+    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
+        return None if self.held_out is None else (transform.of(self.held_out), None)
+
     def training(self, transform: Transform, threads: int, *, grouped: bool) -> StoredRows:
         held_out = None if self.held_out is None else transform.training(self.held_out)
         return self.training_rows(transform, self._totals(transform, threads), held_out)
@@ -281,9 +284,11 @@ class ShardStatistics:
 def require_room(plan: Plan, memory: int) -> int:
     """Return how many bytes the rows of a plan that are in memory at a time, and what measures them, take. Raises
     NotEnoughMemoryError for more than `memory`."""
-    data = [plan.data, *([plan.validation.data] if plan.validation else [])]
+    validation, data = plan.validation, [plan.data]
     measures = [account.measuring_bytes(plan.model, plan.data, plan.evaluation)]
-    measures += [account.scoring_bytes(plan.model, plan.validation.data, plan.validation)] if plan.validation else []
+    if validation is not None:
+        data.append(validation.data)
+        measures.append(account.scoring_bytes(plan.model, validation.data, validation, validation.count))
     training = plan.source.shard_bytes
     if plan.spec.values.get("round_size", 1) > 1:
         training += round_bytes(plan.task)

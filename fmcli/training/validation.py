@@ -189,6 +189,7 @@ def groups_held_out(group: NDArray[np.int32], count: int, spec: Spec) -> NDArray
 class Validation:
     """Labelled rows, ready to score, and the metrics to compute on them.
 
+    rows : int32, the numbers of those rows of the data that are meant; None: all.
     metrics : names; the first metric of predictions chooses the epoch. Empty: the default metrics of the loss.
     patience : training stops after this many epochs without a better one.
     held_out : whether the rows were taken from the training data.
@@ -202,10 +203,27 @@ class Validation:
     threads: int = 1
     held_out: bool = False
     clip: Range | None = None
+    rows: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or default_metrics(self.loss)
         check(self.measured, self.loss)
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return int(self.data.rows) if self.rows is None else len(self.rows)
+
+    @property
+    def group(self) -> NDArray[Any] | None:
+        """The group of each row; None: they have none."""
+        group = self.data.group
+        return group if group is None or self.rows is None else group[self.rows]
+
+    @property
+    def distinguishing(self) -> list[NDArray[Any]]:
+        """Arrays that differ if the rows do, for the same rows to train on."""
+        return list(self.data.arrays) if self.rows is None else [self.rows]
 
     @property
     def measured(self) -> list[str]:
@@ -222,6 +240,7 @@ class Validation:
     def outcome(self, model: Model, rows: NDArray[np.int32] | None = None, draws: Sequence[Model] = ()) -> Outcome:
         """Return a model's scores of the rows, or of the rows with these numbers, and their labels. With `draws`, the
         scores of the mean prediction of these and the model."""
+        rows = self.rows if rows is None else rows
         if rows is not None and len(rows) == self.data.rows:
             rows = None
         return self.outcome_of(mean_score(self.loss, Draws([*draws, model]), self.data, self.threads, rows), rows)
@@ -229,6 +248,7 @@ class Validation:
     def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
         """Return scores of the rows, or of the rows with these numbers, and their labels."""
         label, weight, group = self.data.label, self.data.weight, self.data.group
+        rows = self.rows if rows is None else rows
         if rows is not None:
             label = label.take(rows)
             weight, group = (None if array is None else array.take(rows) for array in (weight, group))
@@ -254,6 +274,7 @@ class BestEpoch:
     first : number of the first epoch that may be the best; the patience counts from there.
     last : number of the last epoch of the run, after which the model need not be copied; None: not known.
     number : number of the best epoch; 0: none yet.
+    state : whether the state of the solver belongs to it.
     enough : whether the patience is exhausted.
     """
 
@@ -262,6 +283,7 @@ class BestEpoch:
     trainer: Trainer
     first: int = 1
     last: int | None = None
+    state: bool = True
     number: int = 0
     enough: bool = False
     _value: float = math.nan
@@ -281,7 +303,7 @@ class BestEpoch:
             self.number, self._value, self._worse = number, value, 0
             self._snapshot = []  # first, so that the next snapshot can use the memory
             if number != self.last:
-                self._snapshot, self._updates = self.model.snapshot(), self.trainer.updates
+                self._snapshot, self._updates = self.model.snapshot(self.state), self.trainer.updates
         elif not math.isnan(value):  # an undefined metric is no reason to stop
             self._worse += 1
         self.enough = self._worse >= self.validation.patience
@@ -290,7 +312,7 @@ class BestEpoch:
     def restore(self) -> int:
         """Restore the best epoch, if there is one; returns its number, or 0."""
         if self._snapshot:
-            self.model.restore(self._snapshot)
+            self.model.restore(self._snapshot, self.state)
             self.trainer.resume(self._updates)
             self._snapshot = []
         return self.number
@@ -312,5 +334,5 @@ class BestEpoch:
         snapshot = part("snapshot", progress)
         require_names(progress, ["numbers", "value", *under("snapshot", snapshot)])
         if snapshot:
-            self.model.require_snapshot(in_order(snapshot))
+            self.model.require_snapshot(in_order(snapshot), self.state)
         self._snapshot = [array.copy() for array in in_order(snapshot)]

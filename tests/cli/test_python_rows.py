@@ -105,6 +105,16 @@ def test_chunks_train_what_all_their_rows_do(tmp_path, cached):
     equal_parameters(of_chunks, whole)
 
 
+def test_groups_may_continue_in_the_next_chunk():
+    """Their values, which are texts here, tell which rows belong together, in any order."""
+    of_group = np.array([f"q{row * 7 % 50}" for row in range(ROWS)])
+    chunks = (
+        fmcli.Data(X[at:end], Y[at:end], group=of_group[at:end]) for at, end in ((0, 7), (7, PIECE), (PIECE, ROWS))
+    )
+    ranked = {**QUICK, "loss": "bpr"}
+    equal_parameters(fmcli.train(chunks, **ranked), fmcli.train(fmcli.Data(X, Y, group=of_group), **ranked))
+
+
 def test_a_cache_is_that_of_the_command_and_used_again(run, tmp_path):
     text = "\n".join(
         f"{label:.3f} " + " ".join(f"{j}:{X[row, j]:.3f}" for j in X[[row]].indices) for row, label in enumerate(Y)
@@ -133,12 +143,14 @@ class WithoutPyarrow:
         raise ImportError("`Import pyarrow` failed.")
 
 
+RANKED = fmcli.Data(X, Y, group=np.arange(ROWS) // 10)
 WRONG = {
     "the frame needs pyarrow to be read": lambda frames: fmcli.train(WithoutPyarrow(), label="stars"),
     "data has no chunks": lambda frames: fmcli.train(iter([])),
     "chunk 0 of data is of the type csr_array, not": lambda frames: fmcli.train(iter([X])),
     "chunk 1 of data differs from the first one": lambda frames: fmcli.train([(X, Y), (X, Y.astype(str))]),
-    "chunk 0 of data has groups": lambda frames: fmcli.train([fmcli.Data(X, Y, group=np.arange(ROWS))]),
+    "has groups, which need all rows in memory": lambda frames: fmcli.train([RANKED], loss="bpr", cache="c"),
+    "in texts as labels, weights, fields or groups": lambda frames: fmcli.train([RANKED, (X, Y)], loss="bpr"),
     "chunk 0 of data has a frame": lambda frames: fmcli.train([frames[1:]]),
     "memory needs cache": lambda frames: fmcli.train((X, Y), memory=5),
     "memory must be positive": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),

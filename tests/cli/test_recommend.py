@@ -88,6 +88,29 @@ def test_tables_are_as_predict_and_sort(run, tables, tmp_path):
     assert [[int(user[1:]), *rest] for user, *rest in lines(joined)[1:]] == expected
 
 
+def test_python_leaves_out_the_pairs_of_a_frame(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    duckdb.sql(f"CREATE OR REPLACE TABLE r AS SELECT 'u' || u AS user, i AS film, y AS stars FROM {values(RATINGS)}")
+    distinct = "SELECT DISTINCT {0} FROM r ORDER BY {0}"
+    frame, users, films = map(duckdb.sql, ("FROM r", distinct.format("user"), distinct.format("film")))
+    model = fmcli.train(frame, label="stars", categorical=["film"], numeric=None, epochs=2, holdout=0, look=False)
+    named = [[str(row[0]) for row in rows.fetchall()] for rows in (users, films)]
+    known = {(f"u{u}", str(i)) for u, i, _ in RATINGS}
+    pairs = np.array([[(user, film) in known for film in named[1]] for user in named[0]])
+    of_matrix = model.recommend(users, films, FILMS, seen=pairs)
+    assert (of_matrix[0] == -1).sum() == len(known)
+    for one, other in zip(model.recommend(users, films, FILMS, seen=frame), of_matrix, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+    with pytest.raises(ValueError, match="seen has rows, so that given must be a frame or a file"):
+        model.recommend([{"user=u0": 1}], films, seen=frame)
+    with pytest.raises(ValueError, match="seen: there is no column 'film'"):
+        model.recommend(users, films, seen=users)
+
+
+def values(rows):
+    return f"(VALUES {', '.join(map(str, rows))}) AS t(u, i, y)"
+
+
 def test_json_has_the_same(run, tables):
     table = lines(run.ok("recommend", "-q", "--top", "2", "--show", "title", *tables))[1:]
     found = [

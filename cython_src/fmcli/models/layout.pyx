@@ -1,12 +1,11 @@
 """The memory layout of a model's parameter arrays."""
 
-import errno
-import mmap
 from typing import NamedTuple
 
 import numpy as np
 
 from fmcli.kernels.simd import REAL
+from fmcli.system.mapped import zeros
 
 from fmcli.base.types cimport LANES
 
@@ -132,22 +131,7 @@ def allocate(Py_ssize_t size, dtype=REAL_TYPE):
 
     Raises MemoryError.
     """
-    if size < 0:
-        raise MemoryError
-    try:
-        memory = mmap.mmap(-1, max(size, 1) * np.dtype(dtype).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OverflowError as error:
-        raise MemoryError from error
-    except OSError as error:
-        if error.errno != errno.ENOMEM:
-            raise
-        raise MemoryError from error
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:
-            pass  # a kernel built without huge pages
-    return np.frombuffer(memory, dtype=dtype)
+    return zeros(size, dtype)
 
 
 def padded(Py_ssize_t columns):

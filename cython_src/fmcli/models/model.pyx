@@ -279,22 +279,22 @@ cdef class Model:
             shapes[CUTPOINTS] = (self.outputs, self.cutpoints)
         return shapes
 
-    def live(self):
-        """Return all arrays that training changes, at this moment: parameters, state, and what belongs to them. No
-        copies."""
-        return list(self.memory)
+    def live(self, state=True):
+        """Return all arrays that training changes, at this moment: parameters, state, and what belongs to them; without
+        the `state`, what a model has that is trained no further. No copies."""
+        return list(self.memory) if state else list(self.parameters.values())
 
-    def snapshot(self):
+    def snapshot(self, state=True):
         """Return a copy of the live arrays, for `restore`."""
-        return [array.copy() for array in self.live()]
+        return [array.copy() for array in self.live(state)]
 
-    def require_snapshot(self, snapshot):
+    def require_snapshot(self, snapshot, state=True):
         """Raise ValueError unless these may be the live arrays of this model; they may be from a file."""
-        require_each_like("the model", snapshot, self.live())
+        require_each_like("the model", snapshot, self.live(state))
 
-    def restore(self, snapshot):
+    def restore(self, snapshot, state=True):
         """Restore the live arrays, as they were at some moment, of this model or of one with the same rows."""
-        for array, kept in zip(self.live(), snapshot, strict=True):
+        for array, kept in zip(self.live(state), snapshot, strict=True):
             array[...] = kept
 
     def attach(self, arrays):

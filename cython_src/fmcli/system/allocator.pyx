@@ -15,8 +15,15 @@ cdef extern from *:
         (void)mapped, (void)kept;
     #endif
     }
+
+    static void return_freed() {
+    #ifdef __GLIBC__
+        malloc_trim(0);
+    #endif
+    }
     """
     void keep_freed(int mapped, int kept) nogil
+    void return_freed() nogil
 
 cdef enum:
     # Arrays from this size on are mapped one by one, and returned to the system when they are freed.
@@ -29,3 +36,9 @@ def keep_freed_memory():
     """From now on, keep freed memory for the next buffer of text: without this, each buffer's rows and text are
     returned to the system, which must clear the same pages again for the next buffer. Only glibc can do this."""
     keep_freed(MAPPED, KEPT)
+
+
+def return_freed_memory():
+    """Return the memory that has been freed, but kept, to the system: some milliseconds. Only glibc can do this."""
+    with nogil:
+        return_freed()

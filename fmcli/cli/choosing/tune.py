@@ -193,7 +193,7 @@ class Progress:
         log_looks(self._log, Looked(values=begun.looks))
         validation, trials = begun.plan.validation, self._wanted.most
         assert validation is not None
-        rows = f"{validation.data.rows:,} {'held-out' if validation.held_out else 'validation'} rows"
+        rows = f"{validation.count:,} {'held-out' if validation.held_out else 'validation'} rows"
         self._log.line(
             (f"{trials} trials" if trials else "trials until the time is over")
             + f", compared by {validation.chooser} on {rows}"

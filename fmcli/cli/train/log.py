@@ -121,7 +121,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if spec.solver_entry.is_sampler and spec.values["epochs"]:
         log_sweeps(log, plan)
     if plan.validation and plan.validation.held_out:
-        held = plan.validation.data.rows
+        held = plan.validation.count
         purpose = "evaluate the average" if spec.solver_entry.is_sampler else "choose the epoch"
         last = "the last " if plan.settings.hold_out.in_order else ""
         log.line(
@@ -391,7 +391,7 @@ def log_comparison(log: Log, plan: Plan) -> None:
     assert plan.validation is not None
     log.line(
         f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.rivals)} others on "
-        f"{plan.validation.data.rows:,} {'held-out' if plan.validation.held_out else 'validation'} rows, with at most "
+        f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows, with at most "
         f"{MOST_TRAININGS} times the work of its training"
     )
     log.progress("comparing kinds and solvers")

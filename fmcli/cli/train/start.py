@@ -87,7 +87,7 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
         "command": shown(request.choices.words),
         "options": options_of(plan, request.choices),
         **(rows if kept else dict.fromkeys(rows)),
-        "valid_rows": validation.data.rows if validation else 0,
+        "valid_rows": validation.count if validation else 0,
         "threads": plan.settings.threads,
         "memory_needed": memory_of(plan, request.members).total,
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import Counted
+from fmcli.system.mapped import numbers_to
 
 RowNumbers = NDArray[np.int32]
 T = TypeVar("T")
@@ -57,11 +59,19 @@ class TrainingRows:
     ) -> None:
         self.data, self.fields, self.every_row, self._number = data, fields, every_row, len(rows)
         self._rows = rows if len(rows) < data.rows else None  # the numbers of all rows would take memory throughout
+        self._numbers: Callable[[], RowNumbers | None] = lambda: None  # those numbers, while they are in use
 
     @property
     def rows(self) -> RowNumbers:
         """The numbers of the rows of `data` that are trained on, increasing."""
-        return np.arange(self.data.rows, dtype=np.int32) if self._rows is None else self._rows
+        if self._rows is not None:
+            return self._rows
+        numbers = self._numbers()
+        if numbers is None:
+            numbers = numbers_to(self.data.rows)
+            numbers.flags.writeable = False
+            self._numbers = ref(numbers)
+        return numbers
 
     @property
     def sizes(self) -> list[int]:
@@ -146,7 +156,7 @@ class TrainingRows:
     @property
     def all_numbers(self) -> RowNumbers:
         """The numbers of all rows, with those that are held out."""
-        return np.arange(self.data.rows, dtype=np.int32) if self.every_row is None else self.every_row
+        return numbers_to(self.data.rows) if self.every_row is None else self.every_row
 
     @property
     def numbers(self) -> RowNumbers:
@@ -169,7 +179,8 @@ class TrainingRows:
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
         """Return the shards with these numbers, in this order: the data, and the rows to train on, whose order may be
         changed."""
-        return ((self.data, self.rows if self._rows is None else self._rows.copy()) for _ in order)
+        rows = self._rows
+        return ((self.data, numbers_to(self.data.rows) if rows is None else rows.copy()) for _ in order)
 
     def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
         """Return all shards that have rows to train on."""

@@ -210,7 +210,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
         ) from error
     except ValueError as error:
         raise BadInputError(describe(buffer.name, lines + error.args[0].number + 1, error.args[0])) from error
-    if not is_header(names):
+    if buffer.texts is None and not is_header(names):  # columns of streams have names
         raise BadInputError(
             f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
             columns={"NAMES": "to name them"},
@@ -218,7 +218,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     text = bytes(buffer.data[start:end])
-    return Head(names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts, buffer.unread)
+    return Head(names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts or frozenset(), buffer.unread)
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
@@ -534,7 +534,7 @@ def as_tables(
         return list(paths)
     return [
         TablePath.of(path, schema, fields=fields, joined=joined, by=by, partial=partial)
-        if has_columns(path, schema)
+        if not isinstance(path, TablePath) and has_columns(path, schema)
         else path
         for path in paths
     ]

@@ -145,23 +145,23 @@ cdef class LLFM(Model):
         Model.attach(self, arrays)
         self.centres.place(self.parameters["anchors"])
 
-    def live(self):
+    def live(self, state=True):
         touched = np.zeros((0, self.anchors), dtype=np.uint8) if self.touched is None else self.touched
-        return [*super().live(), *self.centres.live(), touched]
+        return [*super().live(state), *self.centres.live(), touched]
 
-    def require_snapshot(self, snapshot):
-        *live, _ = self.live()
+    def require_snapshot(self, snapshot, state=True):
+        *live, _ = self.live(state)
         marks = [np.shape(array)[:1] for array in snapshot[len(live):]] != [(0,)]
         touched = np.zeros((max(self.features, 1) if marks else 0, self.anchors), dtype=np.uint8)
         require_each_like("the model", snapshot, [*live, touched])
 
-    def restore(self, snapshot):
+    def restore(self, snapshot, state=True):
         *_, touched = snapshot
         self.touched = None
         self.marks = NULL
         if len(touched):
             self.mark(touched)
-        super().restore(snapshot)
+        super().restore(snapshot, state)
         self.forget_codes()
 
     def remeasure(self):

@@ -54,9 +54,9 @@ cdef class Columns:
 
         No two rows of a group affect the same sample. Each group is as long as possible.
         """
-        cdef int64_t[::1] last = np.full(samples, -1, dtype=np.int64)  # per sample, the last group that affects it
+        cdef int32_t[::1] last = np.full(samples, -1, dtype=np.int32)  # per sample, the last group that affects it
         cdef Py_ssize_t i, at, begin, end
-        cdef int64_t group = 0
+        cdef int32_t group = 0
         starts = [0]
         rows, found = np.asarray(order), np.asarray(self.sample)
         most = 1 if self.same else len(self.indptr) - 1

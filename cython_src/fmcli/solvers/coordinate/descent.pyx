@@ -113,10 +113,9 @@ cdef class Descent:
         self.memory = allocate(data.rows * self.states.size // sizeof(real) + 1)
         flat = self.memory
         self.states.at = <char*>&flat[0]
-        ones = np.ones(data.rows) if data.weight is None else data.weight
-        cdef const double[::1] share = ones if summed else data.shares()
+        cdef double total = 1 if summed else data.total_weight()
         for i in range(data.rows):
-            self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], share[i]
+            self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], data.share_of(i, total)
 
     def load_strengths(self):
         """Take over the strengths of the penalty, which change when l1 begins to act on factors."""

@@ -1,0 +1,48 @@
+"""Arrays in memory that is mapped for them alone, and so returned to the system as soon as they are freed."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+# Smaller arrays of numbers are not worth a mapping; and how many numbers are written at a time.
+FEW, NUMBERS_AT_ONCE = 1 << 18, 1 << 16
+
+
+def zeros(size: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of zeros, page-aligned and in huge pages if the system has them.
+
+    Physical memory is used only once it is written to.
+
+    Raises MemoryError.
+    """
+    if size < 0:
+        raise MemoryError
+    try:
+        memory = mmap.mmap(-1, max(size, 1) * np.dtype(dtype).itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OverflowError as error:
+        raise MemoryError from error
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        raise MemoryError from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # of a kernel built without huge pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=dtype)
+
+
+def numbers_to(stop: int) -> NDArray[np.int32]:
+    """Return int32: 0, 1, .. stop - 1. Raises MemoryError."""
+    if stop < FEW:
+        return np.arange(stop, dtype=np.int32)
+    numbers = zeros(stop, np.int32)
+    for begin in range(0, stop, NUMBERS_AT_ONCE):
+        end = min(begin + NUMBERS_AT_ONCE, stop)
+        numbers[begin:end] = np.arange(begin, end, dtype=np.int32)
+    return numbers
