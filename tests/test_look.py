@@ -286,12 +286,12 @@ def test_many_rows_have_one_fold(rows, monkeypatch):
 
 def test_folds_of_groups_of_rows_hold_out_whole_groups(rows):
     plans = folds_of(planned(rows.changed(group=np.arange(600, dtype=np.int32) % 60), epochs=2), 2)
-    of_folds = [set(plan.validation.data.group.tolist()) for plan in plans]
+    of_folds = [set(validation_rows(plan).group.tolist()) for plan in plans]
     assert len(plans) > 2
     assert sum(map(len, of_folds)) == len(set.union(*of_folds))
     for plan, groups in zip(plans, of_folds, strict=True):
         assert groups.isdisjoint(plan.data.group[plan.rows].tolist())
-        assert plan.validation.data.rows + len(plan.rows) == 600
+        assert validation_rows(plan).rows + len(plan.rows) == 600
 
 
 def test_the_last_rows_and_given_validation_data_have_no_folds(rows):

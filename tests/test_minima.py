@@ -310,7 +310,7 @@ def test_memory_is_checked_before_training(solver, monkeypatch):
     data, _ = planted("fm", "squared")
     plan = job.plan(data, make_spec("fm", solver, "squared"))
     assert plan.memory.total - plan.memory.held >= build_trainer(plan.task).bytes_needed()
-    monkeypatch.setattr("fmcli.system.memory.available", lambda *_: 0)
+    monkeypatch.setattr("fmcli.system.memory.LARGE", 0)
     monkeypatch.setattr("fmcli.system.memory._tightest", lambda *_: (1000, "left", "buy more"))
     with pytest.raises(NotEnoughMemoryError, match="training needs"):
         job.train(plan)

@@ -251,7 +251,7 @@ def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, 
         np.testing.assert_allclose(one.score, other.score, rtol=1e-3, atol=1e-4)
     plans = [fold_plans(prepare(replace(made, rivals=(spec,)), rows), 3) for rows in every]
     for one, other in zip(*plans, strict=True):
-        assert rows_of(one.validation.data) == rows_of(other.validation.data)
+        assert rows_of(validation_rows(one)) == rows_of(validation_rows(other))
         assert one.source.numbers.tolist() == other.source.numbers.tolist()
         assert (one.counts == other.counts).all()
 

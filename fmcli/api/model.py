@@ -291,11 +291,12 @@ class Model:
             refuse(inputs is None or len(inputs) > 1, f"seen has rows, so that {name} must be a frame or a file, too")
             assert inputs is not None
             sides.append(named_rows(self._scorer, inputs[0], Naming(), threads=threads, counts=Counts()))
-        check_columns(*sides, self._scorer.transform.table)
+        contexts, items = sides
+        check_columns(contexts, items, self._scorer.transform.table)
         inputs = self._inputs(seen, partial=True, name="seen")
         assert inputs is not None
-        pairs = seen_pairs(self._scorer, inputs, *sides, format="auto", threads=threads)
-        return sides[0].data, sides[1].data, pairs
+        pairs = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
+        return contexts.data, items.data, pairs
 
     def evaluate(self, data: Any, metrics: Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
         """Return metrics of the predictions for labelled rows, by name.

@@ -39,7 +39,7 @@ from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
 from fmcli.training.baseline import compared
 from fmcli.training.held import Held, held
-from fmcli.training.planning import Plan, prepare
+from fmcli.training.planning import Plan, prepare, with_copy
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.settings import Settings
@@ -310,7 +310,7 @@ def plan_of(
     ).with_scaled_numbers()
     if valid is not None or settings.holdout:
         settings.check_chooser()
-    plan = prepare(settings, read.rows, valid)
+    plan = with_copy(prepare(settings, read.rows, valid))
     if choices.cache is not None:
         require_room(plan, room_of(choices))
     return plan

@@ -28,9 +28,10 @@ from fmcli.solvers.newcomers import Newcomers, find
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
+from fmcli.training.draws import draws_bytes
 from fmcli.training.fitting import fit, on_columns, on_dense_rows, on_new_columns
 from fmcli.training.rows import Rows
-from fmcli.training.settings import HoldOut, Settings, make_model
+from fmcli.training.settings import HoldOut, Settings, make_model, state_bytes
 from fmcli.training.tested import TestedRows
 from fmcli.training.validation import Validation, measured_rows
 from fmcli.training.warm_start import WarmStart
@@ -227,6 +228,13 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         newcomers=newcomers,
         facts=facts,
     )
+
+
+def with_copy(plan: Plan) -> Plan:
+    """Return a plan whose model is copied as it is in its file, while it is in memory."""
+    slots = build_trainer(plan.task).slots if plan.settings.keep_state else 0
+    copy = state_bytes(plan.model, 1 + slots) + draws_bytes(plan.spec, plan.model)
+    return replace(plan, memory=replace(plan.memory, total=plan.memory.total + copy))
 
 
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
