@@ -39,6 +39,7 @@ from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
 from fmcli.training.baseline import compared
 from fmcli.training.held import Held, held
+from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, prepare, with_copy
 from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
@@ -155,6 +156,7 @@ def trained_model(
     keep = choices.keep_state
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(trained.plan)
+    return_freed(trained.plan)
     file = file_of(trained, figures, form, keep_state=keep)
     del trained, plan  # and the rows, which would take memory beside the copy
     return Model(copied(file, UNNAMED), UNNAMED, history)

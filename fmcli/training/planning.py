@@ -101,7 +101,7 @@ class Plan:
     @property
     def measured(self) -> NDArray[np.int32]:
         """The numbers of those by which the trained model is measured."""
-        return measured_rows(self.data, self.rows, self.spec)
+        return self.source.numbered(measured_rows(self.data, self.source.rows_here, self.spec))
 
     @property
     def warm_start(self) -> WarmStart | None:
@@ -128,7 +128,7 @@ class Plan:
     @property
     def rows_here(self) -> int:
         """The number of rows to train on, without those of a stream that have gone."""
-        return len(self.rows) if self.source.in_memory else self.source.count
+        return self.source.rows_here if self.source.in_memory else self.source.count
 
     @property
     def earlier(self) -> Earlier | None:

@@ -130,13 +130,13 @@ def numbers_held_out(rows: int, count: int, hold_out: HoldOut, spec: Spec) -> ND
     return np.concatenate(found)
 
 
-def measured_rows(data: Dataset, rows: NDArray[np.int32], spec: Spec) -> NDArray[np.int32]:
-    """Return the numbers of those rows to train on by which the trained model is measured, increasing: of many, some
-    random ones, unless they are in groups, which remain whole."""
-    if len(rows) <= (most := measured_at_most(data)):
-        return rows
-    drawn = np.sort(generator(spec, MEASURE_STREAM).integers(len(rows), size=most))
-    return rows[drawn[np.diff(drawn, prepend=-1) > 0]]
+def measured_rows(data: Dataset, rows: int, spec: Spec) -> NDArray[np.int64] | None:
+    """Return the places of those rows to train on by which the trained model is measured, increasing: of many, some
+    random ones, unless they are in groups, which remain whole; None: all."""
+    if rows <= (most := measured_at_most(data)):
+        return None
+    drawn = np.sort(generator(spec, MEASURE_STREAM).integers(rows, size=most))
+    return drawn[np.diff(drawn, prepend=-1) > 0]
 
 
 def measured_at_most(data: Dataset) -> int:

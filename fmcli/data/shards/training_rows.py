@@ -74,6 +74,17 @@ class TrainingRows:
         return numbers
 
     @property
+    def rows_here(self) -> int:
+        """How many these are."""
+        return self._number
+
+    def numbered(self, places: NDArray[np.int64] | None) -> RowNumbers:
+        """Return the numbers of the rows of `data` to train on that are at some places among these; None: of all."""
+        if places is None:
+            return self.rows
+        return places.astype(np.int32) if self._rows is None else self._rows[places]
+
+    @property
     def sizes(self) -> list[int]:
         """The number of rows of each shard to train on."""
         return [self._number]
@@ -91,7 +102,7 @@ class TrainingRows:
     @property
     def nonzeros(self) -> int:
         """The number of their entries."""
-        return int(self.data.entries_of_rows(self.rows))
+        return int(self.data.nnz if self._rows is None else self.data.entries_of_rows(self._rows))
 
     @property
     def all_rows(self) -> int:
@@ -116,7 +127,7 @@ class TrainingRows:
     @property
     def total_weight(self) -> float:
         """The sum of the weights of the rows to train on."""
-        return float(self.data.total_weight(self.rows))
+        return float(self.data.total_weight(self._rows))
 
     @property
     def labels(self) -> RowLabels:
