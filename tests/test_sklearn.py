@@ -28,10 +28,10 @@ from fmcli.sklearn import FMClassifier, FMFeatures, FMRanker, FMRegressor, expec
 
 ESTIMATORS = [
     FMClassifier(epochs=20, look=False),
-    FMRegressor(epochs=20),
-    FMRanker(epochs=20),
-    FMFeatures(epochs=20),
-    FMRegressor(solver="mcmc", epochs=5),
+    FMRegressor(epochs=20, look=False),
+    FMRanker(epochs=4, look=False),
+    FMFeatures(epochs=3, look=False),
+    FMRegressor(solver="mcmc", epochs=3),
 ]
 ROWS, COLUMNS = 300, 10
 
