@@ -41,8 +41,8 @@ FEW_ROUNDS, MANY_ROUNDS = 50, 500
 # A round has at most this share of the rows trained on before it; rows before those of the first round have a step
 # each.
 GROWTH = 1 / 64
-# Rows that are brought to the client at a time.
-BROUGHT_ROWS = 8192
+# Rows that are brought to the client at a time, and bytes of an entry: feature, value and field.
+BROUGHT_ROWS, ENTRY_BYTES = 8192, 12
 
 T = TypeVar("T")
 
@@ -77,11 +77,14 @@ class Rounds:
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Return bytes of the parameters, sums and states of a round, if no two entries are of the same feature."""
+        """Return bytes of the parameters, sums and states of a round, if no two entries are of the same feature; or of
+        the rows that are brought here, as they come and joined."""
         rows, model = min(largest_round(task), task.source.count), task.model
-        features = min(model.features, rows * task.source.nonzeros / max(1, task.source.count))
+        entries = task.source.nonzeros / max(1, task.source.count)  # of a row
+        features = min(model.features, rows * entries)
         numbers = sum(model.outputs * layout.rows(int(features)) * (3 * layout.lanes + 8) for layout in model.layout)
-        return 2 * np.dtype(np.float64).itemsize * numbers
+        brought = 2 * int(min(BROUGHT_ROWS, task.source.count) * entries) * ENTRY_BYTES
+        return max(2 * np.dtype(np.float64).itemsize * numbers, brought)
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
         """Begin an epoch, of which so many rows are done already. Raises BadInputError if these are not some rounds."""
