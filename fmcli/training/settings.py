@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fmcli.errors import UsageError
-from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
@@ -167,6 +166,8 @@ class Settings:
 
 def state_bytes(model: Model, slots: int) -> int:
     """Return bytes of the state in the file of a model, so many numbers for each parameter."""
+    from fmcli.models.layout import REAL_TYPE  # loads numpy, which options of commands, in this module, do not need
+
     shapes = model.shapes()
     numbers = sum(math.prod(shapes[name]) for layout in model.layout for name in layout.names)
     return slots * numbers * REAL_TYPE.itemsize
