@@ -136,7 +136,7 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     cluster, inputs = source.partitions.cluster, source.partitions.inputs.value
     shared = source.goal(plan.task, 1.0).value
     ends = rounds_module.ends_of_rounds(plan.task, 1)
-    assert np.diff(ends).tolist() == [20, 12] + [8] * 4 + [16] * 4 + [32] * 4 + [ROUND, 4]
+    assert np.diff(ends).tolist() == [20, 20] + [8] * 3 + [16] * 4 + [32] * 4 + [ROUND, 4]
     numbers = range(len(source.sizes))
     of_rounds = [
         [shared.take(inputs, number, in_round(shared, inputs, number, *cut)) for number in numbers]
