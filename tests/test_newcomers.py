@@ -12,6 +12,7 @@ from fmcli.data.reader import read
 from fmcli.errors import UsageError
 from fmcli.model_file.container import load, save
 from fmcli.model_file.state import draw_name, parameter_of
+from fmcli.registry.build import build_loss
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import scorer_of
 from fmcli.training import job, saving
@@ -20,6 +21,7 @@ from fmcli.training.rows import RowsInMemory
 from fmcli.training.several import ensemble
 from fmcli.training.several.folding import fold_in
 from fmcli.training.several.learning import learn
+from fmcli.training.starting import FEWEST_ROWS
 from reference import slow_models
 from reference.kinds import per_feature
 
@@ -212,6 +214,21 @@ def test_the_grown_model_is_resumed_from_as_it_was(tmp_path):
     assert resumed.plan.resumes
     before = file.tensors["V"][0, OLD:]
     assert np.abs(resumed.plan.model.parameters["V"][0, OLD:] - before).max() < np.abs(before).max()
+
+
+def test_an_update_begins_at_the_minimum_of_features_of_several_rows(tmp_path):
+    """Those of fewer rows begin where the features of a new model do: with a weight of 0."""
+    path = first_model(tmp_path)
+    rare, often = OLD, OLD + 1
+    rows = [{row % OLD: 1.0, (often if row < FEWEST_ROWS else rare): 1.0} for row in range(2 * FEWEST_ROWS - 1)]
+    data = dataset(rows, FEATURES, np.arange(len(rows)) + 3.0)
+    warm_start = saving.load_warm_start(path)
+    plan = job.plan(data, warm_start.continued(None, None, None, {"epochs": 1}), warm_start=warm_start)
+    plan.model.allocate(1)
+    job.start(plan, build_loss(plan.spec, plan.spec.loss, 1))
+    weights = plan.model.parameters["w"].ravel()
+    assert weights[rare] == 0
+    assert abs(weights[often]) > 1
 
 
 def test_draws_for_a_newcomer_have_its_posterior_given_each_draw(tmp_path):

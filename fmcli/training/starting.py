@@ -1,12 +1,15 @@
 """Where new features begin if a stochastic solver resumes from a model: at their minimum, given all else.
 
 From random start values, an epoch of an update would move the features that the model knows to what suits the new ones
-as they are, and leave these far from where they belong.
+as they are, and leave these far from where they belong. Features of few rows begin at their usual start values: their
+minimum explains the labels of these rows, so that the other features of the rows would not learn from them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Loss
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
 
 # How near to the minimum: the solver continues from there.
 EPOCHS, TOLERANCE = 10, 1e-3
+# Features of fewer rows begin elsewhere. Chosen among 0, 5, 10, 20 and 40 on held-out rows of nights of ratings, by
+# user and by time, and of clicks.
+FEWEST_ROWS = 10
 
 
 def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:
     """Bring the new features of a model, which has the parameters of the warm start, to their minimum on the rows to
-    train on, if these are in memory and the loss has one.
+    train on, if these are in memory and the loss has one, and a feature is in several of them.
 
     Only a solver whose kept state limits the steps of known features continues from there: others would move these too
     far towards the new ones.
@@ -40,7 +46,10 @@ def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:
     except UsageError:  # they have no minimum
         return
     data = plan.data if len(plan.rows) == plan.data.rows else plan.data.take(plan.rows)
-    newcomers = find(data, warm_start.transform.seen)
+    known = np.bincount(data.index, minlength=data.features) < FEWEST_ROWS
+    seen = warm_start.transform.seen
+    known[: len(seen)] |= seen[: len(known)]
+    newcomers = find(data, known)
     if not newcomers.sets:
         return
     spec = resolve(spec, rows=1, nonzeros=data.nnz, features=data.features, validated=False)
