@@ -146,7 +146,6 @@ def cross_validate(
     """
     settings = candidate.settings
     rows = rows.with_needed_fields(settings.spec, optional=settings.uses_fields)
-
     together = min(len(folds), settings.threads)
     threads = max(1, settings.threads // together)
 
