@@ -322,8 +322,10 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
             found = parse_rows(as_lines())
 
         def placed(fault: Fault) -> Fault:
-            line = scanner.line_of(buffer.data, buffer.start, buffer.stop, fault.number)
-            return fault._replace(number=buffer.before + line, column=1, line=None)
+            line, column = scanner.place_of(buffer.data, buffer.start, buffer.stop, fault.number, fault.column - 1)
+            if fault.subject == "label" and fault.part:  # without the weight, which is another cell
+                fault = fault._replace(token=fault.part, expected="a label")
+            return fault._replace(number=buffer.before + line, column=column, line=None)
 
         before = [fault._replace(number=buffer.before + fault.number) for fault in faults]
         return found._replace(

@@ -367,6 +367,16 @@ WRONG = {
         ("--label", "a"),
         "t.csv:3:1: found '', expected a label in the column 'a'",
     ),
+    "a label that is no number": (
+        b'b,a\n"x\ny",1\nz,x4\n',
+        ("--label", "a"),
+        "t.csv:4:3: found 'x4', expected a label; the label is not a number",
+    ),
+    "a weighted label that is no number": (
+        b"b,w,a\nx,2,1\nz,3,x4\n",
+        ("--label", "a", "--weight-column", "w"),
+        "t.csv:3:5: found 'x4', expected a label; the label is not a number",
+    ),
     "not UTF-8": (b"a,b\n1,\xff\n2,y\n", ("--label", "a"), "t.csv:2:3: found '\\xff', expected UTF-8"),
     "a header of numbers": (b"1,1\n3,4\n", ("--label", "a"), "the table has no header; use --columns NAMES"),
     "a column twice": (b"a,a\n3,4\n", ("--label", "a"), "found the column 'a' twice"),
@@ -524,7 +534,7 @@ def test_entries_are_those_of_the_lines(space, training):
 def test_the_lines_of_rows_count_breaks_within_cells():
     text = b'"a\nb",1\n\n"c",2\nd,3\n'
     scanner = Scanner([("category", "p", "", "p=", False), ("number", "n", "", "n", False)], delimiter=",")
-    assert [scanner.line_of(text, 0, len(text), row) for row in range(3)] == [0, 3, 4]
+    assert [scanner.place_of(text, 0, len(text), row, 0)[0] for row in range(3)] == [0, 3, 4]
 
 
 @pytest.mark.parametrize(("training", "lines"), [(True, [0, 3, 6]), (False, [0, 2, 3, 4, 6])])
@@ -532,8 +542,20 @@ def test_the_lines_of_rows_count_rows_that_are_skipped(training, lines):
     text = b'"a\nb",1\nc,d\n"c",2\n"d""\ne",x\nd,3\n'
     columns = [("category", "p", "", "p=", False), ("number", "n", "", "n", False)]
     scanner = Scanner(columns, delimiter=",", training=training, skip=True)
-    assert [scanner.line_of(text, 0, len(text), row) for row in range(len(lines))] == lines
+    assert [scanner.place_of(text, 0, len(text), row, 0)[0] for row in range(len(lines))] == lines
     assert scanner.translate(text, 0, len(text))[1:4] == (7, len(lines), 2)
+
+
+def test_an_unseen_feature_is_found_in_its_cell(run, tmp_path):
+    header = "b,p,n,a\n"
+    (tmp_path / "t.csv").write_text(header + "x,u,.5,1\ny,v,1.5,2\n" * 5)
+    (tmp_path / "new.csv").write_text(header + '"x\ny",u,1,1\n' + 'x,"z",.5,1\n')
+    run("train", *QUICK, "--label", "a", "--numeric", "n", "-o", "m.fm", "t.csv")
+    done = run("predict", "--unseen", "error", "m.fm", "new.csv")
+    assert "new.csv:2:2: found 'b=x%0Ay:1', expected a feature that occurred in training" in done.stderr
+    (tmp_path / "new.csv").write_text(header + '"x",u,1,1\n' + 'x,"z",.5,1\n')
+    done = run("predict", "--unseen", "error", "m.fm", "new.csv")
+    assert "new.csv:3:4: found 'p=z:1', expected a feature that occurred in training" in done.stderr
 
 
 def test_the_scanner_refuses_what_is_not_a_table():

@@ -361,7 +361,7 @@ def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Jo
                 raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
             twice = rows.add(text, len(text) - PADDING)
             if twice >= 0:
-                line += buffer.scanner.line_of(buffer.data, buffer.start, buffer.stop, twice)
+                line += buffer.scanner.place_of(buffer.data, buffer.start, buffer.stop, twice, 0)[0]
                 raise BadInputError(f"{buffer.name}:{line + 1}: found a {column} for the second time")
             line += lines
     return rows

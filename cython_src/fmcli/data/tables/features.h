@@ -239,14 +239,25 @@ class TableLines : public FeatureWriter {
         });
     }
 
-    // The number of lines before a row that has a line.
-    int64_t line_of(const char* begin, const char* end, int64_t row) {
-        int64_t found = 0;
+    // A fault without texts in the cell that wrote the character `at` of the line of a row; at the beginning of the row
+    // if none did.
+    TableFault place_of(const char* begin, const char* end, int64_t row, int64_t at) {
+        TableFault found;
         Array<char> out;
-        const auto count = [&] {
-            if (row-- == 0) found = before_;
+        const auto look = [&](bool has_cells) {
+            if (row-- != 0) return;
+            Cell cell{row_, row_, false};
+            bool sought = has_cells;
+            const auto see = [&](size_t column) {
+                if (!sought || out_ - begun_ <= at) return;
+                cell = cells_[column];
+                sought = false;
+            };
+            if (sought) write_row(begun_, see);
+            fail(cell.begin, cell.end, "", "");
+            found = fault();
         };
-        each_line(begin, end, out, count, count);
+        each_line(begin, end, out, [&] { look(true); }, [&] { look(false); });
         return found;
     }
 
@@ -266,7 +277,7 @@ class TableLines : public FeatureWriter {
         return each_row(begin, end, [&](const char* line, const char* next) {
             out.reserve(out.size() + most_bytes(static_cast<size_t>(next - line)));
             char* const start = out.data() + out.size();
-            if (!write_row(start)) return false;
+            if (!write_row(start, [](size_t) {})) return false;
             out.resize(out.size() + static_cast<size_t>(out_ - start));
             written();
             return true;
@@ -275,19 +286,31 @@ class TableLines : public FeatureWriter {
         });
     }
 
-    // Writes the line of a row: label:weight qid:group feature:1 feature:value ...
-    bool write_row(char* start) {
+    // Writes the line of a row: label:weight qid:group feature:1 feature:value ... Calls `written` with the column of each
+    // cell that has been written.
+    template <class Written>
+    bool write_row(char* start, Written written) {
         out_ = begun_ = start;
-        if ((label_ >= 0 && !write_label()) || (form_.group >= 0 && !write_group())) return false;
+        if (label_ >= 0) {
+            if (!write_label()) return false;
+            written(static_cast<size_t>(label_));
+        }
+        if (form_.group >= 0) {
+            if (!write_group()) return false;
+            written(static_cast<size_t>(form_.group));
+        }
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
             const bool good = column.role == Role::CATEGORY ? write_category(i, column)
                 : column.role == Role::NUMBER               ? write_number(column, cells_[i])
                                                             : write_names(column, cells_[i]);
             if (!good) return false;
+            written(i);
         }
-        for (const TableJoin& join : form_.joins)
+        for (const TableJoin& join : form_.joins) {
             if (!write_joined(join)) return false;
+            written(join.column);
+        }
         *out_++ = '\n';
         return true;
     }

@@ -95,7 +95,7 @@ cdef extern from "fmcli/data/tables/features.h" namespace "fmcli" nogil:
     cppclass TableLines:
         TableLines(const TableForm&) except +
         TableReport translate(const char*, const char*, Array[char]&, vector[int64_t]&) except +
-        int64_t line_of(const char*, const char*, int64_t) except +
+        TableFault place_of(const char*, const char*, int64_t, int64_t) except +
 
 
 cdef extern from "fmcli/data/tables/table_entries.h" namespace "fmcli" nogil:
@@ -242,13 +242,15 @@ cdef class Scanner:
         """Take Lines or Entries that nobody uses any more, whose memory is then that of others."""
         (self.idle if isinstance(rows, Lines) else self.idle_entries).append(rows)
 
-    def line_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row):
-        """Return the number of lines before a row of data[start:stop], as `translate` has them."""
+    def place_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row, int64_t at):
+        """Return the cell from which the character `at` in the line of a row of data[start:stop] comes, as `translate`
+        has them: the number of lines before it, and its column, from 1 on. That of the row if it has no such cell."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef TableLines* scanner = new TableLines(self.form)
         try:
-            return scanner.line_of(begin, begin + (stop - start), row)
+            fault = scanner.place_of(begin, begin + (stop - start), row, at)
+            return fault.number, fault.begin - fault.line + 1
         finally:
             del scanner
 
