@@ -292,7 +292,7 @@ class Model:
             assert inputs is not None
             sides.append(named_rows(self._scorer, inputs[0], Naming(), threads=threads, counts=Counts()))
         contexts, items = sides
-        check_columns(contexts, items, self._scorer.transform.table)
+        check_columns(contexts, items, self._scorer.table)
         inputs = self._inputs(seen, partial=True, name="seen")
         assert inputs is not None
         pairs = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
@@ -460,12 +460,12 @@ class Model:
     def _form(self, threads: int | None = None) -> RowForm:
         """Return how labelled rows are read, with the labels and columns of the model."""
         scorer = self._scorer
-        table, fields = scorer.transform.table, scorer.needs_fields
+        table, fields = scorer.table, scorer.needs_fields
         return RowForm(scorer.labels.names, table, fields=fields, threads=threads or cpu_count())
 
     def _reads(self, X: Any) -> bool:
-        """Return whether X is a frame with the columns of the table that the model was trained on."""
-        return is_frame(X) and self._scorer.transform.table is not None
+        """Return whether X is a frame whose columns the model knows."""
+        return is_frame(X) and self._scorer.table is not None
 
     def _each(
         self,

@@ -208,7 +208,7 @@ def run(log: Log, request: Request) -> None:
     log_model(log, request.model, scorer)
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))
-    for column in check_columns(contexts, items, scorer.transform.table):
+    for column in check_columns(contexts, items, scorer.table):
         log.warning(f"no table has the column {column!r}, which the model knows; rows count as without it")
     for column in request.shown:
         if column not in (*contexts.shown, *items.shown):

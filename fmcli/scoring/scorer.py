@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import RowError
 from fmcli.data.counts.occurrences import UNKNOWN, Occurrences, kept
 from fmcli.data.dataset import Dataset
-from fmcli.data.dictionary import Dictionary
+from fmcli.data.dictionary import SHARED, Dictionary
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.tables.head import PREDICTION
-from fmcli.data.tables.reading import By, as_tables
+from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
+from fmcli.data.tables.schema import Schema
 from fmcli.data.transform import Transform
 from fmcli.data.writer import format_table, format_values
 from fmcli.errors import BadInputError, FmcliError, UsageError
@@ -141,6 +142,17 @@ class Scorer:
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
+    @cached_property
+    def table(self) -> Schema | None:
+        """What the columns of tables are: those of training, or what the names of features tell; None if they have no
+        names, or have fields, which names do not tell."""
+        found = self.transform.table
+        if found is not None or self.needs_fields or not isinstance(self.numbering, Dictionary):
+            return found
+        ids = self.numbering.written(range(len(self.numbering)))
+        names = [id for id in ids if isinstance(id, str) and id != SHARED]
+        return Schema.of_names(names) if names else None
+
     def tables(
         self,
         paths: Sequence[str],
@@ -149,7 +161,8 @@ class Scorer:
         *,
         partial: bool = False,
     ) -> list[str]:
-        """Return inputs, of which those that have the columns of the tables of training are read as such.
+        """Return inputs, of which those that have the columns of the tables of training are read as such; if the model
+        was trained on text, those whose names are of tables.
 
         joined : column -> the table whose rows it refers to.
         by : what tells the groups of labelled rows; None: the column of training.
@@ -158,6 +171,15 @@ class Scorer:
         Raises BadInputError, MissingInputError and UsageError.
         """
         table, fields = self.transform.table, self.needs_fields
+        if table is None and (of_names := [path for path in paths if is_table(path)]):
+            if self.table is None:
+                why = "whose fields have no names" if fields else "whose features have no names"
+                raise BadInputError(
+                    f"{of_names[0]} is a table by its name, but the model was trained on text, {why}",
+                    format={"libsvm": "if it is such text"},
+                )
+            more: dict[str, Any] = {"fields": False, "joined": joined, "by": by, "partial": partial}
+            return [TablePath.of(path, self.table, **more) if path in of_names else path for path in paths]
         return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:

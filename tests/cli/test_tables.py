@@ -204,6 +204,20 @@ def test_cells_of_two_columns_may_be_one_feature(run, tmp_path):
     assert run.ok("predict", "table.fm", "t.csv").stdout == run.ok("predict", "text.fm", "t.txt").stdout
 
 
+def test_a_model_of_named_text_predicts_tables(run, tmp_path):
+    (tmp_path / "t.libsvm").write_text("1 u=7:1 job=civil%20servant:1 age:3\n2 u=8:1 ok=true:1 age:4\n" * 5)
+    run("train", *QUICK, "-o", "m.fm", "t.libsvm")
+    rows = b"u=7:1 job=civil%20servant:1 ok=true:1 age:5\nu=8:1 age:2\n"
+    (tmp_path / "t.csv").write_text("x,ok,age,u,job\n1,TRUE,5,7.0,civil servant\n2,,2,8,\n")
+    done = run("predict", "m.fm", "t.csv")
+    assert done.stdout == run("predict", "m.fm", "-", input=rows).stdout
+    assert "the model does not know: x" in done.stderr
+    assert "which column is the label" in run("evaluate", "m.fm", "t.csv").stderr
+    (tmp_path / "t.libsvm").write_text("1 1:1\n2 2:1\n")
+    run("train", *QUICK, "-o", "m.fm", "t.libsvm")
+    assert "whose features have no names; use -f libsvm" in run("predict", "m.fm", "t.csv").stderr
+
+
 def test_numbers_are_cut_into_bins_and_missing_cells_are_features(run, tmp_path):
     """The rows are those of text whose bins numpy has found; numbers at an edge are in the bin before it."""
     random = np.random.default_rng(6)

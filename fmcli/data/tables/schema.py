@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Any
@@ -26,6 +27,7 @@ EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
 
 # How the names of a category are spelled, in the order of the core: 1.0 as 1, True as true.
 AS_IT_IS, WHOLE, TRUTH = range(3)
+WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
 # The role of each column, its name in text of features, what a fault in it expects, the beginning of its features, and
 # the spelling of its names: as `Scanner` takes them.
@@ -115,6 +117,20 @@ class Schema:
         except (AttributeError, KeyError, TypeError) as error:
             raise BadInputError(f"its table is not described as tables are: {error!r}") from error
 
+    @classmethod
+    def of_names(cls, names: Iterable[str]) -> Schema:
+        """Return the columns that these names of features tell, as `convert` writes them: column=cell, or column."""
+        cells: dict[str, set[str]] = {}
+        kinds = {}
+        for name in names:
+            column, equals, cell = name.partition("=")
+            if equals:
+                cells.setdefault(column, set()).add(cell)
+            kinds[column] = CATEGORY if column in cells else NUMBER
+        whole = frozenset(column for column, found in cells.items() if all(map(WHOLE_NUMBER.fullmatch, found)))
+        truths = frozenset(column for column, found in cells.items() if found <= {"true", "false"})
+        return cls(kinds, whole=whole, truths=truths)
+
     @property
     def features(self) -> list[str]:
         """The columns that have features, whose places are their fields."""
@@ -140,6 +156,11 @@ class Schema:
     def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
         """Raise BadInputError, which names the source, if a table with columns of these names lacks one that is needed:
         the features, and in training the others that are used."""
+        if training and LABEL not in self.kinds.values():
+            raise BadInputError(
+                f"{source}: it is not known which column is the label, because the model was not trained on a table; "
+                "write the rows as text (fmcli convert --label COLUMN ...)"
+            )
         others = {name for joined in self.joins.values() for name in joined}
         needed = [name for name, kind in self.kinds.items() if kind in FEATURES or (training and kind != IGNORED)]
         for name in [*self.joins, *(one for one in needed if one not in others)]:

@@ -223,7 +223,7 @@ def seen_pairs(
 
 def pairs_of_table(scorer: Scorer, path: str, contexts: NamedRows, items: NamedRows) -> Numbers:
     """Return (2, pairs) the numbers of the contexts and the items in the rows of a table."""
-    schema = scorer.transform.table
+    schema = scorer.table
     assert schema is not None
     encoding = "latin-1" if schema.latin1 else "utf-8"
     sides = [{id.decode(errors="surrogateescape"): row for row, id in enumerate(one.ids)} for one in (contexts, items)]
