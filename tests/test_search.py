@@ -10,7 +10,7 @@ from fmcli.choosing import entrants, search
 from fmcli.choosing.entrants import Conduct, Entrant, LateError
 from fmcli.choosing.plans import fold_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
-from fmcli.choosing.search import BRACKET, Tuning, compare
+from fmcli.choosing.search import BRACKET, Group, Search, Tuning, compare
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by, of, read
@@ -45,6 +45,31 @@ def test_a_deadline_ends_a_run():
     entrant = Entrant([planned(signs([(0, 1)], rows=150), {"rank": 1})], conduct=Conduct(deadline=0.0))
     with pytest.raises(LateError):
         entrant.train(3)
+
+
+def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
+    """By the best epoch of each, the fold whose metric jumps most would be as good as by chance."""
+    plan = planned(data, {"rank": 3, "epochs": 12, "learning_rate": 2.0}, {**HELD, "patience": 12})
+    entrant, curves = Entrant(fold_plans(plan, 3)), np.empty((3, 12))
+    for epochs in (5, 12):
+        entrant.train(epochs)
+        for fold, epoch in entrant.news:
+            curves[fold, epoch.number - 1] = epoch.valid[entrant.chooser]
+    means = curves.mean(axis=0)
+    assert entrant.reached.value == means.min() > curves.min(axis=1).mean()
+    assert entrant.reached.best == (means.argmin() + 1,) * 3
+
+
+def test_options_are_drawn_for_as_many_kinds_as_there_is_time_for(data, monkeypatch):
+    now = [10.0]
+    monkeypatch.setattr(search.time, "perf_counter", lambda: now[0])
+    plan = planned(data, {"rank": 1, "epochs": 2}, HELD)
+    one = Search(plan, Tuning(None, conduct=Conduct(deadline=100.0)))
+    one.begun, one.usual.spent, groups = 0.0, 1000, [Group(one.usual, {}) for _ in range(20)]
+    assert one.affordable(groups) == 90 * 100 // (BRACKET * 1000) == 1
+    now[0] = 1.0
+    assert one.affordable(groups) == 99 * 1000 // (BRACKET * 1000) == 11
+    assert Search(plan, Tuning()).affordable(groups) == 20
 
 
 def test_the_planted_rank_and_penalty_are_found(data):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.choosing.plans import thinned
@@ -83,11 +84,13 @@ class FoldRun:
     """The run of an entrant on a fold, as far as it went.
 
     outcome : of the best epoch so far, on the held-out rows.
+    values : the choosing metric of each epoch there.
     sparsity, parameters : of that epoch; parameters only if another entrant follows.
     """
 
     keeper: Paused = field(default_factory=Paused)
     outcome: Outcome | None = None
+    values: list[float] = field(default_factory=list)
     sparsity: float = 0.0
     parameters: dict[str, NDArray[Any]] | None = None
     epochs: int = 0
@@ -120,7 +123,8 @@ class Reached:
 
     epochs : how many each has had, at most.
     value : the choosing metric of their best epochs; None: training failed.
-    best : the best epoch of each.
+    best : the best epoch of each, which is that of all in the mean: a model on all rows can have one only, and a metric
+        that jumps between epochs is good in one of them by chance.
     ended : whether more epochs would change nothing.
     sparsity : the share of zeros among the parameters of the first fold.
     """
@@ -265,11 +269,17 @@ class Entrant:
 
     def _so_far(self) -> Reached:
         """Return what the runs on all folds have reached."""
-        value = value_of(self._together(), self.chooser)
+        value, best = value_of(self._together(), self.chooser), [fold.best for fold in self._folds]
+        curves = [fold.values for fold in self._folds]
+        if len(curves) > 1 and all(curves) and not self.samples:
+            most = max(map(len, curves))  # a run that has ended stays where it was
+            means = np.mean([np.pad(curve, (0, most - len(curve)), "edge") for curve in curves], axis=0)
+            epoch = int(means.argmax() if metric_of(self.chooser).larger_is_better else means.argmin())
+            value, best = float(means[epoch]), [epoch + 1] * len(best)
         return Reached(
             max(fold.epochs for fold in self._folds),
             None if value is None or math.isnan(value) else value,
-            tuple(fold.best for fold in self._folds),
+            tuple(best),
             all(fold.ended for fold in self._folds),
             self._folds[0].sparsity,
         )
@@ -277,10 +287,12 @@ class Entrant:
     def _run_fold(self, number: int, fold: FoldRun, epochs: int, threads: int | None) -> bool:
         """Train on a fold to so many epochs; return whether it was possible. Raises LateError."""
         pause, seen = Event(), 0 if fold.keeper.progress is None else fold.epochs
+        del fold.values[seen:]
 
         def after(epoch: Epoch) -> None:
             if epoch.number > seen:
                 self.news.append((number, epoch))
+                fold.values.append(epoch.valid[self.chooser])
             if epoch.number >= epochs:
                 pause.set()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError, TrialRecord, Watch
@@ -125,6 +126,7 @@ class Search:
         self.number = len(plan.settings.rivals) + 1
         self.watch = Watch(tuning.conduct.deadline)
         self.most = self.race_work = 0
+        self.begun = time.perf_counter()
 
     def entrant(self, plan: Plan, number: int) -> Entrant:
         """Return the entrant of a plan."""
@@ -231,14 +233,30 @@ class Search:
         groups = ranked[: min(MOST_KINDS, (len(ranked) + 1) // 2)]
         if self.groups[0] not in groups:
             groups.append(self.groups[0])
+        groups = groups[: self.affordable(groups)]
         while brackets := [drawn for group in groups if (drawn := list(self.bracket(group)))]:
             self.halve(brackets)
             groups = sorted(groups, key=lambda group: group.champion.rank())[: (len(groups) + 1) // 2]
 
+    def affordable(self, groups: Sequence[Group]) -> int:
+        """Return of how many groups, at least one, a bracket ends before the deadline if its runs take as long as the
+        group's best one: a bracket that does not end has no run that was trained long enough to be the best."""
+        deadline, now = self.tuning.conduct.deadline, time.perf_counter()
+        if deadline is None:
+            return len(groups)
+        done = sum(entrant.total for entrant in self.entrants)
+        left = done / max(now - self.begun, MOMENT) * (deadline - now)
+        needed = accumulate(self.size_of(group) * group.champion.spent for group in groups)
+        return max(1, sum(work <= left for work in needed))
+
+    def size_of(self, group: Group) -> int:
+        """Return how many runs a bracket has."""
+        return PART if group.entrants[0].samples else BRACKET
+
     def bracket(self, group: Group) -> Iterator[Entrant]:
         """Yield entrants of drawn options, until there are no others, or trials."""
         first = group.entrants[0]
-        for _ in range(PART if first.samples else BRACKET):
+        for _ in range(self.size_of(group)):
             if self.tuning.trials is not None and len(self.entrants) >= self.tuning.trials:
                 return
             drawn = [entrant.settings for entrant in group.entrants]
