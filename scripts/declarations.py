@@ -115,7 +115,7 @@ def defining(folder: Path) -> list[Path]:
 def declarations(header: str, name: str, known: set[str]) -> str:
     """Return the .pxd of a header, which includes others of those in `known`."""
     lines = [f"# scripts/declarations.py wrote this file from {name}."]
-    lines += ["from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t"]
+    lines += ["from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t"]
     used = [other for other in INCLUDE.findall(header) if f"{other}.h" in known]
     lines += [f"from {other.replace('/', '.')} cimport *" for other in used]
     lines += ["", "", f'cdef extern from "{name}" nogil:']

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from test_every_pair import FEATURES, planted
 
 from fmcli.cli.flags import with_flags
-from fmcli.data.labels import fit_labels
+from fmcli.data.labels import Labels, fit_labels
 from fmcli.errors import BadInputError, DivergedError, UsageError
 from fmcli.losses.links import expit
 from fmcli.registry.build import build_loss
@@ -27,6 +27,22 @@ from fmcli.training.validation import BestEpoch
 
 def train(data, model="fm", solver="adagrad", loss=None, *, plan=None, **options):
     return job.train(job.plan(data, make_spec(model, solver, loss, options), **(plan or {})))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"round_size": 8}, {"batch_size": 4}, {"solver": "cd"}, {"solver": "lbfgs"}, {"solver": "mcmc"}],
+    ids=str,
+)
+def test_codes_of_labels_take_a_byte_and_train_what_numbers_do(options, monkeypatch):
+    data = planted("fm", "logistic")[0]
+    data = data.changed(label=np.where(data.label > 0, 7.0, 3.0))
+    coded = train(data, epochs=2, **options).plan
+    assert coded.source.data.label.dtype == np.int8
+    encode = Labels.encode
+    monkeypatch.setattr(Labels, "encode", lambda *arguments: encode(*arguments).astype(np.float64))
+    for name, array in train(data, epochs=2, **options).plan.model.parameters.items():
+        np.testing.assert_array_equal(array, coded.model.parameters[name])
 
 
 # ---- The deadline ----

@@ -12,7 +12,7 @@ class Dataset:
         indptr: NDArray[np.int64],
         index: NDArray[np.int32],
         value: NDArray[np.float32] | None,
-        label: NDArray[np.float64] | None,
+        label: NDArray[np.float64] | NDArray[np.int8] | None,
         features: int,
         field: NDArray[np.int32] | None = None,
         weight: NDArray[np.float64] | None = None,

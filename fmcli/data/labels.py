@@ -73,8 +73,9 @@ class Labels:
         """The number of cutpoints between ordered labels."""
         return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
 
-    def encode(self, label: Floats, source: str = "") -> Floats:
-        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids.
+    def encode(self, label: Floats, source: str = "") -> NDArray[Any]:
+        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids. Few of these are
+        int8.
 
         Raises BadInputError for a label that is not one of the values. The message names the source, if one is given.
         """
@@ -89,12 +90,12 @@ class Labels:
             )
         if len(self.values) > FEW_CLASSES:
             return np.searchsorted(np.array(self.values), label).astype(np.float64)
-        places = np.zeros(len(label))
+        places = np.zeros(len(label), dtype=np.int8)
         for value in self.values[1:]:
             places += label >= value
         if LOSSES[self.loss].task not in ("classes", "levels"):
-            places *= 2.0
-            places -= 1.0
+            places *= 2
+            places -= 1
         return places
 
     def known(self, label: Floats) -> NDArray[np.bool_]:

@@ -124,7 +124,7 @@ class Outcome:
             label, score, weight = label[kept], score[kept], weight[kept]
             group = None if group is None else group[kept]
         self.loss, self.task, self.link = loss, LOSSES[loss].task, LOSSES[loss].load_link()
-        self.label = label
+        self.label: Floats = np.asarray(label, dtype=np.float64)
         self.score = score
         self._weight = weight
         self.probable = predicted and self.link.probable

@@ -7,9 +7,9 @@ Rows are one-hot, of 20 features out of 100,000, and models are fm of rank 8, wi
 the fastest of several series counts. xLearn reads its rows from a binary file that it has made of text, and writes
 predictions to another one.
 
-Memory is the peak of a process of its own that trains for two epochs on rows of 39 values with 1e6 features, minus
-what it has before X is made. Its ratios are to X and the parameters of the model, with y, which the caller has, too,
-and without it.
+Memory is the peak of a process of its own that trains on rows of 39 values with 1e6 features, minus what it has before
+it reads X, which another process has made. Its ratios are to X and the parameters of the model, with y, which the
+caller has, too, and without it.
 """
 
 import argparse
@@ -36,12 +36,12 @@ SERIES = 3
 WIDTH, MANY = 39, 1_000_000
 # Form of X, labels, and options of training.
 SHAPES = (
-    ("csr", "numbers", {"holdout": 0}),
-    ("csr", "classes", {"holdout": 0}),
-    ("csr", "classes", {}),
-    ("csc", "classes", {"holdout": 0}),
-    ("float64", "classes", {"holdout": 0}),
-    ("csr", "numbers", {"holdout": 0, "solver": "cd"}),
+    ("csr", "numbers", {"holdout": 0, "epochs": 3}),
+    ("csr", "classes", {"holdout": 0, "epochs": 3}),
+    ("csr", "classes", {"epochs": 3}),
+    ("csc", "classes", {"holdout": 0, "epochs": 3}),
+    ("float64", "classes", {"holdout": 0, "epochs": 3}),
+    ("csr", "numbers", {"holdout": 0, "epochs": 1, "solver": "cd"}),
 )
 
 
@@ -159,10 +159,17 @@ def repeat(call: Callable[[Any], object], rows: Any, times: int) -> None:
 
 
 def memory(nonzeros: int) -> None:
-    """Print the table of peaks."""
+    """Print the table of peaks, of rows in files of a folder that is removed in the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, __file__, "draw", "--nonzeros", str(nonzeros), "--folder", folder], check=True)
+        table_of_peaks(folder)
+
+
+def table_of_peaks(folder: str) -> None:
+    """Print the table of peaks, of rows in files."""
     print(f"{'X':<9}{'labels':<9}{'options':<34}{'MB X':>8}{'model':>7}{'peak':>8}{'ratio':>8}{'without y':>11}")
     for place, (form, labels, options) in enumerate(SHAPES):
-        command = [sys.executable, __file__, "memory", "--nonzeros", str(nonzeros), "--shape", str(place)]
+        command = [sys.executable, __file__, "memory", "--folder", folder, "--shape", str(place)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         matrix, model, y, peak = map(float, done.stdout.split())
         words = " ".join(f"{name}={value}" for name, value in options.items())
@@ -171,25 +178,27 @@ def memory(nonzeros: int) -> None:
         print(f"{form:<9}{labels:<9}{words:<34}{sizes}{peak / whole:>8.3f}{(peak - y) / whole:>11.3f}", flush=True)
 
 
-def measured(nonzeros: int, shape: int) -> None:
+def measured(folder: Path, shape: int) -> None:
     """Train one of the shapes in this process; print the bytes of X, the model, y, and the peak."""
     import fmcli
 
     form, labels, options = SHAPES[shape]
     small = sp.random_array((500, 50), density=0.2, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
-    fmcli.train((small, np.arange(500.0) % 2), epochs=1, **options)  # imports what training needs
+    fmcli.train((small, np.arange(500.0) % 2), **options)  # imports what training needs
     before = of_status("VmRSS")
-    X, y = drawn(nonzeros // WIDTH, labels)
+    value, index, ends, y = (np.load(folder / f"{name}.npy") for name in ("value", "index", "ends", labels))
+    X = sp.csr_matrix((value, index, ends), shape=(len(y), MANY), copy=False)
+    X.has_canonical_format = True
     X = X.tocsc() if form == "csc" else X.astype(np.float64) if form == "float64" else X
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    model = fmcli.train((X, y), epochs=2, look=False, **options)
+    model = fmcli.train((X, y), look=False, **options)
     peak = of_status("VmHWM") - before
     parameters = sum(array.nbytes for array in model.parameters.values())
     print(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes, parameters, y.nbytes, peak)
 
 
-def drawn(rows: int, labels: str) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Random rows and labels, made piece by piece."""
+def draw(rows: int, folder: Path) -> None:
+    """Write random rows, and labels of both kinds, which are made piece by piece."""
     random, each = np.random.default_rng(1), MANY // WIDTH
     index, value = np.empty((rows, WIDTH), np.int32), np.empty((rows, WIDTH), np.float32)
     y, weight = np.empty(rows), random.normal(size=MANY).astype(np.float32)
@@ -199,9 +208,10 @@ def drawn(rows: int, labels: str) -> tuple[sp.csr_matrix, np.ndarray]:
         value[part] = random.random((size, WIDTH), dtype=np.float32) + 0.5
         y[part] = (weight[index[part]] * value[part]).sum(axis=1)
     ends = np.arange(0, index.size + 1, WIDTH, dtype=np.int32)
-    X = sp.csr_matrix((value.ravel(), index.ravel(), ends), shape=(rows, MANY), copy=False)
-    X.has_canonical_format = True
-    return X, (y > 0).astype(np.float64) if labels == "classes" else y
+    classes = (y > 0).astype(float)
+    made = {"value": value.ravel(), "index": index.ravel(), "ends": ends, "numbers": y, "classes": classes}
+    for name, array in made.items():
+        np.save(folder / f"{name}.npy", array)
 
 
 def parts(rows: int) -> Iterator[slice]:
@@ -219,17 +229,20 @@ def of_status(name: str) -> int:
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", choices=["speed", "memory"])
+    parser.add_argument("table", choices=["speed", "memory", "draw"])
     parser.add_argument("--nonzeros", type=float, default=1e8, help="entries of X")
     parser.add_argument("--shape", type=int, help="only this line of the table of memory, as numbers of bytes")
+    parser.add_argument("--folder", type=Path, help="where the rows of the table of memory are")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     if chosen.table == "speed":
         speed()
+    elif chosen.table == "draw":
+        draw(int(chosen.nonzeros) // WIDTH, chosen.folder)
     elif chosen.shape is None:
         memory(int(chosen.nonzeros))
     else:
-        measured(int(chosen.nonzeros), chosen.shape)
+        measured(chosen.folder, chosen.shape)
 
 
 if __name__ == "__main__":

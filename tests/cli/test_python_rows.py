@@ -73,6 +73,15 @@ def test_a_frame_with_its_labels_apart_trains_what_its_csv_does(frames, tmp_path
     assert apart.evaluate((columns, stars)) == of_csv.evaluate(tmp_path / "t.csv")
 
 
+def test_columns_of_a_frame_may_have_numbers_as_names(frames):
+    """They are names all the same; the first line of a CSV would be no header."""
+    _, columns, stars = frames
+    numbered = columns.project('"user" AS "0", age AS "1"')
+    model = fmcli.train((numbered, stars), **QUICK)
+    assert {"0=u3", "1"} <= set(model.parameters["features"].tolist())
+    assert model.evaluate((numbered, stars), ["rmse"])["rmse"] < stars.std()
+
+
 def test_estimators_take_frames(frames):
     _, columns, stars = frames
     quick = {"epochs": 2, "look": False, "rank": 3}

@@ -118,6 +118,16 @@ typedef struct ThreadShare {
     double* room;  // as in Block
 } ThreadShare;
 
+// The labels of rows: numbers, or codes of classes, a byte each; both NULL: there are none.
+typedef struct LabelArray {
+    const double* number;
+    const int8_t* coded;
+} LabelArray;
+
+static inline double label_of(const LabelArray* labels, ptrdiff_t i) {
+    return labels->coded ? labels->coded[i] : labels->number[i];
+}
+
 // Compressed sparse rows, as in a Dataset.
 typedef struct Csr {
     const int64_t* indptr;
@@ -182,6 +192,10 @@ typedef struct Scratch {
 // Prefetch the cache line at p. The function is always inlined because GCC assumes that a function that only prefetches
 // has no effect, and drops calls to it.
 static inline __attribute__((always_inline)) void prefetch_line(const void* p) { __builtin_prefetch(p); }
+
+static inline __attribute__((always_inline)) void prefetch_label(const LabelArray* labels, ptrdiff_t i) {
+    __builtin_prefetch(labels->coded ? (const void*)(labels->coded + i) : (const void*)(labels->number + i));
+}
 
 // Prefetch n reals.
 static inline __attribute__((always_inline)) void prefetch_reals(const real* p, ptrdiff_t n) {

@@ -1,4 +1,4 @@
-from fmcli.base.types cimport Csr, Sample, sample_of
+from fmcli.base.types cimport Csr, LabelArray, Sample, label_of, sample_of
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -8,13 +8,16 @@ cdef class Dataset:
     cdef readonly object indptr, index, value, field, label, weight, group, numbering
     cdef object shared
     cdef Csr csr  # if all values are equal, every row uses `shared`, which is as long as the longest row
-    cdef const double* label_
+    cdef LabelArray labels
     cdef const double* weight_
 
     cdef entries_of(self, const int32_t[::1] rows, const int64_t[::1] indptr, const int32_t[::1] numbers)
 
     cdef inline void sample(self, Py_ssize_t i, Sample* x) noexcept nogil:
         x[0] = sample_of(&self.csr, i)
+
+    cdef inline double label_of(self, Py_ssize_t i) noexcept nogil:
+        return label_of(&self.labels, i)
 
     cdef check_entries(self)
     cdef order_rows(self, int64_t first, int64_t last, const int32_t[::1] columns)

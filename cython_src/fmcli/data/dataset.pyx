@@ -9,7 +9,7 @@ from fmcli.system.parallel import in_parallel
 from fmcli.base.types cimport Sample, prefetch_line
 from fmcli.data.numbering cimport NOT_THERE, Numbering
 from libc.math cimport fabsf, sqrt
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.string cimport memcpy
 
 cdef extern from "fmcli/data/ordering.h" namespace "fmcli" nogil:
@@ -37,7 +37,7 @@ cdef class Dataset:
         (index, field) are strictly increasing, and neither is negative.
     value : float32 array (nnz) without zeros, or None if every value is 1. Equal values can be one number in memory, as
         `repeated` makes them.
-    label : float64 array (rows), or None if the rows have no labels.
+    label : float64 or int8 array (rows), or None if the rows have no labels.
     features : the number of columns; larger than every index.
     field : int32 array (nnz) or None.
     weight : float64 array (rows), or None if every weight is 1.
@@ -56,7 +56,8 @@ cdef class Dataset:
         cdef const int32_t[::1] index_ = index
         cdef const float[::1] value_
         cdef const int32_t[::1] field_ = field
-        cdef const double[::1] label_ = label
+        cdef const double[::1] number_ = None
+        cdef const int8_t[::1] coded_ = None
         cdef const double[::1] weight_ = weight
         cdef Py_ssize_t i, shortest = 0, longest = 0
 
@@ -86,12 +87,17 @@ cdef class Dataset:
         self.features, self.numbering, self.longest = features, numbering, longest
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
         self.label, self.weight, self.group = label, weight, group
-        # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `label_` or
+        # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `labels` or
         # `weight_` also means that there is no such array.
         self.csr.indptr = &indptr_[0]
         self.csr.index = &index_[0] if self.nnz else NULL
         self.csr.field = &field_[0] if field is not None and self.nnz else NULL
-        self.label_ = &label_[0] if label is not None and self.rows else NULL
+        if label is not None and label.dtype == np.int8:
+            coded_ = label
+        else:
+            number_ = label
+        self.labels.coded = &coded_[0] if coded_ is not None and self.rows else NULL
+        self.labels.number = &number_[0] if number_ is not None and self.rows else NULL
         self.weight_ = &weight_[0] if weight is not None and self.rows else NULL
         self.csr.constant = value is None or is_repeated(value)
         if self.csr.constant:

@@ -4,7 +4,7 @@ from fmcli.losses.arguments cimport ScalarLoss
 cdef class Loss:
     cdef readonly double smoothness
     cdef readonly int outputs
-    cdef check(self, const double[::1] label, int outputs)
+    cdef check(self, label, int outputs)
     cdef double value(self, double y, const double* score) noexcept nogil
     cdef double curvature(self, double y, const double* score) noexcept nogil
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil

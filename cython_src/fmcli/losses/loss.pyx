@@ -68,7 +68,7 @@ cdef class Loss:
         self.outputs = 1
 
     # Raise ValueError unless the loss takes this number of scores, and these labels.
-    cdef check(self, const double[::1] label, int outputs):
+    cdef check(self, label, int outputs):
         if outputs != self.outputs:
             raise ValueError(f"the number of scores must be {self.outputs}, not {outputs}")
 
@@ -211,13 +211,9 @@ cdef class Ordinal(Loss):
         self.smoothness, self.outputs = INFINITY, outputs
         self.gap_mean, self.gap_std = gap_mean, gap_std
 
-    cdef check(self, const double[::1] label, int outputs):
-        cdef Py_ssize_t i
-        cdef bint known = True
+    cdef check(self, label, int outputs):
         Loss.check(self, label, outputs)
-        for i in range(label.shape[0]):
-            known &= 0 <= label[i] <= self.outputs
-        if not known:
+        if len(label) and not 0 <= np.min(label) <= np.max(label) <= self.outputs:
             raise ValueError(f"a label is not one of the {self.outputs + 1} levels")
 
     cdef double value(self, double y, const double* score) noexcept nogil:
@@ -390,13 +386,9 @@ cdef class Softmax(Loss):
             raise ValueError(f"the number of classes must be at least 1, not {outputs}")
         self.smoothness, self.outputs = 0.25, outputs
 
-    cdef check(self, const double[::1] label, int outputs):
-        cdef Py_ssize_t i
-        cdef bint known = True
+    cdef check(self, label, int outputs):
         Loss.check(self, label, outputs)
-        for i in range(label.shape[0]):
-            known &= 0 <= label[i] < self.outputs
-        if not known:
+        if len(label) and not 0 <= np.min(label) <= np.max(label) < self.outputs:
             raise ValueError(f"a label is not one of the {self.outputs} classes")
 
     cdef double value(self, double y, const double* score) noexcept nogil:

@@ -13,7 +13,8 @@ enum { DRAWS_TOGETHER = 8 };
 enum { NO_BLOCK = -1 };
 typedef struct SampleRun {
     const Csr* data;
-    const double *label, *weight;  // of the rows of `data`; weight NULL: all 1
+    LabelArray label;               // of the rows of `data`
+    const double* weight;          // of these rows; NULL: all 1
     double weight_scale;           // of each weight, in the gradient alone
     const int32_t* order;          // numbers of rows; those from `stop` to `end` - 1 are only prefetched
     ptrdiff_t start, stop, end;

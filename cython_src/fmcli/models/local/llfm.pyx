@@ -471,7 +471,7 @@ cdef class LLFM(Model):
                     self.prefetch(&x, s)
                 data.sample(r, &x)
                 self.score(&x, s)
-                loss.slope(data.label_[r], s.score, s.slope)
+                loss.slope(data.label_of(r), s.score, s.slope)
                 self.anchor_slopes(s, &local)
                 for a in range(local.code.n if local.code.n > 1 else 0):
                     weight = data.weight_of(r) * local.distance[a]

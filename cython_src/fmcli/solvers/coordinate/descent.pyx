@@ -115,7 +115,7 @@ cdef class Descent:
         self.states.at = <char*>&flat[0]
         cdef double total = 1 if summed else data.total_weight()
         for i in range(data.rows):
-            self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_[i], data.share_of(i, total)
+            self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_of(i), data.share_of(i, total)
 
     def load_strengths(self):
         """Take over the strengths of the penalty, which change when l1 begins to act on factors."""

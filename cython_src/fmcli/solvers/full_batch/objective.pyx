@@ -108,7 +108,7 @@ cdef class Objective:
                 share = self.data.share_of(i, self.total_weight)
                 self.model.rows(&x, s)
                 self.model.score(&x, s)
-                total += share * self.loss.slope(self.data.label_[i], s.score, s.slope)
+                total += share * self.loss.slope(self.data.label_of(i), s.score, s.slope)
                 for c in range(self.model.outputs):
                     s.slope[c] *= share
                 self.model.gradient(&x, s)

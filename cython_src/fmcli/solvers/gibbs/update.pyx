@@ -148,12 +148,12 @@ cdef class GibbsUpdater(CoordinateUpdater):
                 score = state[SCORES]
                 stream = stream_of(self.priors.seed, self.priors.sweep, LATENTS, self.priors.sample_key(i), 0)
                 if count:
-                    level = <Py_ssize_t>self.descent.data.label_[i]
+                    level = <Py_ssize_t>self.descent.data.label_of(i)
                     low = cutpoints[level - 1] - score if level > 0 else -INFINITY
                     high = cutpoints[level] - score if level < count else INFINITY
                     state[LABEL] = score + truncated_normal(&stream, low, high)
                 else:
-                    sign = 1 if self.descent.data.label_[i] > 0 else -1
+                    sign = 1 if self.descent.data.label_of(i) > 0 else -1
                     state[LABEL] = sign * (sign * score + truncated_normal(&stream, -sign * score, INFINITY))
 
     def losses(self, Loss loss, Py_ssize_t start, Py_ssize_t stop):
@@ -174,7 +174,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
                     for j in range(count):
                         margins[j] = score[0] - cutpoints[j]
                     score = &margins[0]
-                total += state[SHARE] * loss.value(self.descent.data.label_[i], score)
+                total += state[SHARE] * loss.value(self.descent.data.label_of(i), score)
         return total
 
     # The cutpoints of the model; empty if there are none.

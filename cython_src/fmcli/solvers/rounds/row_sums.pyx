@@ -82,7 +82,7 @@ def row_sums(Model model not None, Loss loss not None, Dataset data not None, do
             model.rows(&x, s)
             model.score(&x, s)
             weight = data.weight_of(i)
-            losses[share] += weight * loss.slope(data.label_[i], s.score, s.slope)
+            losses[share] += weight * loss.slope(data.label_of(i), s.score, s.slope)
             for c in range(model.outputs):
                 s.slope[c] *= weight * scale
             model.gradient(&x, s)

@@ -1,7 +1,7 @@
 """The one loop of stochastic training, for every model and every solver."""
 
 from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
-from fmcli.base.types cimport Sample, Scratch, prefetch_line
+from fmcli.base.types cimport Sample, Scratch, prefetch_label, prefetch_line
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport SampleRun
 from fmcli.losses.loss cimport Loss
@@ -141,7 +141,7 @@ cdef class RowLoop:
     # Describe a run of samples, all but which ones; returns whether there are steps for runs of this model.
     cdef bint describe(self, SampleRun* run):
         cdef Scratch* s = &self.workspace.scratch
-        run.data, run.label, run.weight = &self.data.csr, self.data.label_, self.data.weight_
+        run.data, run.label, run.weight = &self.data.csr, self.data.labels, self.data.weight_
         run.weight_scale = self.weight_scale
         run.loss = self.loss.of_one_score()
         run.sums, run.buffer = s.work, s.gradient_buffer
@@ -190,7 +190,7 @@ cdef class RowLoop:
         self.prefetch(order, i, end, s)
         weight = self.data.weight_of(order[i])
         self.score(order[i], &x, s)
-        value = self.loss.slope(self.data.label_[order[i]], s.score, s.slope)
+        value = self.loss.slope(self.data.label_of(order[i]), s.score, s.slope)
         for c in range(self.model.outputs):
             s.slope[c] *= weight * self.weight_scale * share
         self.model.gradient(&x, s)
@@ -212,7 +212,7 @@ cdef class RowLoop:
             self.solver.prefetch(&y)
         self.score(order[i], &x, s)
         self.score(partner[order[i]], &y, t)
-        sign = 1 if self.data.label_[order[i]] >= self.data.label_[partner[order[i]]] else -1
+        sign = 1 if self.data.label_of(order[i]) >= self.data.label_of(partner[order[i]]) else -1
         difference = sign * (s.score[0] - t.score[0])
         value = self.loss.slope(1, &difference, s.slope)
         s.slope[0] *= sign * weight * self.weight_scale * share
@@ -235,7 +235,7 @@ cdef class RowLoop:
         cdef Sample x
         if i + 3 * AHEAD < end:
             prefetch_line(self.data.csr.indptr + order[i + 3 * AHEAD])
-            prefetch_line(self.data.label_ + order[i + 3 * AHEAD])
+            prefetch_label(&self.data.labels, order[i + 3 * AHEAD])
         if i + 2 * AHEAD < end:
             # Its first two cache lines are most of a row, or start the hardware's own prefetching.
             self.data.sample(order[i + 2 * AHEAD], &x)

@@ -249,7 +249,7 @@ cdef class RoundLoop:
         cdef SampleRun* run = &samples.run
         cdef int g = self.model.pair_block
         self.model.describe(run)
-        run.data, run.label, run.weight = &self.data.csr, self.data.label_, self.data.weight_
+        run.data, run.label, run.weight = &self.data.csr, self.data.labels, self.data.weight_
         run.weight_scale, run.start, run.stop, run.sums = self.weight_scale, start, stop, s.work
         run.loss = self.loss.of_one_score()
         samples.begin, samples.sums, samples.slope, samples.loss = begin, self.sums[g], self.slope[g], &self.losses[0]
@@ -290,7 +290,7 @@ cdef class RoundLoop:
                 gradient.body, gradient.weight = self.body[g] + j * lanes, self.weight[g] + j
             self.model.score(&x, s)
             weight = self.data.weight_of(i)
-            self.losses[i - begin] = weight * self.loss.slope(self.data.label_[i], s.score, s.slope)
+            self.losses[i - begin] = weight * self.loss.slope(self.data.label_of(i), s.score, s.slope)
             for c in range(self.model.outputs):
                 s.slope[c] *= weight * self.weight_scale
             self.model.gradient(&x, s)

@@ -17,7 +17,7 @@ inline __attribute__((always_inline)) void prefetch_entries(const SampleRun& run
     if (i + 3 * RUN_AHEAD < run.end) {
         const int32_t row = run.order[i + 3 * RUN_AHEAD];
         __builtin_prefetch(data.indptr + row);
-        __builtin_prefetch(run.label + row);
+        prefetch_label(&run.label, row);
         if (run.weight) __builtin_prefetch(run.weight + row);
     }
     if (i + 2 * RUN_AHEAD < run.end) {
@@ -139,7 +139,7 @@ struct RunModel {
         } else if (features.lanes)
             score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
         if (weights.weight) score += linear_score({weights.weight, weights.weight_stride, 1}, x);
-        const double value = run.loss.slope(run.loss.self, run.label[row], &score, slope);
+        const double value = run.loss.slope(run.loss.self, label_of(&run.label, row), &score, slope);
         *slope *= (run.weight ? run.weight[row] : 1) * run.weight_scale;
         return value;
     }
