@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from forks import Forks
+from inprocess import run_here
 
 import fmcli
 
@@ -69,18 +70,29 @@ def forks() -> Iterator[Forks]:
 class Run:
     """Runs fmcli to its end in a folder. stderr of the result is text.
 
-    The process is forked (see forks.py). If further keywords of `start` are given, a new process is started instead.
+    The command runs in the process of the tests (see inprocess.py), or in one that is forked if `fork` (see forks.py).
+    If further keywords of `start` are given, a new process is started instead.
+
+    Training without the options --look, --no-look and --auto does not look for better values of options before the run:
+    this takes most of the time of a small run.
     """
 
     def __init__(self, start: Callable[..., subprocess.Popen[bytes]], forks: Forks, folder: Path) -> None:
         self.start, self.forks, self.folder = start, forks, folder
 
     def __call__(
-        self, *arguments: str | Path, input: bytes | None = None, variables: Mapping[str, str] | None = None, **keywords
+        self,
+        *arguments: str | Path,
+        input: bytes | None = None,
+        variables: Mapping[str, str] | None = None,
+        fork: bool = False,
+        **keywords,
     ) -> subprocess.CompletedProcess:
         """`input` is standard input, `variables` are added to the environment."""
+        if arguments[:1] == ("train",) and not {"--look", "--no-look", "--auto"}.intersection(arguments):
+            arguments = ("train", "--no-look", *arguments[1:])
         if not keywords:
-            return self.forks.run(arguments, self.folder, input, variables)
+            return (self.forks.run if fork else run_here)(arguments, self.folder, input, variables)
         if input is None and "stdin" not in keywords:
             keywords["stdin"] = subprocess.DEVNULL
         with self.start(*arguments, **keywords) as process:
@@ -115,15 +127,15 @@ def sample() -> Path:
 
 
 @pytest.fixture(scope="session")
-def adult_model(tmp_path_factory, forks) -> Path:
+def adult_model(tmp_path_factory) -> Path:
     """A model of the adult sample with logistic loss. Tests must not change the file."""
-    return _model(tmp_path_factory, forks, "adult.train.libsvm")
+    return _model(tmp_path_factory, "adult.train.libsvm")
 
 
 @pytest.fixture(scope="session")
-def diabetes_model(tmp_path_factory, forks) -> Path:
+def diabetes_model(tmp_path_factory) -> Path:
     """A model of the diabetes sample with squared loss. Tests must not change the file."""
-    return _model(tmp_path_factory, forks, "diabetes.train.libsvm")
+    return _model(tmp_path_factory, "diabetes.train.libsvm")
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +148,7 @@ def large(tmp_path_factory) -> Path:
     return path
 
 
-def _model(tmp_path_factory, forks: Forks, name: str) -> Path:
+def _model(tmp_path_factory, name: str) -> Path:
     path = tmp_path_factory.mktemp("model") / f"{name}.fm"
-    forks.run(["train", "-q", "--no-look", "-o", path, SAMPLE / name], path.parent).check_returncode()
+    run_here(["train", "-q", "--no-look", "-o", path, SAMPLE / name], path.parent).check_returncode()
     return path
