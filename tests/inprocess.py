@@ -24,7 +24,10 @@ PIPE_BYTES = 1 << 16  # what a pipe takes without a reader
 
 
 def run_here(
-    arguments: Sequence[str | Path], folder: Path, input: bytes | None = None, variables: Mapping[str, str] | None = None
+    arguments: Sequence[str | Path],
+    folder: Path,
+    input: bytes | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> CompletedProcess:
     """Run `fmcli ARGUMENTS` in a folder. The default input is /dev/null; stderr is text.
 
@@ -84,9 +87,9 @@ def _streams(*descriptors: int) -> Iterator[None]:
     try:
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
-        sys.stdin = open(0, closefd=False, encoding="utf-8", errors="surrogateescape")
-        sys.stdout = open(1, "w", closefd=False, encoding="utf-8", errors="surrogateescape")
-        sys.stderr = open(2, "w", closefd=False, encoding="utf-8", errors="backslashreplace")
+        sys.stdin = os.fdopen(0, closefd=False, encoding="utf-8", errors="surrogateescape")
+        sys.stdout = os.fdopen(1, "w", closefd=False, encoding="utf-8", errors="surrogateescape")
+        sys.stderr = os.fdopen(2, "w", 1, closefd=False, encoding="utf-8", errors="backslashreplace")
         yield
     finally:
         sys.stdin, sys.stdout, sys.stderr = python
