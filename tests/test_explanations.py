@@ -160,8 +160,8 @@ def test_rows_of_another_model_are_refused(rng):
 
 @pytest.mark.parametrize("entries", [40, 90])
 def test_shares_are_written_from_the_largest(entries, rng):
-    """Equal ones are in the order of the entries; those that are not numbers are the first."""
-    share = rng.integers(-9, 10, entries).astype(float)
+    """Equal ones are in the order of the entries; those that are not numbers are first. Some are alike as floats."""
+    share = rng.integers(-9, 10, entries) + rng.integers(2, size=entries) * 1e-12
     share[7] = np.nan
     rows = dataset([dict.fromkeys(range(entries), 1.0)], entries)
     text = Writer(None, None, False, False).text(1, rows, None, np.zeros((1, 1)), np.zeros(1), share[:, None])

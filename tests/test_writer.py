@@ -40,14 +40,19 @@ def test_numbers_are_read_back_as_they_were(values):
             assert Real(float(line)) == Real(value)
 
 
-@given(st.floats(width=32 if REAL == "float" else 64, allow_nan=False, allow_infinity=False))
-@example(3.586888385509157e16)  # 17 digits without an exponent are shorter than 16 digits with an exponent
-def test_no_text_is_shorter(value):
-    x = Real(value) + Real(0)
-    fixed = np.format_float_positional(x, trim="-")
-    scientific = np.format_float_scientific(x, trim="-", exp_digits=2)
-    [line] = lines_of([value])
-    assert len(line) == min(len(fixed), len(scientific))
+def test_no_text_is_shorter_or_nearer():
+    """The digits are those of numpy, in the shorter notation, or the one without an exponent, if both are as short."""
+    bits = np.random.default_rng(0).integers(0, 1 << 8 * np.dtype(Real).itemsize, 3000, np.uint64)
+    spread = bits.astype(f"u{np.dtype(Real).itemsize}").view(Real)
+    near = np.random.default_rng(1).normal(0, 1, 1000) * 10.0 ** np.arange(-6, 4).repeat(100)
+    powers = 2.0 ** np.arange(-126, 25)
+    of_few_digits = [1.5e-5, 1e-3, 0.012, 0.00012, 1e-4, 20.0, 1e5, 1e6, 1.2e6, 3.5e7, 3.586888385509157e16]
+    values = np.concatenate([spread[np.isfinite(spread)], np.concatenate([near, powers, of_few_digits]).astype(Real)])
+    for value, line in zip(values, lines_of(values), strict=True):
+        fixed = np.format_float_positional(value, trim="-")
+        scientific = np.format_float_scientific(value, trim="-", exp_digits=2)
+        exact = str(int(value)) if value == int(value) else fixed
+        assert line == (scientific if len(scientific) < len(fixed) else exact)
 
 
 def test_the_widest_numbers_fit_in_a_row():

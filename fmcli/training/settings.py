@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
 
-# The largest state, in bytes, that a model keeps by default: a small one is worth its space, because an update without
-# it takes steps as large as those of a new model. A model that is being updated is likely to be updated again.
-SMALL_STATE, STATE_OF_UPDATES = 16 << 20, 256 << 20
+# The largest state, in bytes, that a model keeps by default. It is worth its space: the first update without it takes
+# steps as large as those of a new model, which later updates do not make up for.
+LARGEST_STATE = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,8 @@ class Settings:
 
     def may_keep_state(self, spec: Spec, model: Model, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
-        each parameter: that of a stochastic solver, if the model was asked to keep it, or if it is small."""
-        return self.keep_state or (spec.by_rows and state_bytes(model, slots) <= self.largest_state)
-
-    @property
-    def largest_state(self) -> int:
-        """The largest state, in bytes, that a model keeps by default."""
-        return STATE_OF_UPDATES if self.warm_start else SMALL_STATE
+        each parameter: that of a stochastic solver, if the model was asked to keep it, or if it is not too large."""
+        return self.keep_state or (spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE)
 
     @property
     def choosing(self) -> list[str]:

@@ -8,20 +8,18 @@ from fmcli.base.types cimport real
 
 cdef extern from *:
     """
-    #include <charconv>
     #include <limits>
     #include "fmcli/base/types.h"
 
     // The longest number is -d.ddde-ddd with max_digits10 digits. The other 8 characters are the sign, the point, the
     // e, the sign and at most three digits of the exponent, and the separator that follows the number.
-    constexpr ptrdiff_t WIDEST = std::numeric_limits<real>::max_digits10 + 8;
+    constexpr ptrdiff_t LONGEST = std::numeric_limits<real>::max_digits10 + 8;
     """
-    const Py_ssize_t WIDEST
+    const Py_ssize_t LONGEST
 
-cdef extern from "<charconv>" namespace "std" nogil:
-    cppclass to_chars_result:
-        char* ptr
-    to_chars_result to_chars(char* first, char* last, real value)
+cdef extern from "fmcli/data/shortest.h" namespace "fmcli" nogil:
+    const Py_ssize_t WIDEST
+    char* write_number(char* out, real value)
 
 REAL = "float" if sizeof(real) == sizeof(float) else "double"
 
@@ -35,10 +33,9 @@ def format_table(const double[:, ::1] values):
 
 
 cdef bytes text(const double* values, Py_ssize_t rows, Py_ssize_t columns):
-    cdef Py_ssize_t bound = rows * columns * WIDEST
-    if bound == 0:
+    if rows * columns == 0:
         return b""
-    cdef char* buffer = <char*> malloc(bound)
+    cdef char* buffer = <char*> malloc(rows * columns * LONGEST + WIDEST)
     if buffer == NULL:
         raise MemoryError()
     cdef char* end
@@ -61,7 +58,7 @@ cdef char* write(char* out, const double* values, Py_ssize_t rows, Py_ssize_t co
             value = value + 0
             if value != value:
                 value = NAN  # always with the same sign; the sign of 0/0 depends on the processor
-            out = to_chars(out, out + WIDEST, value).ptr
+            out = write_number(out, value)
             out[0] = b" " if column + 1 < columns else b"\n"
             out += 1
         values += columns

@@ -41,7 +41,7 @@ output_options = gathered(
         "--keep-state/--no-keep-state",
         default=None,
         help="Save the state of a stochastic solver in the model, so that -i continues with steps of the same size. "
-        "[default: yes, if it takes at most 16 MiB, or with -i 256 MiB]",
+        "[default: yes, if it takes at most 256 MiB]",
     ),
     option(
         "output",

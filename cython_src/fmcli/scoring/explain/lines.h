@@ -2,28 +2,26 @@
 #ifndef FMCLI_SCORING_EXPLAIN_LINES_H
 #define FMCLI_SCORING_EXPLAIN_LINES_H
 
+#include <Python.h>
+
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fmcli/base/types.h"
+#include "fmcli/data/shortest.h"
 
 namespace fmcli {
 
 enum Part { SCORE, BASE, FEATURE, MAIN, INTERACTION, DEGREE, REST };
 // The names of parts in tables, and of what is one part or has several of them in JSON.
-const char* const IN_TABLES[] = {"score", "base", "feature", "main", "interaction", "degree", "rest"};
-const char* const IN_JSON[] = {"score", "base", "features", "main", "interactions", "degrees", "rest"};
-
-// More than any number has characters.
-enum { WIDEST = 32 };
+constexpr std::string_view IN_TABLES[] = {"score", "base", "feature", "main", "interaction", "degree", "rest"};
+constexpr std::string_view IN_JSON[] = {"score", "base", "features", "main", "interactions", "degrees", "rest"};
 
 // The names of the features of columns: numbers first, then texts, in which %XX stands for a character.
 struct FeatureNames {
@@ -32,7 +30,8 @@ struct FeatureNames {
     const char* text;
     const int64_t* ends;
     int64_t n_texts;
-    const char* other;  // of columns after these
+    std::string other;  // of columns after these
+    size_t widest;      // of texts, in bytes
 };
 
 // Parts of each row and output, in addition to its score, its base and its features. Parts of one kind are adjacent.
@@ -44,45 +43,54 @@ struct MoreParts {
     const int64_t* set;         // its entries; of a degree, its number
 };
 
-// Text that grows: a std::string would clear what it has room for, and append byte by byte several times as slowly.
+// Text that grows, in an object of Python that nobody else has yet: a std::string would clear what it has room for, and
+// its text would be copied.
 struct Text {
-    size_t size = 0;
+    char* end = nullptr;
 
-    // Room for n more bytes.
+    ~Text() { Py_XDECREF(bytes); }
+
+    // The end, behind which there is room for n characters.
     char* room(size_t n) {
-        if (size + n > most) {
-            most = 2 * (size + n);
-            char* const larger = (char*)std::realloc(bytes.get(), most);
-            if (!larger) throw std::bad_alloc();
-            bytes.release();
-            bytes.reset(larger);
-        }
-        return bytes.get() + size;
+        if (size_t(stop - end) < n) grow(n);
+        return end;
     }
-    const char* data() const { return bytes.get(); }
-    void end(const char* at) { size = at - bytes.get(); }
-    void add(const char* from, size_t n) {
-        std::memcpy(room(n), from, n);
-        size += n;
-    }
-    Text& operator+=(const std::string& text) {
-        add(text.data(), text.size());
-        return *this;
-    }
-    Text& operator+=(const char* text) {
-        add(text, std::strlen(text));
-        return *this;
-    }
-    Text& operator+=(char one) {
-        *room(1) = one;
-        ++size;
-        return *this;
+
+    // The text, a new reference, or NULL with an exception of Python. The caller holds the GIL.
+    PyObject* taken() {
+        room(1);
+        _PyBytes_Resize(&bytes, end - PyBytes_AS_STRING(bytes));
+        PyObject* const found = bytes;
+        bytes = nullptr;
+        return found;
     }
 
    private:
-    std::unique_ptr<char, decltype(&std::free)> bytes{nullptr, std::free};
-    size_t most = 0;
+    PyObject* bytes = nullptr;
+    char* stop = nullptr;
+
+    void grow(size_t n) {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        const size_t size = bytes ? end - PyBytes_AS_STRING(bytes) : 0, most = 2 * (size + n);
+        if (bytes) _PyBytes_Resize(&bytes, most);
+        else bytes = PyBytes_FromStringAndSize(nullptr, most);
+        if (!bytes) PyErr_Clear();
+        PyGILState_Release(state);
+        if (!bytes) throw std::bad_alloc();
+        end = PyBytes_AS_STRING(bytes) + size;
+        stop = PyBytes_AS_STRING(bytes) + most;
+    }
 };
+
+inline char* put(char* at, std::string_view text) {
+    std::memcpy(at, text.data(), text.size());
+    return at + text.size();
+}
+
+inline char* put(char* at, char one) {
+    *at = one;
+    return at + 1;
+}
 
 struct Lines {
     bool json;
@@ -101,167 +109,170 @@ struct Lines {
 
     void write(int64_t rows) {
         const size_t outputs = std::max<size_t>(classes.size(), 1);
+        of_name = WIDEST + ROOM + std::max(names.other.size(), MOST_OF_BYTE * names.widest);
         for (int64_t r = 0; r < rows; ++r) {
-            std::string key;
-            if (keys.empty()) {
-                char digits[24];
-                key.assign(digits, std::to_chars(digits, digits + sizeof digits, first_number + r).ptr);
-            } else {
-                key = keys[r];
-            }
+            char digits[WIDEST];
+            const std::string_view number(digits, write_number(digits, first_number + r) - digits);
+            const std::string_view key = keys.empty() ? number : keys[r];
             if (json) {
-                *out += "{\"row\": ";
-                *out += key;
-                if (!classes.empty()) *out += ", \"classes\": [";
+                char* at = out->room(key.size() + ROOM);
+                at = put(put(at, "{\"row\": "), key);
+                out->end = classes.empty() ? at : put(at, ", \"classes\": [");
             }
             for (size_t c = 0; c < outputs; ++c) {
-                begin = key;
-                if (!classes.empty()) (begin += '\t') += classes[c];
-                begin += '\t';
-                if (json && !classes.empty()) ((*out += c ? ", {\"class\": " : "{\"class\": ") += classes[c]);
-                of_output(r, c, outputs);
-                if (json && !classes.empty()) *out += '}';
+                const std::string_view name = classes.empty() ? std::string_view() : classes[c];
+                if (!json) {
+                    begin.assign(key);
+                    if (!classes.empty()) begin.append("\t").append(name);
+                    length = begin.append("\t").size();
+                    begin.append(BLOCK, ' ');
+                }
+                char* at = out->room(name.size() + most_of(r, c, outputs));
+                if (json && !classes.empty()) at = put(put(at, c ? ", {\"class\": " : "{\"class\": "), name);
+                at = of_output(at, r, c, outputs);
+                if (json && !classes.empty()) at = put(at, '}');
+                if (json && c + 1 == outputs) at = put(at, classes.empty() ? "}\n" : "]}\n");
+                out->end = at;
             }
-            if (json) *out += classes.empty() ? "}\n" : "]}\n";
         }
     }
 
    private:
-    std::string begin;  // of the lines of a row and output in tables
+    // ROOM: more than the fixed words of a part have characters; MOST_OF_BYTE: what a byte of a name becomes in JSON.
+    enum : size_t { ROOM = 64, MOST_OF_BYTE = 6, BLOCK = 16 };
+
+    size_t of_name;     // more characters than any name has, with what surrounds it
+    std::string begin;  // of the lines of a row and output in tables, `length` characters and a BLOCK
+    size_t length = 0;
     std::vector<int64_t> ordered;  // the entries of a row, the one with the largest share first
     std::vector<double> sizes;
     int open = -1;  // the part of which JSON has an open list or object
 
-    void of_output(int64_t r, size_t c, size_t outputs) {
-        single(SCORE, score[r * outputs + c]);
-        single(BASE, base[c]);
-        sort_entries(indptr[r], indptr[r + 1], c, outputs);
-        if (ordered.empty() && json) group(FEATURE);
-        for (const int64_t e : ordered) of_set(FEATURE, &e, 1, share[e * outputs + c]);
-        if (more.begins)
-            for (int64_t m = more.begins[r * outputs + c]; m < more.begins[r * outputs + c + 1]; ++m) {
-                const int64_t* set = more.set + more.set_begins[m];
-                if (more.part[m] == REST)
-                    single(REST, more.value[m]);
-                else
-                    of_set(more.part[m], set, more.set_begins[m + 1] - more.set_begins[m], more.value[m]);
-            }
-        close();
+    int64_t first_part(int64_t r, size_t c, size_t outputs) const { return more.begins[r * outputs + c]; }
+
+    // More characters than the parts of a row and output have.
+    size_t most_of(int64_t r, size_t c, size_t outputs) const {
+        size_t parts = 3 + indptr[r + 1] - indptr[r], members = parts;  // another one for what surrounds them
+        if (more.begins) {
+            const int64_t first = first_part(r, c, outputs), last = first_part(r, c + 1, outputs);
+            parts += last - first;
+            members += more.set_begins[last] - more.set_begins[first];
+        }
+        return parts * (begin.size() + ROOM + WIDEST) + members * of_name;
     }
 
-    // Of few entries, the place of each is how many others are before it: without branches, half the time of sorting.
-    void sort_entries(int64_t begin, int64_t end, size_t c, size_t outputs) {
+    char* of_output(char* at, int64_t r, size_t c, size_t outputs) {
+        at = single(at, SCORE, score[r * outputs + c]);
+        at = single(at, BASE, base[c]);
+        sort_entries(indptr[r], indptr[r + 1], c, outputs);
+        if (ordered.empty() && json) at = group(at, FEATURE);
+        for (const int64_t e : ordered) at = of_set(at, FEATURE, &e, 1, share[e * outputs + c]);
+        if (more.begins)
+            for (int64_t m = first_part(r, c, outputs); m < first_part(r, c + 1, outputs); ++m) {
+                const int64_t* set = more.set + more.set_begins[m];
+                if (more.part[m] == REST)
+                    at = single(at, REST, more.value[m]);
+                else
+                    at = of_set(at, more.part[m], set, more.set_begins[m + 1] - more.set_begins[m], more.value[m]);
+            }
+        return close(at);
+    }
+
+    // Of few entries, the place of each is how many others are before it, four compared at a time as floats: without
+    // branches, a third of the time of sorting. Then those that are alike as floats are compared.
+    void sort_entries(int64_t first, int64_t last, size_t c, size_t outputs) {
         enum { FEW = 64 };
-        const int64_t n = end - begin;
+        const int64_t n = last - first;
         ordered.resize(n);
         sizes.resize(n);
         for (int64_t i = 0; i < n; ++i) {
-            const double size = std::fabs(share[(begin + i) * outputs + c]);
+            const double size = std::fabs(share[(first + i) * outputs + c]);
             sizes[i] = std::isnan(size) ? std::numeric_limits<double>::infinity() : size;
         }
+        const auto larger = [&](int64_t i, int64_t j) { return sizes[i - first] > sizes[j - first]; };
         if (n > FEW) {
-            for (int64_t i = 0; i < n; ++i) ordered[i] = begin + i;
-            std::stable_sort(ordered.begin(), ordered.end(),
-                             [&](int64_t i, int64_t j) { return sizes[i - begin] > sizes[j - begin]; });
+            for (int64_t i = 0; i < n; ++i) ordered[i] = first + i;
+            std::stable_sort(ordered.begin(), ordered.end(), larger);
             return;
         }
+        float rounded[FEW];
+        int32_t before[FEW] = {};
+        for (int64_t i = 0; i < n; ++i) rounded[i] = float(sizes[i]);
         for (int64_t i = 0; i < n; ++i) {
-            int64_t before = 0;
-            for (int64_t j = 0; j < i; ++j) before += sizes[j] >= sizes[i];
-            for (int64_t j = i + 1; j < n; ++j) before += sizes[j] > sizes[i];
-            ordered[before] = begin + i;
+            int32_t after = 0;
+            for (int64_t j = i + 1; j < n; ++j) {
+                const int32_t is_after = rounded[j] <= rounded[i];
+                before[j] += is_after;
+                after += is_after;
+            }
+            ordered[before[i] + int32_t(n - 1 - i) - after] = first + i;
         }
+        for (int64_t i = 1; i < n; ++i)
+            for (int64_t j = i; j > 0 && larger(ordered[j], ordered[j - 1]); --j) std::swap(ordered[j], ordered[j - 1]);
     }
 
-    void single(int part, double value) {
-        if (json) {
-            close();
-            ((*out += ", \"") += IN_JSON[part]) += "\": ";
-            number(value);
-            return;
-        }
-        line(part);
-        *out += '\t';
-        number(value);
-        *out += '\n';
+    char* single(char* at, int part, double value) {
+        if (json) return number(key(close(at), part), value);
+        return put(number(put(line(at, part), '\t'), value), '\n');
     }
 
-    void line(int part) { ((*out += begin) += IN_TABLES[part]) += '\t'; }
+    // The beginning of a line, copied in blocks of a fixed size, which are faster.
+    char* line(char* at, int part) const {
+        for (size_t from = 0; from < length; from += BLOCK) std::memcpy(at + from, begin.data() + from, BLOCK);
+        return put(put(at + length, IN_TABLES[part]), '\t');
+    }
+
+    static char* key(char* at, int part) { return put(put(put(at, ", \""), IN_JSON[part]), "\": "); }
 
     // Begin a list or an object of JSON, unless it is open.
-    void group(int part) {
-        if (open == part) {
-            *out += ", ";
-            return;
-        }
-        close();
-        ((*out += ", \"") += IN_JSON[part]) += part == INTERACTION ? "\": [" : "\": {";
+    char* group(char* at, int part) {
+        if (open == part) return put(at, ", ");
+        at = key(close(at), part);
         open = part;
+        return put(at, part == INTERACTION ? '[' : '{');
     }
 
-    void close() {
-        if (open >= 0) *out += open == INTERACTION ? ']' : '}';
+    char* close(char* at) {
+        if (open >= 0) at = put(at, open == INTERACTION ? ']' : '}');
         open = -1;
+        return at;
     }
 
-    void of_set(int part, const int64_t* set, int64_t size, double value) {
-        if (json) group(part);
-        else line(part);
-        if (json && part == INTERACTION) *out += "{\"features\": [";
-        else if (json) *out += '"';
+    char* of_set(char* at, int part, const int64_t* set, int64_t size, double value) {
+        const bool lists = json && part == INTERACTION;
+        at = json ? group(at, part) : line(at, part);
+        if (lists) at = put(at, "{\"features\": [");
+        else if (json) at = put(at, '"');
         for (int64_t i = 0; i < size; ++i) {
-            if (i) *out += json ? ", " : " & ";
-            if (json && part == INTERACTION) *out += '"';
-            if (part == DEGREE) integer(set[i]);
-            else name(set[i]);
-            if (json && part == INTERACTION) *out += '"';
+            if (i) at = put(at, json ? ", " : " & ");
+            if (lists) at = put(at, '"');
+            at = part == DEGREE ? write_number(at, set[i]) : name(at, set[i]);
+            if (lists) at = put(at, '"');
         }
-        if (json) *out += part == INTERACTION ? "], \"value\": " : "\": ";
-        else *out += '\t';
-        number(value);
-        if (json && part == INTERACTION) *out += '}';
-        if (!json) *out += '\n';
-    }
-
-    void integer(int64_t value) {
-        char* const at = out->room(WIDEST);
-        out->end(std::to_chars(at, at + WIDEST, value).ptr);
+        if (json) at = put(at, lists ? "], \"value\": " : "\": ");
+        else at = put(at, '\t');
+        at = number(at, value);
+        if (lists) at = put(at, '}');
+        return json ? at : put(at, '\n');
     }
 
     // Tables have the fewest digits that read back as the same `real`, as predictions; JSON those of the same double.
-    void number(double value) {
-        if (!std::isfinite(value)) {
-            *out += json ? "null" : std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-            return;
-        }
-        char* const at = out->room(WIDEST);
-        if (json)
-            out->end(std::to_chars(at, at + WIDEST, value + 0.0).ptr);
-        else
-            out->end(std::to_chars(at, at + WIDEST, (real)value + (real)0).ptr);
+    char* number(char* at, double value) const {
+        if (!std::isfinite(value))
+            return put(at, json ? "null" : std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return json ? write_number(at, value + 0.0) : write_number(at, (real)value + (real)0);
     }
 
-    void name(int64_t entry) {
+    char* name(char* out, int64_t entry) const {
         const int64_t column = index[entry];
-        if (field) {
-            integer(field[entry]);
-            *out += ':';
-        }
-        if (!names.numbers || column < names.n_numbers) {
-            integer(names.numbers ? names.numbers[column] : column);
-            return;
-        }
+        if (field) out = put(write_number(out, (int64_t)field[entry]), ':');
+        if (!names.numbers || column < names.n_numbers)
+            return write_number(out, names.numbers ? names.numbers[column] : column);
         const int64_t place = column - names.n_numbers;
-        if (place >= names.n_texts) {
-            *out += names.other;
-            return;
-        }
+        if (place >= names.n_texts) return put(out, names.other);
         const char* at = names.text + (place ? names.ends[place - 1] : 0);
         const char* const end = names.text + names.ends[place];
-        if (!json && !std::memchr(at, '%', end - at)) {
-            out->add(at, end - at);
-            return;
-        }
+        if (!json && !std::memchr(at, '%', end - at)) return put(out, std::string_view(at, end - at));
         for (; at < end; ++at) {
             char character = *at;
             if (character == '%' && end - at > 2) {
@@ -276,12 +287,15 @@ struct Lines {
                 }
             }
             if (json && (unsigned char)character < ' ') {
-                ((*out += "\\u00") += "0123456789abcdef"[character >> 4]) += "0123456789abcdef"[character & 15];
+                out = put(out, "\\u00");
+                out = put(out, "0123456789abcdef"[character >> 4]);
+                out = put(out, "0123456789abcdef"[character & 15]);
                 continue;
             }
-            if (json && (character == '"' || character == '\\')) *out += '\\';
-            *out += character;
+            if (json && (character == '"' || character == '\\')) out = put(out, '\\');
+            out = put(out, character);
         }
+        return out;
     }
 };
 

@@ -28,7 +28,8 @@ cdef extern from "fmcli/scoring/explain/lines.h" namespace "fmcli" nogil:
         int64_t n_numbers, n_texts
         const char* text
         const int64_t* ends
-        const char* other
+        string other
+        size_t widest
 
     cppclass MoreParts:
         const int64_t* begins
@@ -38,8 +39,7 @@ cdef extern from "fmcli/scoring/explain/lines.h" namespace "fmcli" nogil:
         const int64_t* set
 
     cppclass Text:
-        const char* data()
-        size_t size
+        object taken()
 
     cppclass Lines:
         boolean json
@@ -71,7 +71,6 @@ cdef class Writer:
     """
 
     cdef Lines lines
-    cdef bytes other
     cdef bint with_fields, json
     cdef object kept, numbers
 
@@ -82,9 +81,8 @@ cdef class Writer:
         self.lines.json = json
         self.lines.classes = [text_of(one.encode(), json) for one in classes or ()]
         self.lines.names.numbers = NULL
-        self.lines.names.n_texts = 0
-        self.other = SHARED.encode()
-        self.lines.names.other = self.other
+        self.lines.names.n_texts = self.lines.names.widest = 0
+        self.lines.names.other = SHARED.encode()
         if isinstance(numbering, Numbering):
             # A number after the last one, so that the array is not empty.
             self.numbers = np.append(numbering.ids.astype(np.int64), 0)
@@ -98,6 +96,7 @@ cdef class Writer:
             text, ends = self.kept
             self.lines.names.text, self.lines.names.ends = <const char*>&text[0], &ends[0]
             self.lines.names.n_texts = len(numbering.ends)
+            self.lines.names.widest = np.diff(ends[:len(numbering.ends)], prepend=0).max(initial=0)
 
     def text(self, first, data, keys, const double[:, ::1] score, const double[::1] base, const double[:, ::1] share,
              more=None):
@@ -143,7 +142,7 @@ cdef class Writer:
                 lines.more.set = &members[0]
         with nogil:
             lines.write(rows)
-        return out.data()[:out.size]
+        return out.taken()
 
 
 def text_of(key, json):

@@ -196,16 +196,21 @@ struct ProductTerms : Terms {
         const double *linear = &weight[rank], *pairs = &weight[2 * rank];
         products.resize(x.nnz * rank);
         states.assign(rank, 0.0);
+        double* const __restrict sum = states.data();
         for (ptrdiff_t i = 0; i < x.nnz; ++i) {
-            double* const a = product(i);
-            enter(x, i, a);
-            for (ptrdiff_t f = 0; f < rank; ++f) states[f] += a[f];
+            double* const __restrict a = product(i);
+            const real* const row = slots[0].at + x.index[i] * rank;
+            const double value = value_of(x, i, slots[0]);
+            for (ptrdiff_t f = 0; f < rank; ++f) {
+                a[f] = value * row[f];
+                sum[f] += a[f];
+            }
         }
         double total = 0;
         for (ptrdiff_t i = 0; i < x.nnz; ++i) {
             const double* const a = product(i);
             double share = 0;
-            for (ptrdiff_t f = 0; f < rank; ++f) share += a[f] * (linear[f] + 0.5 * pairs[f] * (states[f] - a[f]));
+            for (ptrdiff_t f = 0; f < rank; ++f) share += a[f] * (linear[f] + 0.5 * pairs[f] * (sum[f] - a[f]));
             out[i] += share;
             total += share;
         }
@@ -218,12 +223,16 @@ struct ProductTerms : Terms {
         for (ptrdiff_t f = 0; f < rank; ++f) out[f] += times * a[f] * b[f];
     }
 
+    double value_of(const Sample& x, ptrdiff_t i, const FactorSlot& slot) const {
+        return slot.group && slot.group[x.index[i]] != slot.side ? 0 : signed_(x.value[i]);
+    }
+
     // The monomials of an entry.
     void enter(const Sample& x, ptrdiff_t i, double* out) const {
         for (size_t m = 0; m < monomials.size(); ++m) {
             const FactorSlot& slot = slots[monomials[m].slot];
             const real* row = slot.at + x.index[i] * rank;
-            const double value = slot.group && slot.group[x.index[i]] != slot.side ? 0 : signed_(x.value[i]);
+            const double value = value_of(x, i, slot);
             const double* parent = monomials[m].parent < 0 ? nullptr : out + monomials[m].parent * rank;
             for (ptrdiff_t f = 0; f < rank; ++f)
                 out[m * rank + f] = (parent ? parent[f] : 1) * (value * signed_(row[f]));
