@@ -66,6 +66,25 @@ double single_field_pairs(const Factors* factors, ptrdiff_t apart, const Sample*
     return pairs_by_field(*factors, apart, *x);
 }
 
+void single_field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, double slope, real* out) {
+    const Factors v = *factors;
+    const ptrdiff_t padded = pad(v.lanes);
+    by_run(v.lanes, [&](ptrdiff_t at, auto run) {
+        using V = typename decltype(run)::Vector;
+        constexpr int N = decltype(run)::count;
+        real* to = out + at;
+        for (ptrdiff_t i = 0; i < x->nnz; ++i)
+            for (ptrdiff_t j = 0; j < x->nnz; ++j) {
+                if (j == i) continue;
+                const ptrdiff_t later = i < j ? j : i, earlier = i < j ? i : j;  // in the order of step_of_field_pairs
+                const real scale = (real)slope * (real)x->value[later] * (real)x->value[earlier];
+                const real* const other = v.at + x->index[j] * v.stride + x->field[i] * apart + at;
+                for (int n = 0; n < N; ++n) store(to + n * width<V>, load<V>(other + n * width<V>) * scale);
+                to += padded;
+            }
+    });
+}
+
 void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,
                           const real* sums, double slope, const int32_t* place, bool add, real* out) {
     const Factors v = *factors;

@@ -218,9 +218,9 @@ cdef class FFM(Model):
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))
 
-    # Whether the gradient of a sample is a formula. This requires that no two pairs share a row.
-    cdef inline bint by_formula(self, const Sample* x, const FieldEntries* p, const Scratch* s) noexcept nogil:
-        return s.formulas and not self.whole and all_single(x, p)
+    # Whether no two pairs of a sample share a row, so that its gradient needs no sums, and may be a formula.
+    cdef inline bint by_pairs(self, const Sample* x, const FieldEntries* p) noexcept nogil:
+        return not self.whole and all_single(x, p)
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef FieldEntries p = bucket_by_field(x, self.fields, s.ids)
@@ -231,7 +231,7 @@ cdef class FFM(Model):
         self.usual_rows(&once, row, n)
         if self.whole:
             self.place_in_rows(x, &p, once.nnz)
-        elif self.by_formula(x, &p, s):
+        elif s.formulas and self.by_pairs(x, &p):
             row[self.pairs], n[self.pairs] = x.index, x.nnz
         else:
             row[self.pairs] = p.end + x.nnz * p.slots
@@ -311,7 +311,7 @@ cdef class FFM(Model):
             s.score[c] = self.bias(c)
             v = self.factors(self.pairs, 0, c)
             # No gradient reads the sums of such a sample, so they are not stored.
-            if self.by_formula(x, &p, s) or s.gradient_buffer == NULL and all_single(x, &p):
+            if self.by_pairs(x, &p) or s.gradient_buffer == NULL and all_single(x, &p):
                 s.score[c] += kernels.single_field_pairs(&v, self.apart(), x)
             elif p.slots:
                 s.score[c] += kernels.field_pairs(
@@ -333,7 +333,8 @@ cdef class FFM(Model):
             of_pairs = gradient + self.pairs
             if self.has_bias:
                 gradient.weight[0] = s.slope[c]
-            if self.by_formula(x, &p, s):
+            v = self.factors(self.pairs, 0, c)
+            if s.formulas and self.by_pairs(x, &p):
                 of_pairs.formula = GradientFormula(x.value, s.slope[c], NULL, NULL, x.field, self.fields)
                 if self.linear:
                     kernels.linear_gradient(x, s.slope[c], (of_pairs - 1).weight)
@@ -343,8 +344,9 @@ cdef class FFM(Model):
                 kernels.linear_gradient(&once, s.slope[c], gradient.weight)
             if self.whole or shared:
                 memset(of_pairs.body, 0, of_pairs.n * self.block[self.pairs].lanes * sizeof(real))
-            if p.slots:
-                v = self.factors(self.pairs, 0, c)
+            if self.by_pairs(x, &p):
+                kernels.single_field_pairs_gradient(&v, self.apart(), x, s.slope[c], of_pairs.body)
+            elif p.slots:
                 kernels.field_pairs_gradient(
                     &v, self.apart(), x, &p, s.work + c * p.slots * p.slots * self.padded(), s.slope[c],
                     p.end if self.whole or shared else NULL, shared, of_pairs.body)

@@ -36,6 +36,8 @@ typedef struct ModelKernels {
     double (*field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries, real* sums);
     // The sum over pairs for a sample whose entries all have different fields.
     double (*single_field_pairs)(const Factors* v, ptrdiff_t apart, const Sample* x);
+    // Its gradient for each entry and each field of another entry, contiguously: the same bits as by a formula.
+    void (*single_field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, double slope, real* out);
     // The gradient for each entry i and field of slot q that form a pair: written to out[place[i * slots + q] * padded
     // lanes ..], or contiguously if `place` is NULL. With `add`, it is added to `out` instead.
     void (*field_pairs_gradient)(const Factors* v, ptrdiff_t apart, const Sample* x, const FieldEntries* entries,

@@ -9,15 +9,6 @@
 
 namespace {
 
-// The first half of a and the second one of b, without moving either.
-inline Vec8 halves(Vec8 a, Vec8 b) {
-#if __has_builtin(__builtin_shufflevector)
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 12, 13, 14, 15);
-#else  // GCC 11
-    return concat(low(a), high(b));
-#endif
-}
-
 // A step of a field-aware model by a formula, whose values are never stored in memory. Each pair of entries uses two
 // rows, that of each feature for the field of the other. They occur in no other pair and are updated together. The rows of
 // a feature are `fields` ones, those of the class begin with row `first`. before() is called before each pair.
@@ -28,18 +19,17 @@ inline __attribute__((always_inline)) void step_of_field_pairs(const Block& b, c
     const ptrdiff_t stride = b.body_stride, of_feature = fields * stride;
     for (ptrdiff_t i = 0; i < x.nnz; ++i) {
         real *const of_entry = rows + x.index[i] * of_feature, *const of_field = rows + x.field[i] * stride;
-        const Vec8 xi = (real)value_of(x, i) - Vec8{}, of_xi = slope * (real)value_of(x, i) - Vec8{};
+        const real of_xi = slope * (real)value_of(x, i);
         for (ptrdiff_t j = 0; j < i; ++j) {
             real *const p = of_entry + x.field[j] * stride, *const q = of_field + x.index[j] * of_feature;
-            const Vec8 xj = (real)value_of(x, j) - Vec8{}, of_xj = slope * (real)value_of(x, j) - Vec8{};
+            const Vec8 scale = of_xi * (real)value_of(x, j) - Vec8{};
             before();
-            const Vec8 other = halves(xj, xi), scale = halves(of_xi, of_xj);
             for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
-                Vec8 phi = concat(load<Vec4>(p + at), load<Vec4>(q + at)), state[slots<Rule> + 1];
-                const Vec8 partner = concat(load<Vec4>(q + at), load<Vec4>(p + at));
+                const Vec4 one = load<Vec4>(p + at), other = load<Vec4>(q + at);
+                Vec8 phi = concat(one, other), state[slots<Rule> + 1];
                 for (int k = 1; k <= slots<Rule>; ++k)
                     state[k - 1] = concat(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
-                update(rule, phi, state, of_one_sample(partner * other * scale), OneSample{});
+                update(rule, phi, state, of_one_sample(concat(other, one) * scale), OneSample{});
                 split(phi, p + at, q + at);
                 for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * b.lanes + at, q + k * b.lanes + at);
             }

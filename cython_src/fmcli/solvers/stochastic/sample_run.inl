@@ -157,6 +157,25 @@ inline __attribute__((always_inline)) Sgd smooth(Sgd rule) {
     return rule;
 }
 
+// The rows of a field-aware model with what is known when this is compiled, as in each_sample.
+template <ptrdiff_t LANES_EACH, bool PLAIN, class Rule>
+inline __attribute__((always_inline)) Block rows_of_fields(const SampleRun& run) {
+    Block rows = run.block[run.features];
+    if constexpr (LANES_EACH >= 0) rows.lanes = LANES_EACH;
+    if constexpr (PLAIN) rows.body_stride = field_stride(LANES_EACH, slots<Rule>);
+    return rows;
+}
+
+// Their step for the i-th sample of a run. It is not inlined, because the loop over pairs needs all registers.
+template <ptrdiff_t LANES_EACH, bool PLAIN, class Rule, class X>
+__attribute__((noinline)) void step_of_fields(const SampleRun& run, const X x, ptrdiff_t i, real slope, const Rule& body) {
+    const Block rows = rows_of_fields<LANES_EACH, PLAIN, Rule>(run);
+    FieldRowsAhead ahead(run, rows, *run.data, i);
+    step_of_field_pairs(rows, x, 0, run.fields, slope, PLAIN ? smooth(body) : body,
+                        [&]() __attribute__((always_inline)) { ahead.prefetch(); });
+    ahead.prefetch_rest();
+}
+
 // The last losses of a run, whose logarithms are added together.
 struct RecentLosses {
     enum { SIZE = 64 };
@@ -192,8 +211,8 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
     const Rule on_weight = PLAIN ? smooth(of_weights) : of_weights;
     RunModel<LANES_EACH, FIELDS> model(run);
     if constexpr (PLAIN) model.constant = model.beta = nullptr;
-    if constexpr (PLAIN && FIELDS) {
-        model.features.body_stride = field_stride(LANES_EACH, slots<Rule>);
+    if constexpr (FIELDS) {
+        model.features = rows_of_fields<LANES_EACH, PLAIN, Rule>(run);
     } else if constexpr (PLAIN) {
         constexpr Strides strides = strides_of(LANES_EACH, slots<Rule>);
         model.features.body_stride = strides.body, model.features.weight_stride = strides.weight;
@@ -218,10 +237,7 @@ inline __attribute__((always_inline)) double each_sample(const SampleRun run, co
         if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)*slope, weight[run.bias]);
         const PairsFormula<ONES> gradient = {x.value, run.sums, beta, (real)*slope, features.lanes};
         if constexpr (FIELDS) {
-            FieldRowsAhead ahead(run, features, data, i);
-            step_of_field_pairs(features, x, 0, run.fields, (real)*slope, on_body,
-                                [&]() __attribute__((always_inline)) { ahead.prefetch(); });
-            ahead.prefetch_rest();
+            step_of_fields<LANES_EACH, PLAIN>(run, x, i, (real)*slope, body[run.features]);
             if (model.weights.weight) update_rows(model.weights, x.nnz, RowIds{x.index, 0}, gradient, on_body, on_weight);
             continue;
         }
