@@ -162,7 +162,7 @@ def loss_on(trained, data):
         outcome = Outcome("bpr", data.label, score_all(trained.plan.model, data), group=data.group)
         return 1 - measure(["gauc"], outcome)["gauc"]
     labels = trained.plan.transform.labels
-    label = labels.encode(data.label)
+    label = labels.encode(data.label).astype(np.float64)
     loss = build_loss(trained.plan.spec, labels.loss, trained.plan.model.columns)
     trained.plan.model.remeasure()
     return mean_loss(loss, label, mean_score(labels.loss, Draws([*trained.earlier, trained.plan.model]), data))

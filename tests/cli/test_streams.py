@@ -24,11 +24,11 @@ def test_version_names_the_real_type(run):
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_goes_to_stdout(run, flag):
-    done = run(flag)
+    # In new processes: click keeps the names of a command's help option, which other tests' contexts do not state.
+    done = run(flag, fork=True)
     assert (done.returncode, done.stderr) == (0, "")
     for command in COMMANDS:
         assert re.search(rf"^  {command} +\w.*\.$".encode(), done.stdout, re.M)
-        # In a new process: click keeps the names of a command's help option, which other tests' contexts do not state.
         text = run(command, flag, fork=True).stdout.decode()
         assert text.startswith(f"Usage: fmcli {command} ")
         assert ("\nExamples:\n  # " in text) == (command not in ("train", "cv"))

@@ -1,4 +1,5 @@
-from fmcli.base.types cimport Csr, LabelArray, Sample, label_of, sample_of
+from fmcli.base.types cimport Csr, LabelArray, Sample, sample_of
+from fmcli.base.types cimport label_of as label_in
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -17,7 +18,7 @@ cdef class Dataset:
         x[0] = sample_of(&self.csr, i)
 
     cdef inline double label_of(self, Py_ssize_t i) noexcept nogil:
-        return label_of(&self.labels, i)
+        return label_in(&self.labels, i)
 
     cdef check_entries(self)
     cdef order_rows(self, int64_t first, int64_t last, const int32_t[::1] columns)

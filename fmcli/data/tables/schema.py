@@ -159,7 +159,7 @@ class Schema:
         if training and LABEL not in self.kinds.values():
             raise BadInputError(
                 f"{source}: it is not known which column is the label, because the model was not trained on a table; "
-                "write the rows as text (fmcli convert --label COLUMN ...)"
+                "write the rows and their labels as text by fmcli convert"
             )
         others = {name for joined in self.joins.values() for name in joined}
         needed = [name for name, kind in self.kinds.items() if kind in FEATURES or (training and kind != IGNORED)]
