@@ -5,6 +5,7 @@ Each run has its own standard streams, working directory and environment. It has
 does not end a process, so that tests of these start one (conftest.py)."""
 
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from fmcli.system.allocator import keep_freed_memory
 
 PATIENCE = 60  # seconds, after which SIGALRM ends the process: a command hangs
 PIPE_BYTES = 1 << 16  # what a pipe takes without a reader
+ADDRESS_SPACE = 64 << 30  # bytes, so that runs that need 100 GiB are refused on every machine
 
 
 def run_here(
@@ -100,17 +102,20 @@ def _streams(*descriptors: int) -> Iterator[None]:
 
 @contextmanager
 def _surroundings(folder: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    """The working directory and the environment; numpy's warnings are errors."""
+    """The working directory, the environment, and a limit of memory; numpy's warnings are errors."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
     directory = os.open(".", os.O_RDONLY)
     environ = os.environ.copy()
     os.chdir(folder)
     os.environ.update(variables)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, limits[1]))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", RuntimeWarning)
             yield
     finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
         os.environ.clear()
         os.environ.update(environ)
         os.fchdir(directory)

@@ -74,8 +74,7 @@ class Labels:
         return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
 
     def encode(self, label: Floats, source: str = "") -> NDArray[Any]:
-        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids. Few of these are
-        int8.
+        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids, of which few take int8.
 
         Raises BadInputError for a label that is not one of the values. The message names the source, if one is given.
         """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from forks import Forks
-from inprocess import run_here
+from inprocess import ADDRESS_SPACE, run_here
 
 import fmcli
 
@@ -18,8 +18,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = ROOT / "sample_data"
 COMMAND = (sys.executable, "-m", "fmcli")
 PACKAGE = str(Path(fmcli.__file__).resolve().parent.parent)
-# The limit of the address space in bytes, so that runs that need 100 GiB are refused on every machine.
-ADDRESS_SPACE = 64 << 30
 # The time limit of a command in seconds, so that a hanging command fails.
 PATIENCE = 60
 
