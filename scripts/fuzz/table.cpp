@@ -10,6 +10,7 @@
 // - the facts of the cells of a column do not add up.
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -23,7 +24,7 @@ namespace {
 
 using namespace fmcli;
 
-constexpr size_t OPTION_BYTES = 6, PADDED = 64;
+constexpr size_t OPTION_BYTES = 6, PADDED = 64, LONGEST_LINE = 40;
 constexpr const char* DELIMITERS[] = {",", ";", "\t", "|", "::", "ab"};
 constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::LABEL, Role::WEIGHT};
 constexpr uint8_t GROUP = 6;  // in place of a role
@@ -79,15 +80,17 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
     return form;
 }
 
+void check_fault(const TableFault& fault, const char* begin, const char* end) {
+    REQUIRE(begin <= fault.line && fault.line <= fault.begin && fault.begin <= fault.end && fault.end <= end);
+    REQUIRE(fault.line == begin || fault.line[-1] == '\n');
+    REQUIRE(fault.number == std::count(begin, fault.line, '\n'));
+}
+
 void check_report(const TableForm& form, const TableReport& report, const std::vector<int64_t>& skipped, const char* begin,
                   const char* end) {
     REQUIRE(static_cast<int64_t>(skipped.size()) == (form.training || !form.skip ? 0 : report.faulty));
     REQUIRE(skipped.empty() || skipped.back() < report.rows);
-    for (const TableFault& fault : report.faults) {
-        REQUIRE(begin <= fault.line && fault.line <= fault.begin && fault.begin <= fault.end && fault.end <= end);
-        REQUIRE(fault.line == begin || fault.line[-1] == '\n');
-        REQUIRE(fault.number == std::count(begin, fault.line, '\n'));
-    }
+    for (const TableFault& fault : report.faults) check_fault(fault, begin, end);
 }
 
 TableReport translated(const TableForm& form, const char* begin, const char* end, std::string& lines) {
@@ -189,9 +192,10 @@ void check(const uint8_t* options, const std::string& text) {
     if (!report.faulty && report.rows > 1) {
         // Any row but the first one may begin a piece.
         const int64_t row = 1 + static_cast<int64_t>(text.size()) % (report.rows - 1);
-        int64_t skipped = TableLines(form).line_of(begin, end, row);
-        const char* cut = begin;
-        while (skipped--) cut = std::find(cut, end, '\n') + 1;
+        const char* const cut = TableLines(form).place_of(begin, end, row, std::numeric_limits<int64_t>::max()).begin;
+        const TableFault cell = TableLines(form).place_of(begin, end, row, static_cast<int64_t>(text.size() % LONGEST_LINE));
+        check_fault(cell, begin, end);
+        REQUIRE(cut <= cell.begin);
         std::string pieces;
         translated(form, begin, cut, pieces);
         translated(form, cut, end, pieces);
