@@ -545,6 +545,16 @@ def test_entries_are_those_of_the_lines(space, training):
         np.testing.assert_equal(again, one)
 
 
+def test_equal_cells_of_many_columns_are_different_features():
+    """More columns than there is room for cells that are known, so that some share a place."""
+    names = [f"c{i}" for i in range(100)]
+    scanner = Scanner([("category", name, "", f"{name}=", False) for name in names], delimiter=",")
+    text = b",".join([b"x"] * len(names)) + b"\n"
+    lines = scanner.translate(text * 2, 0, 2 * len(text))[0]
+    expected = " ".join(f"{name}=x:1" for name in names).encode() + b"\n"
+    assert bytes(memoryview(lines)[:-PADDING]) == 2 * expected
+
+
 def test_the_lines_of_rows_count_breaks_within_cells():
     text = b'"a\nb",1\n\n"c",2\nd,3\n'
     scanner = Scanner([("category", "p", "", "p=", False), ("number", "n", "", "n", False)], delimiter=",")
