@@ -47,6 +47,23 @@ def test_updates_of_a_model_without_interactions_are_training_on_all_rows(solver
     assert np.abs(forgotten - whole).max() > 0.1
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_given_penalty_is_relative_to_all_rows(solver, tmp_path):
+    """Each row has one feature, so that the weight of a new one is the sum of its labels / (its rows + l2 * all rows),
+    as if all rows were trained on at once. Without a hold, only the rows of the run count."""
+    rng = np.random.default_rng(0)
+    spec = {"bias": False, "tol": 1e-12, "epochs": 400, "l2": 0.05}
+    old, new = ([{int(j): 1.0} for j in rng.integers(low, low + 3, size=30)] for low in (0, 3))
+    labels = rng.normal(size=30)
+    first = job.train(job.plan(dataset(old, 3, labels), make_spec("linear", solver, "squared", spec)))
+    path = saved(tmp_path / "m", first)
+    for strength, rows in ((1.0, 60), (0.5, 45), (3.0, 60), (0.0, 30)):
+        weights = updated(path, dataset(new, 6, labels), solver, init_strength=strength).plan.model.parameters["w"][0]
+        of_new = [np.array([j in row for row in new]) for j in range(3, 6)]
+        expected = [labels[mine].sum() / (mine.sum() + 0.05 * rows) for mine in of_new]
+        np.testing.assert_allclose(weights[3:], expected, atol=2e-5)
+
+
 @pytest.mark.parametrize(("kind", "solver"), [("fm", "lbfgs"), *zip(HELD, cycle(SOLVERS))])
 def test_a_large_strength_holds_everything_but_new_features(kind, solver, tmp_path):
     path = first_model(tmp_path, kind)
@@ -101,7 +118,8 @@ def test_the_same_rows_again_hold_nothing(tmp_path):
     assert updated(path, data).plan.spec.values["init_strength"] == 0
     _, others = random_data("fm", 2, 40, OLD)
     held = updated(path, others).plan
-    assert held.spec.values["init_strength"] == np.sqrt(others.nnz / others.rows)
+    assert held.spec.values["init_strength"] == 1
+    assert held.spec.values["l2_v"] == 10 / 80
     epochs = [
         job.plan(rows, held.settings.warm_start.continued(None, None, None, {}), warm_start=held.warm_start)
         for rows in (data, others)

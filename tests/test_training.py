@@ -14,13 +14,14 @@ from fmcli.cli.flags import with_flags
 from fmcli.data.labels import Labels, fit_labels
 from fmcli.errors import BadInputError, DivergedError, UsageError
 from fmcli.losses.links import expit
+from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import load_model
 from fmcli.solvers.stochastic import round_epochs, trainer
 from fmcli.solvers.stochastic import rows as row_epochs
-from fmcli.training import job, saving, validation
+from fmcli.training import job, saving, settings, validation
 from fmcli.training.several.refit import refits
 from fmcli.training.validation import BestEpoch
 
@@ -534,3 +535,36 @@ def test_the_best_epoch_is_kept_once():
         best.evaluate(number)
         assert best.number == number
         assert alive
+
+
+# ---- The state in model files ----
+
+
+def test_a_state_of_256_mib_is_kept_by_default():
+    """An fm of rank 8 has 9 numbers of 4 or 8 bytes for each feature, and a bias."""
+    number, most = REAL_TYPE.itemsize, 2**28
+    spec = make_spec("fm", "ftrl", "squared", {"rank": 8})
+
+    def kept(features, asked=None):
+        return settings.Settings(spec, keep_state=asked).may_keep_state(spec, settings.make_model(spec, features, 1, 0), 2)
+
+    features = (most // number // 2 - 1) // 9
+    assert (kept(features), kept(features + 1)) == (True, False)
+    assert (kept(features, False), kept(features + 1, True)) == (False, True)
+    cd = make_spec("fm", "cd", "squared", {"rank": 8})
+    assert not settings.Settings(cd).may_keep_state(cd, settings.make_model(cd, 2, 1, 0), 0)
+
+
+def test_the_copy_of_the_best_epoch_has_the_state_that_the_file_has(monkeypatch):
+    """It has none if the model was asked to leave it out, or if it is too large, and then needs so much less memory."""
+    copies, needed = [], []
+    monkeypatch.setattr(job, "BestEpoch", lambda *arguments: copies.append(arguments[-1]) or BestEpoch(*arguments))
+    rows = [{feature: 0.1 for feature in range(row, 8000, 40)} for row in range(40)]  # more of the model than of these
+    data = dataset(rows, 8000, np.arange(40.0))
+    for asked, largest in ((None, 2**28), (False, 2**28), (None, 0)):
+        monkeypatch.setattr(settings, "LARGEST_STATE", largest)
+        trained = train(data, solver="ftrl", epochs=1, plan={"holdout": 0.2, "keep_state": asked})
+        needed.append(trained.plan.memory.total)
+        assert saving.keeps_state(trained.plan) == (not copies[1:])
+    assert copies == [True, False, False]
+    assert needed[0] - 0.8 * settings.state_bytes(trained.plan.model, 2) > needed[1] == needed[2]

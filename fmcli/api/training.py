@@ -299,7 +299,7 @@ def plan_of(
         look=choices.look and not choices.only_new,
         only_new=choices.only_new,
         rivals=tuple(others),
-        keep_state=bool(choices.keep_state),
+        keep_state=choices.keep_state,
         metrics=tuple(choices.metrics or ()),
         patience=choices.patience,
         threads=choices.threads or cpu_count(),

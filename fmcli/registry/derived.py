@@ -3,7 +3,6 @@ computes the value."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,8 @@ class Facts:
     products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
     updates : whether training resumes from a model.
-    holds : whether the rows of that model are known, and others than these, so that they may hold its parameters.
+    earlier : how many rows that model was trained on; 0 if that is not known.
+    holds : whether these are known, and others than those of the run, so that they may hold its parameters.
     solver : the name of the solver.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
@@ -38,7 +38,16 @@ class Facts:
     spread: float = 1.0
     products: float = 1.0
     updates: bool = False
+    earlier: float = 0.0
     holds: bool = False
+
+    @property
+    def all_rows(self) -> float:
+        """How many rows a penalty is relative to: those of the run, and the earlier ones that hold the parameters."""
+        strength = self.values.get("init_strength", 0.0)
+        if isinstance(strength, Derived):
+            strength = strength.of(self)
+        return self.rows + min(1.0, strength) * self.earlier
 
 
 @dataclass(frozen=True)
@@ -83,15 +92,9 @@ def passes(usual: int, least: int, updates: int | None = None, *, held: bool = F
 
 
 def with_earlier_rows() -> Derived:
-    """Return a strength by which the rows of an earlier model hold its parameters; 0 without such a model.
-
-    The hold has no products of parameters, though those of a row's n features move its score together: if all move by
-    the same amount, the loss has n times the hold's curvature; if their moves are independent, once.
-    """
-    return Derived(
-        "square root of the non-zeros of a row, with -i and other rows, else 0",
-        lambda facts: math.sqrt(facts.nonzeros / facts.rows) if facts.holds else 0.0,
-    )
+    """Return a strength by which the rows of an earlier model hold its parameters: that with which they count as much
+    as those of the run; 0 without such a model."""
+    return Derived("1 with -i and other rows, else 0", lambda facts: float(facts.holds))
 
 
 def of_libfm(strength: float) -> Derived:
@@ -100,7 +103,7 @@ def of_libfm(strength: float) -> Derived:
     """
     return Derived(
         f"{strength:g} in every update, or {strength:g}/rows",
-        lambda facts: strength if facts.by_rows else strength / facts.rows,
+        lambda facts: strength if facts.by_rows else strength / facts.all_rows,
     )
 
 
@@ -142,7 +145,7 @@ def by_interactions(share: float, usual: float) -> Derived:
 def per_row(strength: float) -> Derived:
     """Return a penalty strength of `strength` relative to the sum of the losses, converted to one relative to their
     mean."""
-    return Derived(f"{strength:g}/rows", lambda facts: strength / facts.rows)
+    return Derived(f"{strength:g}/rows", lambda facts: strength / facts.all_rows)
 
 
 def per_row_and_more(strength: float, above: float) -> Derived:

@@ -161,6 +161,7 @@ def resolve(
     spread: float = 1.0,
     products: float = 1.0,
     updates: bool = False,
+    earlier: float = 0.0,
     holds: bool = False,
 ) -> Spec:
     """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are those of
@@ -181,6 +182,7 @@ def resolve(
                 spread,
                 products,
                 updates,
+                earlier,
                 holds,
             )
             values[name] = default.of(facts)

@@ -40,7 +40,7 @@ from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
-from fmcli.training.planning import Plan, prepare, strengths_of
+from fmcli.training.planning import Plan, prepare, strengths_in
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings
 from fmcli.training.starting import start_at_minimum
@@ -118,7 +118,7 @@ class Run:
         self.loss, self.trainer = build_loss(spec, labels.loss, plan.model.columns), build_trainer(plan.task)
         self.baseline = baseline_of(plan, self.loss)
         self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
-        penalty = Penalty(**strengths_of(spec), epochs=plan.penalised_before + len(self.epochs))
+        penalty = Penalty(**strengths_in(plan), epochs=plan.penalised_before + len(self.epochs))
         self.model.allocate(self.trainer.slots)
         if kept is None:
             start(plan, self.loss)

@@ -194,6 +194,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         "longest": source.longest_square,
         "validated": unseen is not None,
         "updates": warm_start is not None,
+        "earlier": 0 if newcomers or warm_start is None else rows_of(warm_start),
         "holds": warm_start is not None and not newcomers and can_hold(warm_start, source, counts),
         **(start_facts(source, labels) if spec.solver_entry.is_sampler else {}),
     }
@@ -232,8 +233,9 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
 
 def with_copy(plan: Plan) -> Plan:
     """Return a plan whose model is copied as it is in its file, while it is in memory."""
-    slots = build_trainer(plan.task).slots if plan.settings.keep_state else 0
-    copy = state_bytes(plan.model, 1 + slots) + draws_bytes(plan.spec, plan.model)
+    slots = build_trainer(plan.task).slots
+    kept = slots if plan.settings.may_keep_state(plan.spec, plan.model, slots) else 0
+    copy = state_bytes(plan.model, 1 + kept) + draws_bytes(plan.spec, plan.model)
     return replace(plan, memory=replace(plan.memory, total=plan.memory.total + copy))
 
 
@@ -275,17 +277,25 @@ def can_hold(warm_start: WarmStart, source: TrainingRows, counts: NDArray[np.int
     return not (have_counts(before, times) and before.labels == checksum_of(source))
 
 
+def rows_of(warm_start: WarmStart) -> int:
+    """Return how many rows a warm start was trained on; 0 if it does not know how many had each of its features."""
+    counts, rows = warm_start.occurrences.counts, warm_start.occurrences.total
+    if counts is None:
+        return 0
+    return int(counts.max(initial=0)) if rows is None else rows
+
+
 def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None) -> Earlier | None:
     """Return the rows of a warm start, if they hold its parameters in a run of this spec."""
     strength = spec.values.get(HOLD, 0)
     if not strength or warm_start is None:
         return None
-    counts, rows = warm_start.occurrences.counts, warm_start.occurrences.total
+    counts = warm_start.occurrences.counts
     assert counts is not None
     seen, old = warm_start.transform.seen, warm_start.model
     return Earlier(
         strength,
-        counts.max(initial=0) if rows is None else rows,
+        rows_of(warm_start),
         counts,
         {name: old.known(name, seen) for name in old.parameters},
         lambda: prepared_model(spec, source, transform, None),
@@ -295,6 +305,17 @@ def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_star
 def strengths_of(spec: Spec) -> dict[str, Any]:
     """Return the options of a spec that are strengths of penalties, for Penalty."""
     return {name: spec.values[name] for name in STRENGTHS if name in spec.values}
+
+
+def strengths_in(plan: Plan) -> dict[str, Any]:
+    """Return the strengths of the penalties of a run, for Penalty: as L2 is relative to the mean over all rows, but
+    the objective is one over the run's, an update has as much of it as the earlier rows that hold its parameters add.
+    Without this, new features would have what is right for all rows as the share of a few."""
+    strengths = strengths_of(plan.spec)
+    if plan.earlier is None:
+        return strengths
+    share = 1 + min(1.0, plan.earlier.strength) * plan.earlier.rows / plan.source.count
+    return strengths | {name: share * strengths[name] for name in ("l2_w", "l2_v") if name in strengths}
 
 
 def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:

@@ -23,16 +23,15 @@ from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import Plan
 from fmcli.training.previous_run import PreviousRun
-from fmcli.training.settings import LARGEST_STATE, state_bytes
 from fmcli.training.trained import Trained
 from fmcli.training.warm_start import SolverState, WarmStart
 
 
 def keeps_state(plan: Plan) -> bool:
-    """Return whether a trained model has the state of its solver in its file by default: that of a stochastic solver,
-    if it is not too large."""
-    fits = plan.spec.by_rows and state_bytes(plan.model, plan.model.slots) <= LARGEST_STATE
-    return fits and are_finite(state_arrays(plan.model).values())
+    """Return whether a trained model has the state of its solver in its file: if it may, unless a number of the state
+    is not finite."""
+    may = plan.settings.may_keep_state(plan.spec, plan.model, plan.model.slots)
+    return may and are_finite(state_arrays(plan.model).values())
 
 
 def save_model(path: str, trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> None:

@@ -62,7 +62,8 @@ class Settings:
     look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
         the solver.
     rivals : what else to train, if that is better on validation data.
-    keep_state : whether the model was asked to keep the solver's state, which only stochastic solvers have.
+    keep_state : whether the model keeps the solver's state, which only stochastic solvers have; None: if it is not too
+        large.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
     patience : training stops after this many epochs without a better one; None: that of the solver.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
@@ -95,7 +96,7 @@ class Settings:
     refit: bool | None = None
     look: bool = False
     rivals: tuple[Spec, ...] = ()
-    keep_state: bool = False
+    keep_state: bool | None = None
     metrics: tuple[str, ...] = ()
     patience: int | None = None
     stream: bool = False
@@ -136,8 +137,10 @@ class Settings:
 
     def may_keep_state(self, spec: Spec, model: Model, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
-        each parameter: that of a stochastic solver, if the model was asked to keep it, or if it is not too large."""
-        return self.keep_state or (spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE)
+        each parameter: as the model was asked, else that of a stochastic solver if it is not too large."""
+        if self.keep_state is not None:
+            return self.keep_state
+        return spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE
 
     @property
     def choosing(self) -> list[str]:

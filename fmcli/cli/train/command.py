@@ -214,7 +214,7 @@ class Asked:
             refit=validation.refit,
             look=validation.look and not self.only_new,
             rivals=tuple(others),
-            keep_state=bool(written.keep_state),
+            keep_state=written.keep_state,
             metrics=validation.metrics,
             patience=validation.patience,
             stream="-" in inputs,
