@@ -546,7 +546,8 @@ def test_a_state_of_256_mib_is_kept_by_default():
     spec = make_spec("fm", "ftrl", "squared", {"rank": 8})
 
     def kept(features, asked=None):
-        return settings.Settings(spec, keep_state=asked).may_keep_state(spec, settings.make_model(spec, features, 1, 0), 2)
+        model = settings.make_model(spec, features, 1, 0)
+        return settings.Settings(spec, keep_state=asked).may_keep_state(spec, model, 2)
 
     features = (most // number // 2 - 1) // 9
     assert (kept(features), kept(features + 1)) == (True, False)
@@ -559,7 +560,7 @@ def test_the_copy_of_the_best_epoch_has_the_state_that_the_file_has(monkeypatch)
     """It has none if the model was asked to leave it out, or if it is too large, and then needs so much less memory."""
     copies, needed = [], []
     monkeypatch.setattr(job, "BestEpoch", lambda *arguments: copies.append(arguments[-1]) or BestEpoch(*arguments))
-    rows = [{feature: 0.1 for feature in range(row, 8000, 40)} for row in range(40)]  # more of the model than of these
+    rows = [dict.fromkeys(range(row, 8000, 40), 0.1) for row in range(40)]  # more of the model than of these
     data = dataset(rows, 8000, np.arange(40.0))
     for asked, largest in ((None, 2**28), (False, 2**28), (None, 0)):
         monkeypatch.setattr(settings, "LARGEST_STATE", largest)

@@ -44,9 +44,8 @@ class Facts:
     @property
     def all_rows(self) -> float:
         """How many rows a penalty is relative to: those of the run, and the earlier ones that hold the parameters."""
-        strength = self.values.get("init_strength", 0.0)
-        if isinstance(strength, Derived):
-            strength = strength.of(self)
+        given = self.values.get("init_strength", 0.0)
+        strength: float = given.of(self) if isinstance(given, Derived) else given
         return self.rows + min(1.0, strength) * self.earlier
 
 
