@@ -286,16 +286,16 @@ def test_mean_probabilities_keep_their_digits():
 
 
 def test_the_draws_are_at_equal_distances_and_end_with_the_last_sweep():
-    def kept(**options):
+    def kept(features=9, **options):
         spec = make_spec("fm", "mcmc", "squared", options)
-        return sorted(kept_sweeps(resolve(spec, rows=9, nonzeros=9, features=9, validated=False)))
+        return sorted(kept_sweeps(resolve(spec, rows=9, nonzeros=9, features=features, validated=False)))
 
     assert kept(epochs=10, burn_in=4, draws=3) == [6, 8, 10]
     assert kept(epochs=10, burn_in=7, draws=50) == [8, 9, 10]
     assert kept(epochs=10, burn_in=0, draws=1) == [10]
     assert kept(epochs=0) == []
     assert kept(epochs=1) == [1], "the default burn-in leaves a sweep"
-    assert len(kept()) == 100
+    assert (len(kept()), len(kept(features=100_000))) == (200, 100)
     assert min(kept()) > 20
 
 

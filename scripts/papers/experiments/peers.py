@@ -335,8 +335,9 @@ were chosen by {FOLDS}-fold cross-validation ({U1} and the regression sets) or o
 Seconds are CPU seconds of training, and those of the other programs of their whole runs; reading is that of the
 training and the test rows. libFM's als, at its best, is the best of its options on the test rows; the same is given for
 cd. myFM averages the predictions of 280 of 300 sweeps of Gibbs sampling, and `mcmc` those of 100 draws from 300 sweeps
-by default. The regression sets have standardised columns and labels, and no figures of other programs. {CTR} and {RECO}
-are generated: clicks with 20 one-hot fields and a million ids, and ratings with users, items and five real features.
+(then its default). The regression sets have standardised columns and labels, and no figures of other programs.
+{CTR} and {RECO} are generated: clicks with 20 one-hot fields and a million ids, and ratings with users, items and five
+real features.
 """,
     rules=[
         at_most("the RMSE of fm by cd, tuned, is at most that of libFM's als at its best", U1, "fm, cd, tuned", ALS),
