@@ -17,10 +17,12 @@ BEFORE, an earlier file, it prints the change on the splits and seeds of both.
 import argparse
 import json
 import math
+import os
 import shlex
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,28 +110,38 @@ def runs_of(options: str, lines: Lines, often: Sequence[str]) -> Iterator[tuple[
 
 
 def run(given: argparse.Namespace) -> None:
-    """Make the runs that are not in the results yet."""
+    """Make the runs that are not in the results yet, those of several splits at the same time."""
     tried = given.tried or [*KINDS, *OTHERS]
     often = () if given.quick or given.tried else OFTEN
     done = {(one["set"], one["split"], one["seed"], one["options"]) for one in read(given.results)}
-    for name in given.sets:
-        lines = lines_of(name, given.data)
-        work: dict[int, list[tuple[str, int]]] = defaultdict(list)
-        for options in tried if lines else ():
-            for number, seed in runs_of(options, lines, often):
-                if (name, number, seed, options) not in done and not (given.quick and number):
-                    work[number].append((options, seed))
-        for number, candidates in work.items():
-            with TemporaryDirectory() as folder:
-                files = split(lines, number, Path(folder))
-                usual = {name: trained(options, 0, *files)[0] for name, options in USUAL.items()}
-                outcomes = {name: outcome for name, outcome in usual.items() if outcome is not None}
-                for options, seed in candidates:
-                    found = judged(options, seed, files, outcomes)
-                    one = {"set": name, "split": number, "seed": seed, "options": options, **found}
-                    with given.results.open("a") as file:
-                        print(json.dumps(one), file=file)
-        print(f"{name}: {len(lines):,} rows", flush=True)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        pending = []
+        for name in given.sets:
+            lines = lines_of(name, given.data)
+            work: dict[int, list[tuple[str, int]]] = defaultdict(list)
+            for options in tried if lines else ():
+                for number, seed in runs_of(options, lines, often):
+                    if (name, number, seed, options) not in done and not (given.quick and number):
+                        work[number].append((options, seed))
+            for number, candidates in work.items():
+                pending.append(pool.submit(judge, name, number, candidates, given.data, given.results))
+        for one in pending:
+            one.result()
+
+
+def judge(name: str, number: int, candidates: Sequence[tuple[str, int]], data: Sequence[Path], results: Path) -> None:
+    """Append the runs of some options and seeds on a split of a set to the results."""
+    lines = lines_of(name, data)
+    with TemporaryDirectory() as folder:
+        files = split(lines, number, Path(folder))
+        usual = {name: trained(options, 0, *files)[0] for name, options in USUAL.items()}
+        outcomes = {name: outcome for name, outcome in usual.items() if outcome is not None}
+        for options, seed in candidates:
+            found = judged(options, seed, files, outcomes)
+            one = {"set": name, "split": number, "seed": seed, "options": options, **found}
+            with results.open("a") as file:
+                file.write(json.dumps(one) + "\n")
+    print(f"{name}, split {number}: {len(lines):,} rows", flush=True)
 
 
 def read(path: Path) -> list[Run]:
@@ -232,6 +244,7 @@ def main() -> None:
     making.add_argument("results", type=Path)
     making.add_argument("data", type=Path, nargs="+")
     making.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    making.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="splits at the same time")
     making.add_argument("--quick", action="store_true", help="one split and seed")
     making.add_argument("--try", dest="tried", action="append", metavar="OPTIONS", help="of fmcli train, as one word")
     showing = commands.add_parser("table", help="print the table")
