@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from fmcli.solvers.rounds.row_sums import added_sums, step_by_sums
 from fmcli.solvers.stochastic.loop import RowLoop
 
 if TYPE_CHECKING:
+    from distributed import Future
+
     from fmcli.cluster.rows import PartitionedRows
     from fmcli.data.dataset import Dataset
     from fmcli.losses.loss import Loss
@@ -43,8 +45,6 @@ FEW_ROUNDS, MANY_ROUNDS = 50, 500
 GROWTH = 1 / 64
 # Rows that are brought to the client at a time, and bytes of an entry: feature, value and field.
 BROUGHT_ROWS, ENTRY_BYTES = 8192, 12
-
-T = TypeVar("T")
 
 
 def round_size(rows: int) -> int:
@@ -71,6 +71,7 @@ class Rounds:
         self.partitions, self.sizes = source.partitions, source.sizes
         self.shared = source.goal(task, mean_weight if solver.averages_weights else 1.0)
         self.next: dict[tuple[int, ...], Columns] = {}
+        self.coming: list[tuple[tuple[int, ...], Future]] = []  # the rows of the next round, if they are brought here
         self.epoch, self.round, self.ends = 0, 0, [0]
         self.divisor = mean_weight
         self.loop: RowLoop | None = None
@@ -78,12 +79,12 @@ class Rounds:
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Return bytes of the parameters, sums and states of a round, if no two entries are of the same feature; or of
-        the rows that are brought here, as they come and joined."""
+        the rows that are brought here, as they come and joined, and those after them."""
         rows, model = min(largest_round(task), task.source.count), task.model
         entries = task.source.nonzeros / max(1, task.source.count)  # of a row
         features = min(model.features, rows * entries)
         numbers = sum(model.outputs * layout.rows(int(features)) * (3 * layout.lanes + 8) for layout in model.layout)
-        brought = 2 * int(min(BROUGHT_ROWS, task.source.count) * entries) * ENTRY_BYTES
+        brought = 3 * int(min(BROUGHT_ROWS, task.source.count) * entries) * ENTRY_BYTES
         return max(2 * np.dtype(np.float64).itemsize * numbers, brought)
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
@@ -120,16 +121,22 @@ class Rounds:
         Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
         losses.
         """
-        before = (self.epoch - 1) * self.task.source.count + self.place.last
-        weight, total = self._by_rows(total) if before <= rows_before(self.task) else self._by_sums(total)
+        weight, total = self._by_rows(total) if self._is_brought(self.place) else self._by_sums(total)
         self.round += 1
         return self.done_after(self.ends[self.round]), weight, total
 
+    def _is_brought(self, place: Place) -> bool:
+        """Return whether the rows of a round are brought here, and have a step each."""
+        return (place.epoch - 1) * self.task.source.count + place.last <= rows_before(self.task)
+
     def _by_rows(self, total: float) -> tuple[float, float]:
-        """Make a step for each of the next rows, as RowEpochs. Returns their weight, and `total` plus their losses."""
+        """Make a step for each of the next rows, as RowEpochs, while those after them are on their way. Returns their
+        weight, and `total` plus their losses."""
         found: dict[int, Dataset] = {}
-        for numbers, parts in self._results(work.rows_of, self._groups()):
+        for numbers, parts in self._results(self.coming or self._sent(work.rows_of, self.place)):
             found.update(zip(numbers, parts, strict=True))
+        more = self.round + 2 < len(self.ends) and self._is_brought(self.following)
+        self.coming = self._sent(work.rows_of, self.following) if more else []
         data = concatenated([found[number] for number in sorted(found)])
         order = np.arange(data.rows, dtype=np.int32)
         if self.task.spec.values["shuffle"]:
@@ -144,10 +151,9 @@ class Rounds:
         """Make a step for each parameter row of a round. Returns the weight of its rows, and `total` plus their
         losses."""
         model, cluster = self.task.model, self.partitions.cluster
-        groups = self._groups()
         if not self.next:
-            self.next = dict(self._results(work.columns_in, groups))
-        known = all(numbers in self.next for _, numbers in groups)
+            self.next = dict(self._results(self._sent(work.columns_in, self.place)))
+        known = all(numbers in self.next for _, numbers in self._groups())
 
         def values(numbers: tuple[int, ...]) -> tuple[Place, Values]:
             given = values_of(model, self.next[numbers] if known else every)
@@ -157,7 +163,7 @@ class Rounds:
         every = None if known else united_columns(self.next.values())
         shares: dict[int, tuple[ShareSums, int]] = {}
         following: dict[tuple[int, ...], Columns] = {}
-        for numbers, (sums, columns) in self._results(work.sums_in, groups, values):
+        for numbers, (sums, columns) in self._results(self._sent(work.sums_in, self.place, values)):
             shares.update((number, (sums, share)) for share, number in enumerate(numbers))
             following[numbers] = columns
             cluster.received += sums.nbytes + (0 if columns is None else columns.nbytes)
@@ -180,20 +186,24 @@ class Rounds:
         groups = self.partitions.groups(number for number, size in enumerate(self.sizes) if size)
         return [(place, tuple(numbers)) for place, numbers in groups]
 
-    def _results(
+    def _sent(
         self,
-        task: Callable[..., T],
-        groups: Sequence[tuple[str | None, tuple[int, ...]]],
+        task: Callable[..., Any],
+        place: Place,
         arguments: Callable[[tuple[int, ...]], tuple[Any, ...]] = lambda numbers: (),
-    ) -> Iterator[tuple[tuple[int, ...], T]]:
-        """Return the partitions of each group, and the result of a task on them."""
-        cluster, partitions = self.partitions.cluster, self.partitions
-        futures = []
-        for place, numbers in groups:
-            there = partitions.inputs.on(place), self.shared.on(place)
-            futures.append(cluster.submit(task, *there, numbers, self.place, *arguments(numbers), worker=place))
-        results = cluster.results(futures, f"round {self.round + 1} of epoch {self.epoch}")
-        return zip((numbers for _, numbers in groups), results, strict=True)
+    ) -> list[tuple[tuple[int, ...], Future]]:
+        """Send a task on the rows of a round for each group of partitions. Returns the partitions and the futures."""
+        cluster, partitions, sent = self.partitions.cluster, self.partitions, []
+        for worker, numbers in self._groups():
+            there = partitions.inputs.on(worker), self.shared.on(worker)
+            sent.append((numbers, cluster.submit(task, *there, numbers, place, *arguments(numbers), worker=worker)))
+        return sent
+
+    def _results(self, sent: Sequence[tuple[tuple[int, ...], Future]]) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """Return the partitions of each group, and the result of the task that was sent."""
+        futures = [future for _, future in sent]
+        results = self.partitions.cluster.results(futures, f"round {self.round + 1} of epoch {self.epoch}")
+        return zip((numbers for numbers, _ in sent), results, strict=True)
 
 
 def largest_round(task: Task) -> int:
