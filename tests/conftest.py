@@ -1,8 +1,10 @@
 """Common fixtures, and the choice of the package to test: the checkout if it was built in place, else the installed."""
 
+import gc
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +45,22 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if folders and config.pluginmanager.hasplugin("xdist") and config.option.numprocesses is None:
         config.option.numprocesses = len(os.sched_getaffinity(0))
         config.option.dist = "worksteal"  # so that no core waits for the others at the end
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without garbage collection, and leave out what was collected of all later ones: each would go
+    through the thousands of tests and the modules, of which nothing is freed before the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # for the end of the interpreter, at which some modules look for what is left
 
 
 @pytest.fixture

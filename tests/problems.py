@@ -1,6 +1,7 @@
 """Small random data and models, as compiled objects and as arguments of the slow definitions."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import combinations, cycle, product
 from typing import Any
 
@@ -80,12 +81,21 @@ def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
 
     The choice is greedy: the next combination is the one with the most pairs that no chosen combination has yet.
     """
-    every = {combination: pairs_of(combination) for combination in product(*lists)}
-    missing = set[tuple[Any, ...]]().union(*every.values())
+    every = list(product(*lists))
+    pairs = [pairs_of(combination) for combination in every]
+    missing = set[tuple[Any, ...]]().union(*pairs)
+    # The most pairs that each combination can have: they become fewer with each choice.
+    most = [(-len(those), number) for number, those in enumerate(pairs)]
+    heapify(most)
     chosen = []
     while missing:
-        chosen.append(max(every, key=lambda combination: len(every[combination] & missing)))
-        missing -= every[chosen[-1]]
+        bound, number = heappop(most)
+        count = -len(pairs[number] & missing)
+        if count == bound:
+            chosen.append(every[number])
+            missing -= pairs[number]
+        elif count:
+            heappush(most, (count, number))
     return chosen
 
 

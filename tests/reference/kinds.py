@@ -13,7 +13,8 @@ except in anchors (n, d). The shapes are:
 A missing array contributes nothing; without beta, every kernel has weight 1. A sample x is a dict {index: value} or
 {(index, field): value}.
 
-A definition is a function of the arrays of one class, a sample and the options of the kind.
+A definition is a function of the arrays of one class, a sample and the options of the kind. All arrays may have one
+more axis at the end, for many sets of parameters, whose scores it returns: definitions sum over the axes before it.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ Key = Any  # the key of an entry of a sample: its index, or (index, field)
 Sample = dict[Key, float]
 Mask = dict[str, np.ndarray]
 Choices = Mapping[str, Any]  # the options of the kind by keyword, such as order, and constants found in the data
-Number = Any  # float, or complex if a derivative is computed by complex step
+Number = Any  # float, or an array of complex numbers if derivatives are computed by complex step
 Shapes = Mapping[str, tuple[Any, ...]]
 
 # Names of the axes whose lengths depend on the data or on options; all other axes are given as numbers.
@@ -46,11 +47,18 @@ def column(key: Key) -> int:
     return index
 
 
+@cache
+def entries_of(items: tuple[tuple[Key, float], ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the feature indices and the values of the entries of a sample."""
+    return np.array([column(key) for key, _ in items], dtype=int), np.array([value for _, value in items], dtype=float)
+
+
 def affine(p: Params, x: Sample) -> Number:
     """b + <w, x>."""
     score = p.get("bias", 0.0)
     if "w" in p:
-        score = score + sum(p["w"][column(key)] * x[key] for key in x)
+        index, value = entries_of(tuple(x.items()))
+        score = score + value @ p["w"][index]
     return score
 
 
@@ -62,7 +70,7 @@ def all_choices(number: int, order: int) -> np.ndarray:
 
 
 def elementary(order: int, terms: np.ndarray) -> np.ndarray:
-    """Return, for each column (k), the sum over all combinations of ``order`` terms of their product.
+    """Return, for each column, the sum over all combinations of ``order`` terms of their product.
 
     With terms p_j x_j and order m, this is the ANOVA kernel A^m(p, x).
     """
@@ -75,8 +83,9 @@ def terms(p: Params, name: str, x: Sample, constants: str = "") -> np.ndarray:
 
     The rows of the array ``constants``, if the model has it, come first: they belong to features that are always 1.
     """
-    entries = p[name][np.array(list(x), dtype=int)] * np.array(list(x.values()))[:, None]
-    return np.concatenate([np.atleast_2d(p[constants]), entries]) if constants in p else entries
+    index, value = entries_of(tuple(x.items()))
+    entries: np.ndarray = (p[name][index].T * value).T
+    return np.concatenate([p[constants].reshape(-1, *entries.shape[1:]), entries]) if constants in p else entries
 
 
 def linear(p: Params, x: Sample, o: Choices) -> Number:
@@ -86,51 +95,51 @@ def linear(p: Params, x: Sample, o: Choices) -> Number:
 
 def fm(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over pairs i < j of <v_i, v_j> x_i x_j."""
-    return affine(p, x) + sum(p["V"][i] @ p["V"][j] * x[i] * x[j] for i, j in combinations(x, 2))
+    return affine(p, x) + elementary(2, terms(p, "V", x)).sum(axis=0)
 
 
 def anova(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_f beta_f A^m([gamma_f, V_f], [1, x])."""
-    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(o.get("order", 2), terms(p, "V", x, "gamma")))
+    return affine(p, x) + (p.get("beta", 1.0) * elementary(o.get("order", 2), terms(p, "V", x, "gamma"))).sum(axis=0)
 
 
 def shfm(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_f beta_f A^2([v0_f, V_f], [1, x]); no w. With beta this is sha2."""
-    return affine(p, x) + np.sum(p.get("beta", 1.0) * elementary(2, terms(p, "V", x, "v0")))
+    return affine(p, x) + (p.get("beta", 1.0) * elementary(2, terms(p, "V", x, "v0"))).sum(axis=0)
 
 
 def hofm(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x)."""
     degrees = sorted(int(name[1:]) for name in p if name[0] == "P")
-    return affine(p, x) + sum(np.sum(elementary(t, terms(p, f"P{t}", x))) for t in degrees)
+    return affine(p, x) + sum(elementary(t, terms(p, f"P{t}", x)).sum(axis=0) for t in degrees)
 
 
 def hofm_shared(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_s A^m([gamma_1s .. gamma_{m-1,s}, p_s], [1 .. 1, x])."""
-    return affine(p, x) + np.sum(elementary(len(p["gamma"]) + 1, terms(p, "P", x, "gamma")))
+    return affine(p, x) + elementary(len(p["gamma"]) + 1, terms(p, "P", x, "gamma")).sum(axis=0)
 
 
 def hofm_simplex(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_s sum_{t=1..m} theta_t A^t(p_s, x)."""
     degrees = enumerate(p["theta"], start=1)
-    return affine(p, x) + sum(theta * np.sum(elementary(t, terms(p, "P", x))) for t, theta in degrees)
+    return affine(p, x) + sum(theta * elementary(t, terms(p, "P", x)).sum(axis=0) for t, theta in degrees)
 
 
 def all_subsets(p: Params, x: Sample, o: Choices) -> Number:
     """b + sum_s prod_j (1 + p_js x_j)."""
-    return affine(p, x) + np.sum((1 + terms(p, "P", x)).prod(axis=0))
+    return affine(p, x) + (1 + terms(p, "P", x)).prod(axis=0).sum(axis=0)
 
 
 def pn(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_s beta_s (gamma_s + <p_s, x>)^m."""
     inner = p.get("gamma", 0.0) + terms(p, "P", x).sum(axis=0)
-    return affine(p, x) + np.sum(p.get("beta", 1.0) * inner ** o.get("order", 2))
+    return affine(p, x) + (p.get("beta", 1.0) * inner ** o.get("order", 2)).sum(axis=0)
 
 
 def lifted_pn(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum_s prod_t (gamma^t_s + <u^t_s, x>)."""
     inner = [terms(p, u, x).sum(axis=0) for u in vectors(p)]
-    return affine(p, x) + np.sum(np.prod(inner + p["gamma"] if "gamma" in p else inner, axis=0))
+    return affine(p, x) + np.prod(inner + p["gamma"] if "gamma" in p else inner, axis=0).sum(axis=0)
 
 
 def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
@@ -142,9 +151,10 @@ def lifted_anova(p: Params, x: Sample, o: Choices) -> Number:
     if "gamma" in p:
         entries = [np.concatenate([p["gamma"][:, t], of_sample]) for t, of_sample in enumerate(entries)]
     tuples = all_tuples(len(entries[0]), len(entries))
-    return affine(p, x) + np.sum(np.prod([of[tuples[:, t]] for t, of in enumerate(entries)], axis=0)) / factorial(
-        len(entries)
-    )
+    products: Number = 1.0
+    for t, of in enumerate(entries):
+        products = products * of[tuples[:, t]]
+    return affine(p, x) + products.sum(axis=(0, 1)) / factorial(len(entries))
 
 
 @cache
@@ -158,6 +168,7 @@ def vectors(p: Params) -> list[str]:
     return sorted(name for name in p if name[0] == "U" and name != "U")
 
 
+@cache
 def splitmix64(z: int) -> int:
     """The SplitMix64 hash, computed with Python integers."""
     z = (z + 0x9E3779B97F4A7C15) % 2**64
@@ -185,7 +196,9 @@ def bilinear(p: Params, x: Sample, o: Choices) -> Number:
     """b + <w, x> + sum over i of group 0 and j of group 1 of <u_i, v_j> x_i x_j."""
     sides = [[key for key in x if o["group"][column(key)] == side] for side in (0, 1)]
     uv = p["UV"] if "UV" in p else p["U"] + p["V"]  # exported U and V are 0 for the features of the other group
-    return affine(p, x) + sum(uv[column(i)] @ uv[column(j)] * x[i] * x[j] for i in sides[0] for j in sides[1])
+    return affine(p, x) + sum(
+        (uv[column(i)] * uv[column(j)]).sum(axis=0) * x[i] * x[j] for i in sides[0] for j in sides[1]
+    )
 
 
 def ffm(p: Params, x: Sample, o: Choices) -> Number:
@@ -193,10 +206,12 @@ def ffm(p: Params, x: Sample, o: Choices) -> Number:
 
     Entries with fields unknown to the model are ignored in the pairs.
     """
-    known = [key for key in x if key[1] < p["V"].shape[1]]
-    return affine(p, x) + sum(
-        p["V"][i, g] @ p["V"][j, f] * x[i, f] * x[j, g] for (i, f), (j, g) in combinations(known, 2)
-    )
+    known = {key: value for key, value in x.items() if key[1] < p["V"].shape[1]}
+    first, second = all_choices(len(known), 2).T
+    index, value = entries_of(tuple(known.items()))
+    of_field = np.array([f for _, f in known], dtype=int)
+    rows = p["V"][index[first], of_field[second]] * p["V"][index[second], of_field[first]]
+    return affine(p, x) + (value[first] * value[second]) @ rows.sum(axis=1)
 
 
 def llfm(p: Params, x: Sample, o: Choices) -> Number:
@@ -207,20 +222,26 @@ def llfm(p: Params, x: Sample, o: Choices) -> Number:
 def coding(p: Params, x: Sample, o: Choices) -> list[tuple[int, Number]]:
     """Return the active anchors and their weights π_i. Of anchors at the same distance, the lower index comes first."""
     anchors = p["anchors"]
-    distance = [sum((z[j] - x.get(j, 0.0)) ** 2 for j in range(len(z))) for z in anchors]
-    nearest = sorted(range(len(anchors)), key=lambda i: (distance[i].real, i))
+    sample = np.array([x.get(j, 0.0) for j in range(anchors.shape[1])])
+    distance = ((anchors - sample.reshape(-1, *[1] * (anchors.ndim - 2))) ** 2).sum(axis=1)
+    nearest = sorted(range(len(anchors)), key=lambda i: (real(distance[i]), i))
     if o.get("llfm_variant", "jo") != "jo":
         nearest = nearest[: o.get("neighbours", 5)]
         weight = [np.exp(-o.get("coding_c", 1.0) * distance[i]) for i in nearest]
         return [(i, one / sum(weight)) for i, one in zip(nearest, weight, strict=True)]
     u = [o.get("lc", 0.4) * (distance[i] - distance[nearest[0]]) for i in nearest]
     n, level = 0, complex(np.inf)
-    while n < len(u) and level.real > u[n].real:
+    while n < len(u) and real(level) > real(u[n]):
         n += 1
         root = n + sum(u[:n]) ** 2 - n * sum(one**2 for one in u[:n])
         level = (sum(u[:n]) + root**0.5) / n
     total = sum(level - one for one in u[:n])
     return [(i, (level - one) / total) for i, one in zip(nearest[:n], u[:n], strict=True)]
+
+
+def real(number: Number) -> float:
+    """Return the real part, which is the same for all sets of parameters that differ by complex steps."""
+    return float(np.ravel(np.real(number))[0])
 
 
 # ---- The parameters that a sample touches, that is, that enter its score. A mask has all global parameters set. ----

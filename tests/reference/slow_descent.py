@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from reference.kinds import KINDS, Choices, Params, Sample
+from reference.kinds import Choices, Params, Sample
 from reference.slow_losses import LOSSES, SMOOTHNESS, slopes
 from reference.slow_models import (
-    COMPLEX_STEP,
     NONE,
     Penalty,
     Row,
     classes,
+    derivatives,
     gather,
     one_class,
     score,
@@ -46,19 +46,12 @@ class Problem:
 
     def derivatives(self, params: Params, c: int, row: Row) -> np.ndarray:
         """Derivatives of the scores by the parameters of a row, by complex step. Shape (samples, row length)."""
-        found = []
+        masks = {name: np.zeros(array.shape, dtype=bool) for name, array in params.items()}
         for name, at in row:
-            for inner in np.ndindex(np.shape(params[name][at])):
-                stepped = {**params, name: params[name].astype(complex)}
-                stepped[name][(*at, *inner)] += COMPLEX_STEP * 1j
-                mine = one_class(stepped, c)
-                found.append(
-                    [
-                        KINDS[self.kind].score(mine, support(params, x), self.choices).imag / COMPLEX_STEP
-                        for x in self.rows
-                    ]
-                )
-        return np.array(found).T
+            masks[name][at] = True
+        mine, masks = one_class(params, c), one_class(masks, c)
+        of_rows = (derivatives(self.kind, mine, support(params, x), self.choices, masks) for x in self.rows)
+        return np.array([np.concatenate([np.ravel(found[name][at[1:]]) for name, at in row]) for found in of_rows])
 
     def bends(self, params: Params, c: int, row: Row) -> np.ndarray:
         """Second derivatives of the scores by each parameter of a row. Shape (samples, row length).

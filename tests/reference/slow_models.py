@@ -65,17 +65,32 @@ def touched(kind: str, params: Params, x: Sample, choices: Choices = NONE) -> Ma
 
 
 def gradient(kind: str, params: Params, x: Sample, c: int, choices: Choices = NONE) -> Params:
-    """Return d score_c / d parameter for every parameter, by complex step: Im f(p + ih) / h, exact up to rounding."""
-    x = support(params, x)
-    stepped = {name: array.astype(complex) for name, array in params.items()}
+    """Return d score_c / d parameter for every parameter."""
+    masks = one_class(touched(kind, params, x, choices), c)
+    found = derivatives(kind, one_class(params, c), support(params, x), choices, masks)
     derivative = {name: np.zeros(array.shape) for name, array in params.items()}
-    for name, mask in touched(kind, params, x, choices).items():
-        for at in map(tuple, np.argwhere(mask)):
-            if name in SHARED or at[0] == c:
-                stepped[name][at] += COMPLEX_STEP * 1j
-                derivative[name][at] = KINDS[kind].score(one_class(stepped, c), x, choices).imag / COMPLEX_STEP
-                stepped[name][at] = params[name][at]
+    for name, array in derivative.items():
+        array[... if name in SHARED else c] = found[name]
     return derivative
+
+
+def derivatives(kind: str, params: Params, x: Sample, choices: Choices, masks: Mask) -> Params:
+    """Return the derivatives of the score of one class by its parameters of a mask; the others are 0.
+
+    By complex step: Im f(p + ih) / h, exact up to rounding. There is a set of parameters for each step. All features of
+    the sample are known to the model.
+    """
+    count = max(1, sum(map(np.count_nonzero, masks.values())))
+    stepped = {name: np.repeat(np.asarray(array, complex)[..., None], count, -1) for name, array in params.items()}
+    places, first = {}, 0
+    for name, mask in masks.items():
+        places[name] = np.arange(first, first := first + np.count_nonzero(mask))
+        stepped[name][mask, places[name]] += COMPLEX_STEP * 1j
+    slopes = np.broadcast_to(np.imag(KINDS[kind].score(stepped, x, choices)) / COMPLEX_STEP, count)
+    found = {name: np.zeros(np.shape(array)) for name, array in params.items()}
+    for name, mask in masks.items():
+        found[name][mask] = slopes[places[name]]
+    return found
 
 
 # ---- Parameter rows, which are the groups of the group penalty, and the value of the penalty. ----

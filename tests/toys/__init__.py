@@ -56,7 +56,9 @@ def fwfm(p, x, o):
     for (i, f), (j, g) in combinations(x, 2):
         low, high = sorted((f, g))
         if i != j and high < o["fields"]:
-            total = total + p["r"][high * (high + 1) // 2 + low] * (p["V"][i] @ p["V"][j]) * x[i, f] * x[j, g]
+            total = (
+                total + p["r"][high * (high + 1) // 2 + low] * (p["V"][i] * p["V"][j]).sum(axis=0) * x[i, f] * x[j, g]
+            )
     return total
 
 
