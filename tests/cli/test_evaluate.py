@@ -360,9 +360,10 @@ def test_a_missing_input(run, adult_model):
     run.fails(66, "evaluate", "--predictions", "missing", adult_model)
 
 
-def test_two_label_values_that_are_taken_as_numbers(run, sample):
+def test_two_label_values_that_are_taken_as_numbers(run, tmp_path):
     """kernel-basis is a regression, so it counts no classes for any labels."""
-    run.ok("train", "-q", "-m", "kernel-basis", "-k", "5", "-o", "m", sample / "adult.train.libsvm")
-    done = run.ok("evaluate", "m", sample / "adult.test.libsvm")
+    (tmp_path / "t").write_text("1 1:1 2:3\n0 1:2\n1 2:2\n0 1:1 2:1\n" * 5)
+    run.ok("train", "-q", "-m", "kernel-basis", "-k", "2", "-o", "m", "t")
+    done = run.ok("evaluate", "m", "t")
     assert b"rmse" in done.stdout
     assert b"Classes" not in done.stdout

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from problems import ROW_SOLVERS, TRAINED
+from threadpoolctl import threadpool_limits
 
 import fmcli
 from fmcli.registry.catalogue import refusal
@@ -23,6 +24,13 @@ LOSS_CASES = [
 ]
 SMALL = {"pair_bits": 6, "anchors": 3, "neighbours": 2, "split_index": COLUMNS // 2, "l1": 1e-6}
 LABELS = {"counts": (0, 3), "soft": (0, 1), "levels": (1, 4), "classes": (0, 3), "order": (0, 3)}
+
+
+@pytest.fixture(autouse=True)
+def blas_threads():
+    """Two threads of BLAS, as other programs in Python may have."""
+    with threadpool_limits(2, user_api="blas"):
+        yield
 
 
 def table(task):

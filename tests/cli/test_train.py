@@ -208,15 +208,15 @@ VALUES = {int: "3", float: "0.25", bool: None, str: "word"}
 
 
 def test_every_registered_option_has_a_flag_and_is_not_given_unless_it_is():
-    for name in OPTIONS:
-        option = OPTIONS[name]
-        assert command.make_context("train", ["x"]).params[name] is None
+    text, usual = help_text(), command.make_context("train", ["x"]).params
+    for name, option in OPTIONS.items():
+        assert usual[name] is None
         for flag in (option.flag, *option.flags):
             value = VALUES[option.kind]
             arguments = [flag, "x"] if value is None else [flag, value, "x"]
             expected = not option.negative if value is None else option.kind(value)
             assert command.make_context("train", arguments).params[name] == expected
-        assert option.flag in help_text()
+        assert option.flag in text
 
 
 def test_options_reach_the_model(run, sample, tmp_path):
