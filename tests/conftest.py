@@ -16,7 +16,7 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
-# Tests have small matrices, and threads that wait for others would take the time of other tests. Commands set this, too.
+# Matrices are small, and threads that wait for others would take the time of other tests. Commands set this, too.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 import numpy as np  # noqa: E402

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def runs() -> Iterator[tuple[Spec, bool]]:
         ]
         if "order" in kind.options:
             orders = [order for order in ORDERS if order <= kind.limits.get("order", order)]
-            shapes += [{"rank": rank, "order": order} for order, rank in product(orders, RANKS[1:3])]
+            shapes += [{"rank": RANKS[1 + (number + order) % 2], "order": order} for order in orders]
         cases += [(solver, {}, shape) for solver in ("adagrad", "cd") for shape in shapes]
         for turn, (solver, chosen, shape) in enumerate(cases):
             if SOLVERS[solver].refuses.keys() & set(kind.positive):

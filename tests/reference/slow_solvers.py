@@ -87,7 +87,7 @@ class State:
 
     def prox(self, u: np.ndarray, h: np.ndarray | float) -> np.ndarray:
         at, v = self.touched, self.phi.copy()
-        h = np.broadcast_to(h, u.shape)
+        h = h + np.zeros_like(u)
         v[at] = prox(u[at], h[at], self.l1[at], self.l2[at], self.group, v[~at], self.kind)
         return v
 
@@ -326,7 +326,7 @@ def run(
                     scheduled = solver == "sgd" or (solver == "fobos" and not o.adaptive)
                     move_anchor(r, gather(g, r.where), t, o, scheduled)
                     scatter(params, r)
-                elif solver == "fobos" or gather(mask, r.where).any():
+                elif solver == "fobos" or any(mask[name][at].any() for name, at in r.where):
                     r.touched = gather(mask, r.where) | (solver == "fobos")
                     update(solver, r, gather(g, r.where), t, o)
                     constrain(r)
