@@ -25,8 +25,7 @@ from fmcli.training import job, saving
 from reference.kinds import KINDS, per_feature
 from reference.slow_solvers import LEARNING
 
-FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 3000, 4, 3, 3, 16
-MANY = 4000  # rows, in tests of default options
+FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 16
 FEW = 500  # rows, in tests that do not need the model to learn
 # Some models need a penalty that not every solver supports.
 PAIRS = [(model, solver) for model in TRAINED for solver in SOLVERS if not refusal(model, solver)]
@@ -173,7 +172,7 @@ def loss_on(trained, data):
 def test_by_default_every_kind_predicts_better_than_linear(model):
     """With the default solver and options, on validation data. A kernel machine with few landmarks captures little of
     the interactions of all pairs of features, but is no worse than a linear model."""
-    train, test = planted("fm" if MODELS[model].closed_form else model, "squared", rows=MANY)
+    train, test = planted("fm" if MODELS[model].closed_form else model, "squared")
     found, linear = (
         job.summary(job.train(job.plan(train, make_spec(kind), valid=test, metrics=("rmse",))))["valid"]["rmse"]
         for kind in (model, "linear")
@@ -202,7 +201,7 @@ def test_planted_data(model, solver, loss):
     if model == "lifted-pn":  # as what is planted, also at order 2
         model_options["augment"] = True
     epochs = EPOCHS // 2 if COSTLY & set(MODELS[model].options) and solver not in ("sgd", "mcmc") else EPOCHS
-    epochs *= 2 if solver == "lbfgs" or model == "lifted-pn" else 1
+    epochs *= 2 if solver == "lbfgs" else 1
     trained = run(
         model,
         solver,
