@@ -34,7 +34,7 @@ os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
 
 # Random inputs have no time limit, so that a busy machine causes no failures. HYPOTHESIS_PROFILE=nightly tries many
 # more inputs.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -116,7 +116,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp
     if name.startswith("disk"):
         request.getfixturevalue("small")
         rows = stored(tmp_path / "cache", rows)
-    spec = make_spec(model, solver, loss, {"epochs": 4 if solver in ROW_SOLVERS else 7, **options})
+    spec = make_spec(model, solver, loss, {"epochs": 3 if solver in ROW_SOLVERS else 7, **options})
     whole_run = Command(rows, spec, settings, str(tmp_path / "none")).run()
     assert whole_run.exhausted == (name == "early stopping")
     command, places = Command(rows, spec, settings, str(tmp_path / "checkpoint")), []
