@@ -252,10 +252,7 @@ def test_threads_change_nothing(name, monkeypatch):
         problem = Problem(name, "softmax", "both", {}, rows, threads=threads)
         if threads == 2:
             assert any(
-                chunk.conflict_free
-                for sweeps in problem.descent.sweeps.values()
-                for sweep in sweeps
-                for chunk in sweep.chunks
+                chunk.bounds for sweeps in problem.descent.sweeps.values() for sweep in sweeps for chunk in sweep.chunks
             )
         problem.objectives(3)
         found.append(parameters(problem.model))

@@ -141,7 +141,7 @@ class TestModels:
             lambda: objective.write(np.zeros(objective.size)),
             lambda: objective.accumulate(0, 1, np.zeros(objective.size)),
             lambda: visitor.measure(0, 1),
-            lambda: visitor.run(0, 0, np.zeros(1, dtype=np.int64), 0, 1),
+            lambda: visitor.run(0, 0, np.zeros(1, dtype=np.int32), 0, 1),
             lambda: descent.recompute_columns(),
         ):
             with pytest.raises(ValueError, match=r"anew|another"):
@@ -170,7 +170,7 @@ class TestModels:
         visitor = CoordinateUpdater(Descent(model, Squared(), Penalty(), data))
         for block, output, row in ((99, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 10**9), (0, 0, -1)):
             with pytest.raises(IndexError):
-                visitor.run(block, output, np.array([row], dtype=np.int64), 0, 1)
+                visitor.run(block, output, np.array([row], dtype=np.int32), 0, 1)
         with pytest.raises(IndexError):
             by_row(model, data, 99)
 

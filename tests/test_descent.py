@@ -26,6 +26,7 @@ import fmcli.solvers.coordinate.trainer
 from fmcli.data.dataset import Dataset
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
+from fmcli.solvers.coordinate.columns import Columns, of_all
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from reference import slow_descent, slow_losses, slow_models
 from reference.kinds import KINDS
@@ -168,9 +169,28 @@ def test_weights_of_zero_kernels_are_unchanged(name, order):
     assert not np.any(others)
 
 
+def test_a_conflict_free_set_ends_where_a_sample_comes_twice(rng):
+    samples = [np.sort(rng.choice(12, size, replace=False)) for size in rng.integers(4, size=60)]
+    ends = np.cumsum([0, *map(len, samples)])
+    columns = Columns(ends, np.concatenate(samples).astype(np.int32), None)
+    order = rng.permutation(60).astype(np.int32)
+    begins, taken = [0], set()
+    for place, row in enumerate(order):
+        if taken.intersection(samples[row]):
+            begins, taken = [*begins, place], set()
+        taken.update(samples[row])
+    assert columns.conflict_free_sets(order, 12).tolist() == begins
+    assert columns.ends(order).tolist() == np.cumsum([0, *(len(samples[row]) for row in order)]).tolist()
+    assert columns.occupied(60).tolist() == np.flatnonzero(np.diff(ends)).tolist()
+    every = of_all(12)
+    rows = every.occupied(3)
+    assert [every.conflict_free_sets(rows, 12).tolist(), every.ends(rows).tolist()] == [[0, 1, 2], [0, 12, 24, 36]]
+
+
 @pytest.mark.parametrize("name", ["fm", "ffm", "poly2", "llfm"])
 def test_threads_change_nothing(name):
-    """Columns that have no sample in common are updated in parallel."""
+    """Columns that have no sample in common are updated in parallel; weights that are apart from the factors do not
+    change anything, either."""
     rng = np.random.default_rng(0)
     samples, each = 9000, 40
     chosen = np.stack([rng.integers(each, size=samples) + each * f for f in range(3)], axis=1)
@@ -179,11 +199,15 @@ def test_threads_change_nothing(name):
     found = []
     for threads in (1, 2, 3):
         model = build(name, 3 * each, rank=RANK)
+        usual = model.bytes_needed(0)
+        if threads == 2:
+            model.pack()
         model.allocate(0)
+        assert (name in ("fm", "llfm") and threads == 2) == (model.bytes_needed(0) < usual)
         fill(model, np.random.default_rng(1), scale=0.1)
         model.remeasure()
         descent = CoordinateDescent(model, make_loss("squared"), Penalty(l2_w=0.01, l2_v=0.01), data, threads)
-        shared = any(chunk.conflict_free for sweep in descent.all_sweeps for chunk in sweep.chunks)
+        shared = any(bool(chunk.bounds) for sweep in descent.all_sweeps for chunk in sweep.chunks)
         assert name == "llfm" or shared == (threads > 1)
         objectives = []
         descent.run(2, lambda loss, penalty, to=objectives: bool(to.append(loss + penalty)))

@@ -201,7 +201,7 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match="does not have such"):
             method(1, 0, other, 0, 1)
     with pytest.raises(ValueError, match="does not have such"):
-        updater.run(1, 0, np.arange(3), 0, 3, other)
+        updater.run(1, 0, np.arange(3, dtype=np.int32), 0, 3, other)
     with pytest.raises(IndexError):
         updater.enter(1, 0, descent.related[0], 0, 12)
     part, out = RelatedSums(model, relation.data, relation.row), np.zeros((300, 1))

@@ -1,11 +1,13 @@
 """The transform of rows: columns, scales and groups, as they are learned, applied and kept."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from problems import dataset
 
 from fmcli.data.fields import PriorGroups
-from fmcli.data.labels import Labels
+from fmcli.data.labels import FEW_CLASSES, Labels
 from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import MAX_ABS, learn
 from fmcli.data.transform import Transform, every_column
@@ -17,6 +19,18 @@ from fmcli.training.rows import RowsInMemory
 pytestmark = pytest.mark.exact
 
 LABELS = Labels("squared", None)
+
+
+@pytest.mark.parametrize(("loss", "values"), [("squared", None), ("logistic", 2), ("softmax", 20), ("softmax", 21)])
+def test_labels_take_the_bytes_that_they_need(loss, values, rng):
+    rows, labels = 20_000, Labels(loss, values and tuple(range(values)))
+    label = rng.integers(values or 9, size=rows).astype(np.float64)
+    tracemalloc.start()
+    encoded = labels.encode(label)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert labels.bytes_needed(rows) * 0.9 <= peak <= labels.bytes_needed(rows) + 10_000
+    assert encoded is label if values is None else encoded.itemsize == (1 if values <= FEW_CLASSES else 8)
 
 
 def test_columns_that_were_looked_up_for_few_features_do_not_hold_for_more():

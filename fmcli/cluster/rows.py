@@ -24,7 +24,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX
-from fmcli.data.labels import Names, sorted_names
+from fmcli.data.labels import Labels, Names, sorted_names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated, is_sparse
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
@@ -321,7 +321,7 @@ class PartitionedShards(StoredShards):
         found = self.cache.each(work.each_shard, shared, change, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
-    def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
         """Return the rows, random ones of which are held out in each partition."""
         number, rows = rows_held_out(self.cache.facts.rows, hold_out, spec), self.cache.rows
         left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None

@@ -27,6 +27,8 @@ RANGES = {"counts": (0.0, np.inf), "soft": (0.0, 1.0)}
 RANGE_NAMES = {"counts": "counts", "soft": "labels from 0 to 1"}
 # Integer labels with at most this many distinct values are probably classes.
 FEW_CLASSES = 20
+# Bytes that encoding a label takes: a code and two comparisons, or a place, a number and a comparison.
+BYTES_OF_FEW, BYTES_OF_MANY = 3, 17
 HIGHEST_RATING = 10
 # Whether there are many distinct labels is mostly known from this many.
 SOME_LABELS = 1000
@@ -72,6 +74,12 @@ class Labels:
     def cutpoints(self) -> int:
         """The number of cutpoints between ordered labels."""
         return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
+
+    def bytes_needed(self, rows: int) -> int:
+        """Return bytes that `encode` takes for the labels of so many rows, at the moment when it takes the most."""
+        if self.values is None:
+            return 0
+        return rows * (BYTES_OF_FEW if len(self.values) <= FEW_CLASSES else BYTES_OF_MANY)
 
     def encode(self, label: Floats, source: str = "") -> NDArray[Any]:
         """Return the labels as the loss expects them: numbers, -1 and +1, or class ids, of which few take int8.

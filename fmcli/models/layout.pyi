@@ -32,6 +32,7 @@ class BlockLayout:
     start: float | Literal["random"]
     constraint: Literal["simplex"] | None
     role: Literal["kernel weights"] | None
+    packed: bool
     def __init__(
         self,
         *,

@@ -105,3 +105,6 @@ class MinimizingTrainer(Trainer):
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.engine.run(epochs, after)
+
+    def end(self) -> None:
+        del self.engine

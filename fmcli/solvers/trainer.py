@@ -159,6 +159,9 @@ class Trainer(ABC):
         """Of a solver that samples: what is kept beside each draw, by its names in a model file; finite numbers."""
         return {}
 
+    def end(self) -> None:  # noqa: B027 (only trainers with much memory have something to free)
+        """Free the memory that only training needs; called last."""
+
     @property
     def row(self) -> int:
         """The number of rows of the current epoch that are done; 0 at the end of an epoch."""

@@ -19,6 +19,7 @@ from fmcli.training.draws import draws_bytes
 from fmcli.training.validation import measured_at_most
 
 if TYPE_CHECKING:
+    from fmcli.data.labels import Labels
     from fmcli.registry.specs import Spec
     from fmcli.training.settings import Settings
     from fmcli.training.validation import Validation
@@ -41,17 +42,17 @@ def held(datasets: Iterable[Dataset]) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
-def copies(spec: Spec, data: Dataset, held_out: int) -> int:
+def copies(spec: Spec, labels: Labels, data: Dataset, held_out: int) -> int:
     """Return bytes that planning a run allocates beside the data: the values that are scaled by column or by row, with
-    a norm a copy of the `held_out` rows, a label for each row, and the scales of columns."""
-    value, label = np.dtype(np.float32).itemsize, np.dtype(np.float64).itemsize
+    a norm a copy of the `held_out` rows, the labels as the loss expects them, and the scales of columns."""
+    value = np.dtype(np.float32).itemsize
     changes = int(bool(spec.values["norm"])) + int(is_scaled(spec.values))
     scaled = changes * value * data.nnz
     if spec.values[SCALE] == ZSCORE:  # at most twice the entries
         scaled += data.nbytes
     columns = COLUMNS * value * data.features if is_scaled(spec.values) or data.value is not None else data.features
     copied = held_out / max(data.rows, 1) * (data.nbytes + scaled) if spec.values["norm"] else 0
-    return int(copied) + scaled + label * data.rows + columns
+    return int(copied) + scaled + labels.bytes_needed(data.rows) + columns
 
 
 def training(trainer: Trainer, evaluation: Validation, validation: Validation | None, settings: Settings) -> int:

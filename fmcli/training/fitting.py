@@ -124,7 +124,7 @@ def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, R
     spec = with_loss(settings.spec, labels.loss)
     if settings.only_new and warm_start:
         transform = replace(warm_start.transform, fieldless=not MODELS[spec.model].needs_fields(spec.values))
-        return transform, rows.hold_out(spec, HoldOut(0.0)), spec
+        return transform, rows.hold_out(spec, labels, HoldOut(0.0)), spec
     if rows.related and not is_bounded(spec, labels):
         raise UsageError(
             f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
@@ -140,7 +140,7 @@ def fit(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, R
         label_range=label_range,
         table=settings.table or (warm_start.transform.table if warm_start else None),
     )
-    rows = rows.hold_out(spec, hold_out)
+    rows = rows.hold_out(spec, labels, hold_out)
     if settings.min_count > 1:
         transform = without_rare(transform, rows, settings)
     transform = replace(transform, groups=groups_of(settings, rows, transform))

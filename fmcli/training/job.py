@@ -222,6 +222,7 @@ class Run:
             trained = replace(trained, draws=self.best.draws[:-1], beside=self.best.beside)
             trained = replace(trained, convergence=self.best.trace.figures())
             trained = replace(trained, tested=self.best.tested_scores())
+        self.trainer.end()
         outcome = plan.evaluation.outcome(self.model, plan.measured, trained.earlier)
         self.divergence.end(self.model, outcome)
         return replace(trained, outcome=outcome)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
-from fmcli.data.labels import NUMBERS, Names
+from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.paired_rows import PairedRows
@@ -118,7 +118,7 @@ class Rows(Protocol):
         data. rows : their numbers, increasing."""
         ...
 
-    def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
         """Return the rows of which some are held out. Raises UsageError if no rows are left, and
         NotEnoughMemoryError."""
         ...
@@ -237,14 +237,14 @@ class RowsInMemory:
     def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
         yield np.arange(len(rows)), self.data.take(rows if self.every is None else self.every[rows])
 
-    def hold_out(self, spec: Spec, hold_out: HoldOut) -> RowsInMemory:
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> RowsInMemory:
         group = self.data.group
         if group is not None and self.every is not None:
             group = np.unique(group[self.every], return_inverse=True)[1].astype(np.int32)
         held, rows = split(self.count, hold_out, spec, group)
         if self.every is not None:
             held, rows = self.every[held], self.every[rows]
-        require_if_large(account.copies(spec, self.data, len(held)), "training")
+        require_if_large(account.copies(spec, labels, self.data, len(held)), "training")
         return replace(self, held=held, rows=rows)
 
     def fields(self, transform: Transform) -> int:

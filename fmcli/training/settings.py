@@ -175,7 +175,10 @@ def make_model(spec: Spec, features: int, outputs: int, fields: int, cutpoints: 
     """Return the model of a spec; its parameters are not allocated yet."""
     kind = MODELS[spec.model]
     by_row = any(spec.values[name] > 0 for name in GROUP_PENALTIES)
-    return build_model(kind, features, outputs, spec.keywords(kind), fields, by_row, cutpoints)
+    model = build_model(kind, features, outputs, spec.keywords(kind), fields, by_row, cutpoints)
+    if not spec.by_rows:
+        model.pack()
+    return model
 
 
 def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:

@@ -112,7 +112,7 @@ class StoredShards:
         """Return rows as they were read, with the weights of their labels."""
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
-    def hold_out(self, spec: Spec, hold_out: HoldOut) -> Self:
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
         """Return the rows of which those are held out that would be if all were in memory."""
         rows = self.cache.facts.rows
         numbers = numbers_held_out(rows, rows_held_out(rows, hold_out, spec), hold_out, spec).astype(np.int32)

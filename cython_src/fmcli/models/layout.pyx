@@ -61,6 +61,11 @@ class BlockLayout:
     role : "kernel weights": fitted weights of kernels. Coordinate descent updates them first, jointly with the bias,
         and the nuclear norm applies to them. None: no special role.
 
+    Attributes
+    ----------
+    packed : whether rows take as little memory as possible, even if their weights are then in other cache lines; set
+        by Model.pack.
+
     Raises ValueError for a constraint or a role that no solver knows, so that none is silently ignored.
     """
 
@@ -72,7 +77,7 @@ class BlockLayout:
             raise ValueError(f"no solver knows the constraint {constraint!r} or the role {role!r}")
         self.axes, self.weight, self.part, self.penalty = tuple(axes), weight, part, penalty
         self.trained, self.affine, self.start, self.constraint, self.role = trained, affine, start, constraint, role
-        self.body = tuple([array_of(name, size) for name, size in body])
+        self.body, self.packed = tuple([array_of(name, size) for name, size in body]), False
         self.touched = touched or ("features" if self.by_feature else "all")
 
     @property
@@ -148,10 +153,11 @@ def row_stride(Py_ssize_t reals):
 
 def row_strides(layout, int slots):
     """Return the strides of bodies and weights; weights follow the bodies in the same rows unless that costs a cache
-    line."""
+    line, or memory if rows are packed."""
     cdef Py_ssize_t body = (1 + slots) * layout.lanes
     cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
     cdef Py_ssize_t together = row_stride(body + weight)
-    if body and weight and together > row_stride(body) and together * REAL_TYPE.itemsize > CACHE_LINE:
+    if body and weight and together > row_stride(body) and (
+            layout.packed or together * REAL_TYPE.itemsize > CACHE_LINE):
         return row_stride(body), row_stride(weight)
     return together, together

@@ -111,6 +111,12 @@ cdef class Model:
         if training and self.attached:
             raise ValueError("the model was attached to arrays: it cannot be trained")
 
+    def pack(self):
+        """Let rows take as little memory as possible, for solvers that do not visit them at random, to which an
+        access more for each row costs nothing; called before `allocate`."""
+        for layout in self.layout:
+            layout.packed = True
+
     def bytes_needed(self, int slots):
         """Return bytes that `allocate(slots)` needs."""
         return REAL_TYPE.itemsize * (self.outputs * self.cutpoints + sum(

@@ -12,7 +12,6 @@ from fmcli.models.model import Model
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
-from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.newcomers import NONE, Newcomers
 from fmcli.solvers.trainer import Position
 
@@ -33,16 +32,16 @@ class PartialDescent(CoordinateDescent):
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, summed=True)
         self.descent.watch()
         self.set_of_row = sets_of_rows(self.model, newcomers)
-        self._begin([CoordinateUpdater(self.descent) for _ in range(self.threads)])
+        self._begin()
 
     @property
     def done(self) -> bool:
         return not self.active.any()
 
-    def _order(self, number: int, columns: Columns) -> NDArray[np.int64]:
+    def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
         order = super()._order(number, columns)
         sets = self.set_of_row[number][order]
-        chosen: NDArray[np.int64] = order[(sets != NONE) & self.active[sets]]
+        chosen: NDArray[np.int32] = order[(sets != NONE) & self.active[sets]]
         return chosen
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:

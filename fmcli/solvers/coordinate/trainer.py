@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -27,40 +27,47 @@ from fmcli.solvers.trainer import Position
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # The least entries of a row that all threads update together.
 ENTRIES_OF_LARGE_ROW = 1 << 17
+# Rows whose lengths are compared at a time.
+ROWS_AT_ONCE = 1 << 16
 # The features of a relation are updated in the order of all features if that takes at most so many runs, or if it
 # visits the rows so often: a tenth of a second.
 FEW_RUNS, FEW_VISITS = 4, 1 << 20
 # Samples whose losses are summed in one part; the parts are added in order, so that the sum does not depend on the
 # number of threads.
 SAMPLES_A_TASK = 1 << 14
-# Numbers that a row takes in a sweep: its own, and where its entries end; and temporary ones while the sweep is made,
-# more of them if rows are sorted because features have several.
-NUMBERS_A_ROW, NUMBERS_BEING_MADE, NUMBERS_BEING_SORTED = 2, 1, 3
+# Bytes that a row takes in a sweep, its number; and temporary ones while the sweep is made, where its entries and
+# conflict-free sets begin, or if rows are sorted because features have several.
+BYTES_A_ROW, BYTES_BEING_MADE, BYTES_BEING_SORTED = 4, 12, 24
 
 
 T = TypeVar("T")
 
 
 class Chunk(NamedTuple):
-    """Rows order[begin:end] of a block, to be updated one after the other, or, if no two of them enter the same sample
-    (`conflict_free`), at once. A row with very many samples (`large`) is alone, and updated by all threads."""
+    """Rows order[begin:end] of a block, to be updated one after the other, or, if no two of them enter the same sample,
+    at once. A row with very many samples (`large`) is alone, and updated by all threads.
+
+    entries : how many entries the rows up to the last of these have.
+    bounds : of rows that are updated at once, where the parts of the threads begin, and the last one ends.
+    """
 
     begin: int
     end: int
-    conflict_free: bool = False
+    entries: int
+    bounds: tuple[int, ...] = ()
     large: bool = False
 
 
 class Sweep(NamedTuple):
     """A block's rows that enter samples, or rows of a relation, in the order of updates.
 
-    order : int64, the rows.
-    ends : int64 (rows + 1), how many entries the rows before each one have.
+    order : int32, the rows.
+    entries : how many entries they have.
     related : the rows of the relation; None: the rows enter samples themselves.
     """
 
-    order: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    order: NDArray[np.int32]
+    entries: int
     chunks: list[Chunk]
     related: RelationRows | None = None
 
@@ -71,20 +78,26 @@ class CoordinateDescent(Minimizer):
     Threads share sets of rows that enter no sample in common, such as those of one field of one-hot features.
     """
 
+    updaters: Sequence[CoordinateUpdater]
+
     def prepare(self, by_gradient: bool = False) -> None:
         """Allocate the states of samples; `by_gradient` : see Descent."""
         holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
         self.descent = Descent(
             self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, holds=holds, pulls=pulls
         )
-        self._begin([CoordinateUpdater(self.descent) for _ in range(self.threads)])
+        self._begin()
 
-    def _begin(self, updaters: Sequence[CoordinateUpdater]) -> None:
-        """Take the updaters of all threads, and lay out the sweeps."""
-        self.ended, self.updaters = 0, updaters
-        self.large_rows = LargeRowUpdater(self.updaters)
-        self.blocks = blocks_in_order(self.model, held=self.hold is not None)
+    def _begin(self) -> None:
+        """Lay out the sweeps, and then make the updaters of all threads, which allocate the states of samples."""
+        self.ended, self.blocks = 0, blocks_in_order(self.model, held=self.hold is not None)
         self.sweeps = {number: self._sweeps(number) for number in self.blocks}
+        self.updaters = [self._updater() for _ in range(self.threads)]
+        self.large_rows = LargeRowUpdater(self.updaters)
+
+    def _updater(self) -> CoordinateUpdater:
+        """Return the updater of a thread."""
+        return CoordinateUpdater(self.descent)
 
     @property
     def all_sweeps(self) -> list[Sweep]:
@@ -98,12 +111,12 @@ class CoordinateDescent(Minimizer):
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
         updates = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
         making = max(
-            (NUMBERS_BEING_SORTED if layout.by_feature and layout.rows_each > 1 else NUMBERS_BEING_MADE) * entered
+            (BYTES_BEING_SORTED if layout.by_feature and layout.rows_each > 1 else BYTES_BEING_MADE) * entered
             for entered, layout in zip(most, model.layout, strict=True)
         )
-        numbers = NUMBERS_A_ROW * updates + making + data.rows
+        sweeps = BYTES_A_ROW * updates + making + data.rows  # a byte a sample, whether a set has it
         workspaces = threads * Workspace.bytes_needed(model, data.longest)
-        return Descent.bytes_needed(model, data) + np.dtype(np.int64).itemsize * numbers + workspaces
+        return Descent.bytes_needed(model, data) + sweeps + workspaces
 
     def _sweeps(self, number: int) -> list[Sweep]:
         """Return the sweep of a block of parameters; if its rows belong to features, and there are relations, several
@@ -115,7 +128,7 @@ class CoordinateDescent(Minimizer):
         runs = in_runs(orders, self.data.rows)
         return [self._sweep(order, *parts[part]) for part, order in runs] or [self._sweep(orders[0], *parts[0])]
 
-    def _order(self, number: int, columns: Columns) -> NDArray[np.int64]:
+    def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
         """Return the rows of a block that are updated, in their order: those that enter samples."""
         return self.descent.order(number, columns)
 
@@ -124,30 +137,33 @@ class CoordinateDescent(Minimizer):
         """Whether another epoch would change nothing."""
         return False
 
-    def _sweep(self, order: NDArray[np.int64], columns: Columns, samples: int, related: RelationRows | None) -> Sweep:
-        ends = np.zeros(len(order) + 1, dtype=np.int64)
-        np.cumsum(columns.entries(order), out=ends[1:])
-        sets = [] if self.threads == 1 or columns.same else columns.conflict_free_sets(order, samples)
-        return Sweep(order, ends, list(self._chunks(ends, sets)), related)
+    def _sweep(self, order: NDArray[np.int32], columns: Columns, samples: int, related: RelationRows | None) -> Sweep:
+        ends = columns.ends(order)
+        sets = None if self.threads == 1 else columns.conflict_free_sets(order, samples)
+        return Sweep(order, int(ends[-1]), list(self._chunks(ends, sets)), related)
 
-    def _chunks(self, ends: NDArray[np.int64], sets: list[int]) -> Iterator[Chunk]:
-        """Yield rows in chunks of a task's size, and large rows; the conflict-free sets begin at `sets`."""
+    def _chunks(self, ends: NDArray[np.int64], sets: NDArray[np.int32] | None) -> Iterator[Chunk]:
+        """Yield rows in chunks of a task's size, and large rows. ends : of `Columns.ends`; sets : of
+        `Columns.conflict_free_sets`."""
         done, rows = 0, len(ends) - 1
-        for large in [*np.flatnonzero(np.diff(ends) >= ENTRIES_OF_LARGE_ROW).tolist(), rows]:
+        for large in [*large_rows(ends), rows]:
             yield from self._chunks_between(ends, done, large, sets)
             if large < rows:
-                yield Chunk(large, large + 1, large=True)
+                yield Chunk(large, large + 1, int(ends[large + 1]), large=True)
             done = large + 1
 
-    def _chunks_between(self, ends: NDArray[np.int64], done: int, stop: int, sets: list[int]) -> Iterator[Chunk]:
+    def _chunks_between(
+        self, ends: NDArray[np.int64], done: int, stop: int, sets: NDArray[np.int32] | None
+    ) -> Iterator[Chunk]:
         """Yield the chunks of the rows from `done` to `stop`, none of which is large."""
-        bounds = [done, *(begin for begin in sets if done < begin < stop), stop] if sets else []
+        bounds = [] if sets is None else chain([done], map(int, sets[(done < sets) & (sets < stop)]), [stop])
         for begin, end in pairwise(bounds):
             if ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
-                yield from cut(ends, done, begin, ENTRIES_A_TASK, conflict_free=False)
-                yield from cut(ends, begin, end, ENTRIES_A_TASK * self.threads, conflict_free=True)
+                yield from cut(ends, done, begin)
+                for chunk in cut(ends, begin, end, self.threads):
+                    yield chunk._replace(bounds=tuple(equal_parts(ends, chunk.begin, chunk.end, self.threads)))
                 done = end
-        yield from cut(ends, done, stop, ENTRIES_A_TASK, conflict_free=False)
+        yield from cut(ends, done, stop)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
@@ -218,7 +234,7 @@ class CoordinateDescent(Minimizer):
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
         """Update every row once."""
         done = 0
-        entries = self.model.outputs * sum(int(sweep.ends[-1]) for sweep in self.all_sweeps)
+        entries = self.model.outputs * sum(sweep.entries for sweep in self.all_sweeps)
         for output in range(self.model.outputs):
             for number, sweeps in self.sweeps.items():
                 self._enter(number)
@@ -226,9 +242,9 @@ class CoordinateDescent(Minimizer):
                     self._for_related(pool, CoordinateUpdater.enter, number, output, sweep)
                     for chunk in sweep.chunks:
                         self._update(pool, number, output, sweep, chunk)
-                        self.on_rows(epoch, (done + int(sweep.ends[chunk.end])) * self.data.rows // entries)
+                        self.on_rows(epoch, (done + chunk.entries) * self.data.rows // entries)
                     self._for_related(pool, CoordinateUpdater.leave, number, output, sweep)
-                    done += int(sweep.ends[-1])
+                    done += sweep.entries
 
     def _for_related(
         self, pool: ThreadPoolExecutor, work: Callable[..., None], number: int, output: int, sweep: Sweep
@@ -247,8 +263,7 @@ class CoordinateDescent(Minimizer):
     ) -> None:
         """Call `work` for each thread and its part of some rows, with about as many entries each; row i has the entries
         ends[i] .. ends[i + 1] - 1."""
-        starts = np.searchsorted(ends, ends[-1] * np.arange(self.threads) / self.threads)
-        bounds = [*starts.tolist(), len(ends) - 1]
+        bounds = equal_parts(ends, 0, len(ends) - 1, self.threads)
         list(pool.map(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), range(self.threads)))
 
     def _enter(self, number: int) -> None:
@@ -266,12 +281,10 @@ class CoordinateDescent(Minimizer):
                 sweep.related,
             )
             return
-        if not chunk.conflict_free:
+        if not chunk.bounds:
             self.updaters[0].run(number, output, sweep.order, chunk.begin, chunk.end, sweep.related)
             return
-        # In parts of about as many entries each.
-        first, last = sweep.ends[chunk.begin], sweep.ends[chunk.end]
-        bounds = np.searchsorted(sweep.ends, first + (last - first) * np.arange(self.threads + 1) / self.threads)
+        bounds = chunk.bounds
 
         def part(thread: int) -> None:
             self.updaters[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1], sweep.related)
@@ -305,7 +318,14 @@ def blocks_in_order(model: Model, *, held: bool = False) -> list[int]:
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
 
 
-def in_runs(orders: list[NDArray[np.int64]], rows: int) -> list[tuple[int, NDArray[np.int64]]]:
+def large_rows(ends: NDArray[np.int64]) -> Iterator[int]:
+    """Yield the rows that all threads update together; few differences are in memory at a time."""
+    for begin in range(0, len(ends), ROWS_AT_ONCE):
+        lengths = np.diff(ends[begin : begin + ROWS_AT_ONCE + 1])
+        yield from (begin + np.flatnonzero(lengths >= ENTRIES_OF_LARGE_ROW)).tolist()
+
+
+def in_runs(orders: list[NDArray[np.int32]], rows: int) -> list[tuple[int, NDArray[np.int32]]]:
     """Return (part, features) runs of features of one part, in the order of updates; orders[0] are those of the rows
     themselves, each other order the features of a relation, all increasing.
 
@@ -316,7 +336,7 @@ def in_runs(orders: list[NDArray[np.int64]], rows: int) -> list[tuple[int, NDArr
         return [(0, orders[0])]
     part = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
 
-    def runs(places: list[NDArray[np.int64]]) -> list[tuple[int, NDArray[np.int64]]]:
+    def runs(places: list[NDArray[np.int32]]) -> list[tuple[int, NDArray[np.int32]]]:
         order = np.argsort(np.concatenate(places), kind="stable")
         features, owners = np.concatenate(orders)[order], part[order]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -328,9 +348,17 @@ def in_runs(orders: list[NDArray[np.int64]], rows: int) -> list[tuple[int, NDArr
     return runs([np.full_like(order, order[0]) if one else order for order, one in zip(orders, whole, strict=True)])
 
 
-def cut(ends: NDArray[np.int64], begin: int, end: int, entries: int, *, conflict_free: bool) -> Iterator[Chunk]:
-    """Yield rows begin:end in chunks of so many entries or few more; the entries of row j begin at ends[j]."""
+def cut(ends: NDArray[np.int64], begin: int, end: int, threads: int = 1) -> Iterator[Chunk]:
+    """Yield rows begin:end in chunks of a task's entries for each thread, or few more; the entries of row j begin at
+    ends[j]."""
     while begin < end:
-        stop = min(end, max(begin + 1, int(np.searchsorted(ends, ends[begin] + entries))))
-        yield Chunk(begin, stop, conflict_free)
+        stop = min(end, max(begin + 1, int(np.searchsorted(ends, ends[begin] + ENTRIES_A_TASK * threads))))
+        yield Chunk(begin, stop, int(ends[stop]))
         begin = stop
+
+
+def equal_parts(ends: NDArray[np.int64], begin: int, end: int, threads: int) -> list[int]:
+    """Return where parts of rows begin:end with about as many entries each begin, one for each thread, and `end`."""
+    first, last = ends[begin], ends[end]
+    inner = first + (last - first) * np.arange(threads) // threads
+    return [*(begin + np.searchsorted(ends[begin:end], inner)).tolist(), end]

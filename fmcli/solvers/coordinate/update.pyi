@@ -6,12 +6,12 @@ from fmcli.solvers.coordinate.row_slice import RowSlice
 
 class CoordinateUpdater(RowSlice):
     def measure(self, start: int, stop: int) -> float: ...
-    def add_curvatures(self, block: int, output: int, order: NDArray[np.int64], total: NDArray[np.float64]) -> None: ...
+    def add_curvatures(self, block: int, output: int, order: NDArray[np.int32], total: NDArray[np.float64]) -> None: ...
     def run(
         self,
         block: int,
         output: int,
-        order: NDArray[np.int64],
+        order: NDArray[np.int32],
         start: int,
         stop: int,
         related: RelationRows | None = None,

@@ -67,7 +67,7 @@ class NewcomersSampler(GibbsSampler):
         sets[row] = newcomers.number[self.data.index[entries]]
         self.priors.set_keys(blocks, mixed(of_set[sets] + ranks(sets)).astype(np.uint32))
 
-    def _order(self, number: int, columns: Columns) -> NDArray[np.int64]:
+    def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
         order = super()._order(number, columns)
         return np.asarray(order[self.new_rows[number][order]])
 
@@ -77,7 +77,7 @@ class NewcomersSampler(GibbsSampler):
     def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
         """Draw latent variables of precision 1; the precision of labels and cutpoints stay."""
         if self.latent:
-            self._by_samples(pool, lambda thread, start, stop: self.draws[thread].draw_latents(start, stop))
+            self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].draw_latents(start, stop))
 
 
 def ranks(numbers: NDArray[np.int32]) -> NDArray[np.uint64]:

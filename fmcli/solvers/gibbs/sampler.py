@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -67,6 +67,8 @@ class GibbsSampler(CoordinateDescent):
     The next sweep depends on its number and the parameters only.
     """
 
+    updaters: Sequence[GibbsUpdater]
+
     def prepare(
         self,
         by_gradient: bool = False,
@@ -97,12 +99,14 @@ class GibbsSampler(CoordinateDescent):
         self.priors.flat = hyperpriors.bias_precision
         ordinal = self.loss if isinstance(self.loss, Ordinal) and self.loss.outputs > 1 else None
         self.walk = ordinal and CutpointWalk(ordinal, self.data.label)
-        self.draws = [GibbsUpdater(self.priors) for _ in range(self.threads)]
-        self._begin(self.draws)
+        self._begin()
         for number, layout in enumerate(self.model.layout):
             self.priors.precision[number][...] = np.inf  # of padding
             if is_bias(layout):
                 self.priors.precision[number][:, -1] = hyperpriors.bias_precision
+
+    def _updater(self) -> GibbsUpdater:
+        return GibbsUpdater(self.priors)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
@@ -156,7 +160,7 @@ class GibbsSampler(CoordinateDescent):
         if self.latent:
             if self.walk:
                 self._draw_cutpoints(pool, self.walk, loss)
-            self._by_samples(pool, lambda thread, start, stop: self.draws[thread].draw_latents(start, stop))
+            self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].draw_latents(start, stop))
             return
         prior, squares = self.hyperpriors, 2 * self.priors.weight * loss
         generator = self.generator(self.priors.sweep, NOISE)
@@ -173,7 +177,7 @@ class GibbsSampler(CoordinateDescent):
 
     def _loss(self, pool: ThreadPoolExecutor) -> float:
         """Return the mean loss of the labels, which latent variables have replaced."""
-        parts = self._by_samples(pool, lambda thread, start, stop: self.draws[thread].losses(self.loss, start, stop))
+        parts = self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].losses(self.loss, start, stop))
         return sum(parts)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the loss shows parameters that are not finite

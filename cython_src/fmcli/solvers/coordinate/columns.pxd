@@ -5,12 +5,12 @@ from libc.stdint cimport int32_t, int64_t
 cdef class Columns:
     cdef readonly object indptr, sample, value
     cdef bint constant  # every value is 1
-    cdef readonly bint same  # all rows have the same samples
+    cdef readonly bint same  # every row has all samples
     cdef const int64_t* indptr_
     cdef const int32_t* sample_
     cdef const real* value_
 
-    # Set the samples that row j affects, and its values there.
+    # Set the samples that row j affects, and its values there; NULL if it affects all samples.
     cdef inline void view(self, Py_ssize_t j, ColumnView* v) noexcept nogil:
         cdef Py_ssize_t at = 0 if self.same else j
         v.n = self.indptr_[at + 1] - self.indptr_[at]

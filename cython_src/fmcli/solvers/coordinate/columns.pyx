@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fmcli.models.layout import REAL_TYPE
+from fmcli.models.layout import REAL_TYPE, allocate
 
 from fmcli.base.types cimport Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace, workspace_for
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 cdef class Columns:
@@ -17,68 +17,97 @@ cdef class Columns:
     Parameters
     ----------
     indptr : int64 (rows + 1); the samples of row j are sample[indptr[j]] .. sample[indptr[j + 1] - 1].
-    sample : int32 (entries), the indices of the samples.
+    sample : int32 (entries), the indices of the samples; None: every row affects all samples, indptr[1] of them.
     value : array of the real type (entries); None: every value is 1.
-    same : whether every row has the samples of row 0.
 
     Raises ValueError if the arrays are inconsistent.
     """
 
-    def __init__(self, indptr, sample, value, bint same=False):
-        self.indptr, self.sample, self.constant, self.same = indptr, sample, value is None, same
-        lengths = np.diff(indptr)
-        self.value = np.ones(int(lengths.max(initial=0)), dtype=REAL_TYPE) if value is None else value
+    def __init__(self, indptr, sample, value):
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] sample_ = sample
-        cdef const real[::1] value_ = self.value
-        if indptr_.shape[0] < 1 or indptr_[0] != 0 or lengths.min(initial=0) < 0 or (
-                indptr_[indptr_.shape[0] - 1] != sample_.shape[0]
-                or (value is not None and value_.shape[0] != sample_.shape[0])):
+        cdef const real[::1] value_
+        cdef Py_ssize_t j, shortest = 0, longest = 0, entries
+        self.indptr, self.sample, self.constant, self.same = indptr, sample, value is None, sample is None
+        for j in range(indptr_.shape[0] - 1):
+            shortest = min(shortest, indptr_[j + 1] - indptr_[j])
+            longest = max(longest, indptr_[j + 1] - indptr_[j])
+        self.value = np.ones(0 if self.same else longest, dtype=REAL_TYPE) if value is None else value
+        value_ = self.value
+        entries = longest if self.same else sample_.shape[0]
+        if indptr_.shape[0] < 1 or indptr_[0] != 0 or shortest < 0 or indptr_[indptr_.shape[0] - 1] != entries or (
+                value is not None and (self.same or value_.shape[0] != entries)):
             raise ValueError("indptr, sample and value of the columns are inconsistent")
         self.indptr_ = &indptr_[0]
-        self.sample_ = &sample_[0] if sample_.shape[0] else NULL
+        self.sample_ = &sample_[0] if not self.same and entries else NULL
         self.value_ = &value_[0] if value_.shape[0] else NULL
 
-    def entries(self, order):
-        """int64 (n): the number of samples that each of these rows affects."""
-        lengths = np.diff(self.indptr)
-        return np.broadcast_to(lengths, len(order)) if self.same else lengths[order]
+    def ends(self, const int32_t[::1] order not None):
+        """int64 (n + 1): the number of entries of all these rows before each of them, and at last of all of them."""
+        cdef Py_ssize_t i, at, n = order.shape[0]
+        if n and not self.same and not 0 <= np.min(order) <= np.max(order) < len(self.indptr) - 1:
+            raise IndexError("no such rows")
+        before = allocate(n + 1, np.int64)
+        cdef int64_t[::1] total = before
+        for i in range(n):
+            at = 0 if self.same else order[i]
+            total[i + 1] = total[i] + self.indptr_[at + 1] - self.indptr_[at]
+        return before
 
     def occupied(self, Py_ssize_t rows):
-        """int64: the rows, out of 0 .. rows - 1, that affect any sample, in increasing order."""
-        lengths = np.diff(self.indptr)
-        return np.arange(rows if lengths.any() else 0) if self.same else np.flatnonzero(lengths)
+        """int32: the rows, out of 0 .. rows - 1, that affect any sample, in increasing order."""
+        if self.same:
+            return np.arange(rows if self.indptr[1] else 0, dtype=np.int32)
+        cdef Py_ssize_t j, n = 0
+        for j in range(self.indptr.shape[0] - 1):
+            n += self.indptr_[j + 1] > self.indptr_[j]
+        found = np.empty(n, dtype=np.int32)
+        cdef int32_t[::1] row = found
+        n = 0
+        for j in range(self.indptr.shape[0] - 1):
+            if self.indptr_[j + 1] > self.indptr_[j]:
+                row[n] = <int32_t>j
+                n += 1
+        return found
 
-    def conflict_free_sets(self, const int64_t[::1] order, Py_ssize_t samples):
-        """Split the rows in this order into conflict-free groups, and return the position at which each group begins.
+    def conflict_free_sets(self, const int32_t[::1] order not None, Py_ssize_t samples):
+        """int32: split the rows in this order into conflict-free groups; the position at which each group begins.
 
         No two rows of a group affect the same sample. Each group is as long as possible.
         """
-        cdef int32_t[::1] last = np.full(samples, -1, dtype=np.int32)  # per sample, the last group that affects it
-        cdef Py_ssize_t i, at, begin, end
-        cdef int32_t group = 0
-        starts = [0]
-        rows, found = np.asarray(order), np.asarray(self.sample)
-        most = 1 if self.same else len(self.indptr) - 1
-        if len(rows) and not 0 <= rows.min() <= rows.max() < most:
+        cdef Py_ssize_t i, at, before, first = 0, groups = 1, n = order.shape[0]  # `first`: where the group begins
+        cdef bint conflict
+        if self.same:
+            return np.arange(n, dtype=np.int32)
+        found = np.asarray(self.sample)
+        if n and not 0 <= np.min(order) <= np.max(order) < len(self.indptr) - 1:
             raise IndexError("no such rows")
         if len(found) and not 0 <= found.min() <= found.max() < samples:
             raise IndexError("no such samples")
-        for i in range(order.shape[0]):
-            begin, end = self.indptr_[order[i]], self.indptr_[order[i] + 1]
-            for at in range(begin, end):
-                if last[self.sample_[at]] == group:
-                    group += 1
-                    starts.append(i)
+        cdef uint8_t[::1] taken = allocate(samples, np.uint8)  # by a row of the group
+        starts = allocate(n + 1, np.int32)
+        cdef int32_t[::1] start = starts
+        for i in range(n):
+            conflict = False
+            for at in range(self.indptr_[order[i]], self.indptr_[order[i] + 1]):
+                if taken[self.sample_[at]]:
+                    conflict = True
                     break
-            for at in range(begin, end):
-                last[self.sample_[at]] = group
-        return starts
+            if conflict:
+                for before in range(first, i):
+                    for at in range(self.indptr_[order[before]], self.indptr_[order[before] + 1]):
+                        taken[self.sample_[at]] = False
+                first = i
+                start[groups] = <int32_t>i
+                groups += 1
+            for at in range(self.indptr_[order[i]], self.indptr_[order[i] + 1]):
+                taken[self.sample_[at]] = True
+        return starts[:groups].copy()
 
 
 def of_all(Py_ssize_t samples):
     """Columns of rows that all affect every sample, with value 1."""
-    return Columns(np.array([0, samples], dtype=np.int64), np.arange(samples, dtype=np.int32), None, same=True)
+    return Columns(np.array([0, samples], dtype=np.int64), None, None)
 
 
 def by_feature(Dataset data):
@@ -197,8 +226,8 @@ def most_entries(Model model, Dataset data):
 def columns_needed(Model model, Dataset data):
     """Return bytes that the columns of all blocks of a model take while they are built."""
     each = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize  # per entry: the sample and the value
-    row = 2 * np.dtype(np.int64).itemsize  # per row: the position of its first entry and, temporarily, its entry count
-    needed = each * (data.nnz + data.rows) + row * (data.features + 1)
+    row = np.dtype(np.int64).itemsize  # per row: the position of its first entry
+    needed = each * data.nnz + row * (data.features + 1)
     for layout, entries in zip(model.layout, most_entries(model, data), strict=True):
         if layout.touched == "selected":
             needed += each * entries + row * layout.rows(model.features) + Workspace.bytes_needed(model, data.longest)

@@ -53,7 +53,8 @@ cdef class Descent:
     cdef double curvature
     cdef BlockRule rule[MAX_BLOCKS]
     cdef SampleStates states
-    cdef object memory
+    cdef object memory           # of the states; None: they are not allocated
+    cdef double total_weight     # which the weights of samples are shares of
     cdef double nuclear          # the strength of the nuclear norm
     cdef int beta                # the block of fitted kernel weights, if that strength is not 0
     cdef double[:, ::1] norms    # |p_s|^2 of the kernels of each class

@@ -68,8 +68,7 @@ cdef class Descent:
         self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False, summed=False,
         Model holds=None, Model pulls=None
     ):
-        cdef Py_ssize_t i, b, size
-        cdef real[::1] flat
+        cdef Py_ssize_t b, size
         cdef RelationRows rows
         model.require(training=True)
         if data.label is None or data.features != model.features:
@@ -110,12 +109,20 @@ cdef class Descent:
         self.states = SampleStates(
             NULL, sample_state_size(model, max(size, 0)), SCORES * sizeof(double), header_of(model) if self.fast else 0,
             max(size, 0))
-        self.memory = allocate(data.rows * self.states.size // sizeof(real) + 1)
-        flat = self.memory
+        self.memory, self.total_weight = None, 1 if summed else data.total_weight()
+
+    def allocate_states(self):
+        """Allocate the states of samples, unless they are there: the first updater does, for which nothing else that
+        needs memory only for a moment is left to do."""
+        cdef Py_ssize_t i
+        cdef real[::1] flat
+        if self.memory is not None:
+            return
+        self.memory = flat = allocate(self.data.rows * self.states.size // sizeof(real) + 1)
         self.states.at = <char*>&flat[0]
-        cdef double total = 1 if summed else data.total_weight()
-        for i in range(data.rows):
-            self.sample_state(i)[LABEL], self.sample_state(i)[SHARE] = data.label_of(i), data.share_of(i, total)
+        for i in range(self.data.rows):
+            self.sample_state(i)[LABEL] = self.data.label_of(i)
+            self.sample_state(i)[SHARE] = self.data.share_of(i, self.total_weight)
 
     def load_strengths(self):
         """Take over the strengths of the penalty, which change when l1 begins to act on factors."""
@@ -160,7 +167,7 @@ cdef class Descent:
                 self.rule[b].moved, self.rule[b].size = &numbers[0, 0], &numbers[1, 0]
 
     def order(self, int b, Columns columns=None):
-        """int64: block b's rows of one class that enter samples, or entries of these columns, in the order of updates.
+        """int32: block b's rows of one class that enter samples, or entries of these columns, in the order of updates.
 
         If features have several rows, the first rows of all features come first: two rows of one feature enter the same
         samples, those of two features often do not.

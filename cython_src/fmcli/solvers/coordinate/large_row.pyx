@@ -48,7 +48,7 @@ cdef class LargeRowUpdater:
             raise ValueError("there are no updaters")
         first.require()
         if not (first.descent.fast and first.descent.bounded):
-            first.run(block, output, np.array([row]), 0, 1)
+            first.run(block, output, np.array([row], dtype=np.int32), 0, 1)
             return
         if not (0 <= block < first.model.n_blocks and 0 <= output < first.model.outputs
                 and 0 <= row < first.model.block[block].rows):

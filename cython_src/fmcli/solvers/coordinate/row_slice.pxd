@@ -4,6 +4,7 @@ from fmcli.models.workspace cimport Workspace
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
+from libc.stdint cimport int32_t
 
 cdef enum:
     CHUNK = 64  # the number of samples whose derivatives are summed in reals; sums of chunks are in double
@@ -36,6 +37,8 @@ cdef class RowSlice:
     cdef real* second    # the second derivatives, in the same layout
     cdef real* step      # the step, rounded to what the parameters change by
     cdef double* change  # the changes of a chunk's scores by the step
+    cdef int32_t consecutive[CHUNK]  # a chunk of all samples
+    cdef real ones[CHUNK]            # and the values there
 
     cdef void select_row(self, ColumnView* v) noexcept nogil
     cdef (const real*, const real*) same_row(self, Model other, const ColumnView* v) noexcept nogil

@@ -9,6 +9,7 @@ from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.workspace cimport workspace_for
 from fmcli.solvers.coordinate.descent cimport IN_PART, IN_ROW, SCORES, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
+from libc.stdint cimport int32_t
 
 cdef enum:
     SLICE = 16  # parameters of a row that move together: the work on a sample grows with their square
@@ -23,10 +24,11 @@ cdef class RowSlice:
     """
 
     def __init__(self, Descent descent):
-        cdef Py_ssize_t longest, most
+        cdef Py_ssize_t longest, most, n
         cdef double[::1] change
         cdef real[::1] numbers
         descent.require()
+        descent.allocate_states()
         self.descent, self.model = descent, descent.model
         self.workspace = workspace_for(descent.model, descent.data)
         longest = max([layout.lanes for layout in descent.model.layout]) + 1
@@ -40,6 +42,8 @@ cdef class RowSlice:
         self.q = self.kept_q = &numbers[0]
         self.second, self.step = &numbers[self.kept * most], &numbers[(self.kept + CHUNK) * most]
         self.change = &change[0]
+        for n in range(CHUNK):
+            self.ones[n] = 1
 
     # ---- The row and its slices. ----
 
@@ -111,12 +115,18 @@ cdef class RowSlice:
     # prefetched.
     cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
         cdef ColumnView some = v[0]
-        if at + CHUNK < v.n:
+        cdef Py_ssize_t n
+        if at + CHUNK < v.n and v.sample != NULL:
             some.sample, some.n = v.sample + at + CHUNK, min(<Py_ssize_t>CHUNK, v.n - at - CHUNK)
             self.model.prefetch_states(&some)
         self.q = self.kept_q + (at * v.apart if v.n <= self.kept else 0)
-        some.sample, some.value = v.sample + at, v.value + at
         some.n = min(<Py_ssize_t>CHUNK, v.n - at)
+        if v.sample != NULL:
+            some.sample, some.value = v.sample + at, v.value + at
+            return some
+        for n in range(some.n):  # of all samples, whose states lie in order
+            self.consecutive[n] = <int32_t>(at + n)
+        some.sample, some.value = self.consecutive, self.ones
         return some
 
     # The f-th parameter of the slice.

@@ -12,7 +12,7 @@ from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, BlockRule, Descent
 from fmcli.solvers.coordinate.row_slice cimport CHUNK, RowSlice
 from libc.math cimport fabs
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t
 
 cdef enum:
     AT_ONCE = 256  # samples whose states stay in the cache until their losses are known
@@ -29,7 +29,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.slopes, self.curvatures = &numbers[0], &numbers[CHUNK]
 
     def run(
-        self, int block, int output, const int64_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
+        self, int block, int output, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
         RelationRows related=None
     ):
         """Update the rows order[start:stop] of a block and class, one after the other: by the samples that they enter,
@@ -56,7 +56,8 @@ cdef class CoordinateUpdater(RowSlice):
                     following.row = order[i + 1]
                     columns.view(following.row, &following)
                     following.n = min(<Py_ssize_t>CHUNK, following.n)
-                    self.model.prefetch_states(&following)
+                    if following.sample != NULL:
+                        self.model.prefetch_states(&following)
                 v.row = order[i]
                 columns.view(v.row, &v)
                 if v.n:
@@ -174,7 +175,7 @@ cdef class CoordinateUpdater(RowSlice):
                 start = end
         return total
 
-    def add_curvatures(self, int block, int output, const int64_t[::1] order, double[::1] total):
+    def add_curvatures(self, int block, int output, const int32_t[::1] order, double[::1] total):
         """Add the curvatures of the mean loss in each parameter of these rows of a block and class, for their body,
         with padding, and their weight: total (lanes + 1). Scores and caches must be measured, and there must be no
         group penalty."""

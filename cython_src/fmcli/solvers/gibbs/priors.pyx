@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.base.types cimport real
 from fmcli.models.model cimport Model
 from fmcli.solvers.coordinate.descent cimport Descent
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
 
 cdef class Priors:
@@ -75,7 +75,7 @@ cdef class Priors:
             self.block[b].key = &one[0] if one.shape[0] else NULL
         self.sample_key_ = &samples[0] if samples.shape[0] else NULL
 
-    def moments(self, int b, const int64_t[::1] order):
+    def moments(self, int b, const int32_t[::1] order):
         """(count, sum, squares) of the parameters of these rows of block b, by rows of its table: float64 (rows of the
         table), and twice (rows of the table, lanes + 1)."""
         cdef Model model = self.descent.model
