@@ -156,9 +156,9 @@ def trained_model(
     keep = choices.keep_state
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(trained.plan)
-    return_freed(trained.plan)
-    file = file_of(trained, figures, form, keep_state=keep)
+    file, memory = file_of(trained, figures, form, keep_state=keep), trained.plan.memory
     del trained, plan  # and the rows, which would take memory beside the copy
+    return_freed(memory)
     return Model(copied(file, UNNAMED), UNNAMED, history)
 
 

@@ -36,6 +36,7 @@ from fmcli.solvers import newcomers
 from fmcli.solvers.trainer import Observer
 from fmcli.system.allocator import return_freed_memory
 from fmcli.system.memory import LARGE, require_if_large
+from fmcli.training.account import MemoryNeed
 from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
@@ -78,11 +79,11 @@ def train(
         A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
     require_if_large(plan.memory.total, "training", held=plan.memory.held)
-    return_freed(plan)  # that of making the rows
+    return_freed(plan.memory)  # that of making the rows
     run = Run(plan, on_epoch, observer or Observer(), keeper or Keeper())
     try:
         run.complete()
-        return_freed(plan)
+        return_freed(plan.memory)
     except DivergedError as error:
         if run.best.number:
             error.trained = run.finish(run.best.restore())
@@ -90,9 +91,9 @@ def train(
     return run.finish(run.best.restore() or len(run.epochs))
 
 
-def return_freed(plan: Plan) -> None:
+def return_freed(memory: MemoryNeed) -> None:
     """Return freed memory to the system, if the run takes much."""
-    if plan.memory.total >= LARGE:
+    if memory.total >= LARGE:
         return_freed_memory()
 
 

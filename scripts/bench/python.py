@@ -189,6 +189,7 @@ def measured(folder: Path, shape: int) -> None:
     value, index, ends, y = (np.load(folder / f"{name}.npy") for name in ("value", "index", "ends", labels))
     X = sp.csr_matrix((value, index, ends), shape=(len(y), MANY), copy=False)
     X.has_canonical_format = True
+    del value, index, ends  # which other forms of X do without
     X = X.tocsc() if form == "csc" else X.astype(np.float64) if form == "float64" else X
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     model = fmcli.train((X, y), look=False, **options)
