@@ -113,6 +113,15 @@ def test_factors_without_a_pair_are_zero(solver, epochs, group_l1):
     assert not_zero(done.plan) == MET
 
 
+def test_factors_are_for_the_fields_of_all_pairs(rng):
+    """Most features are the first or second entry of rows with the same fields and with other ones."""
+    features = np.sort(rng.permuted(np.tile(np.arange(FEATURES), (40, 1)), axis=1)[:, :2], axis=1)
+    fields = rng.integers(5, size=(40, 2))
+    rows = [dict.fromkeys(zip(j, f, strict=True), 1.0) for j, f in zip(features.tolist(), fields.tolist(), strict=True)]
+    met = {(j, g) for x in rows for j, f in x for k, g in x if k != j}
+    assert not_zero(trained(dataset(rows, FEATURES, rng.uniform(size=40)), "ffm", "sgd", 0).plan) == met
+
+
 def test_rows_held_out_do_not_count():
     plan = job.plan(dataset(ROWS * 5, 7, LABELS * 5), make_spec("ffm", "sgd", "squared", {"epochs": 0}))
     plan.model.prepare(TrainingRows(plan.data, np.array([0, 2], dtype=np.int32)), None)

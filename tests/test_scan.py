@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fmcli.base.copies import copy_of, copy_to
 from fmcli.base.scan import all_finite, zeros
 
 
@@ -19,3 +20,19 @@ def test_scans_of_any_strides(shape, real, rng):
             wrong.flat[-1] = number
             assert not all_finite(wrong[..., 2])
             assert all_finite(wrong[..., 0])
+
+
+def test_copies_of_rows_that_lie_apart():
+    """A row may be short, single, or itself of numbers that lie apart."""
+    numbers = np.arange(120, dtype=np.float32).reshape(5, 24)
+    short, apart, single = numbers[:, :4], numbers[:, ::2], numbers[:, :1]
+    for source in (numbers, short, short[:1], apart, apart[:1], single, numbers[0]):
+        copy = copy_of(source)
+        assert copy.flags.c_contiguous
+        assert not np.shares_memory(copy, source)
+        np.testing.assert_array_equal(copy, source)
+        other = numbers.copy()[: len(source)] * 0
+        target = other[:, : source.shape[1]] if source.ndim > 1 else other[0]
+        copy_to(target, source)
+        np.testing.assert_array_equal(target, source)
+        assert np.count_nonzero(other) == np.count_nonzero(source)

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.copies import copy_of
 from fmcli.errors import BadInputError
 from fmcli.model_file.contents import MOST_COPIED, aligned, contents
 from fmcli.system.files import atomic_output
@@ -359,7 +360,7 @@ def _corrupted(what: str) -> NoReturn:
 def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     """Yield the array in C order as contiguous parts; if they must be copied, each copy is small."""
     if array.flags.c_contiguous or array.nbytes <= COPIED_BYTES:
-        yield np.ascontiguousarray(array)
+        yield array if array.flags.c_contiguous else copy_of(array)
         return
     rows = max(1, COPIED_BYTES * len(array) // array.nbytes)
     for start in range(0, len(array), rows):

@@ -15,8 +15,8 @@ from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport FieldColumns, SampleRun
 from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
-from libc.stdint cimport int32_t, uint8_t
-from libc.string cimport memmove, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcmp, memmove, memset
 
 # The number of features whose unused factors are cleared at a time: so many that Python's overhead is negligible.
 CLEARED_ROWS = 1 << 16
@@ -60,7 +60,8 @@ cdef class FFM(Model):
         self.source = self.previous_met = None
 
     def bytes_needed(self, int slots):
-        return super().bytes_needed(slots) + self.features * self.marks_size()
+        marks = self.marks_size() + sizeof(int64_t)  # with `place` of `mark`
+        return super().bytes_needed(slots) + self.features * marks
 
     cdef Py_ssize_t marks_size(self):
         return (self.fields + BITS - 1) // BITS
@@ -98,11 +99,15 @@ cdef class FFM(Model):
             met[:rows, :size] |= self.previous_met
         self.constants = {"met": met}
 
-    # Mark in `met` the factors that are in a pair of these samples.
+    # Mark in `met` the factors that are in a pair of these samples. Most samples have the fields of the one before, and
+    # most of their features were marked at the same place of such a sample.
     cdef mark(self, Dataset data, const int32_t[::1] rows, unsigned char[:, ::1] met):
         cdef int32_t[::1] room = np.zeros(self.ids_size(data.longest) + 1, dtype=np.int32)
         cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
-        cdef Sample x
+        # By feature: the place where it was marked last, plus the number of places of all earlier lists of fields.
+        cdef int64_t[::1] place = np.full(met.shape[0], -1, dtype=np.int64)
+        cdef int64_t begin = 0
+        cdef Sample x, before = Sample(NULL, NULL, NULL, 0, 0)
         cdef FieldEntries p
         cdef Py_ssize_t r, i, q, at, slot
         if met.shape[0] == 0 or met.shape[1] == 0:
@@ -113,20 +118,23 @@ cdef class FFM(Model):
         with nogil:
             for r in range(rows.shape[0]):
                 data.sample(rows[r], &x)
-                p = bucket_by_field(&x, self.fields, &room[0])
-                for q in range(p.slots):
-                    here[p.field[q] // BITS] |= 1 << p.field[q] % BITS
+                if x.nnz != before.nnz or memcmp(x.field, before.field, x.nnz * sizeof(int32_t)) != 0:
+                    begin += before.nnz
+                    p = bucket_by_field(&x, self.fields, &room[0])
+                    here[:] = 0
+                    for q in range(p.slots):
+                        here[p.field[q] // BITS] |= 1 << p.field[q] % BITS
+                    before = x
                 for i in range(x.nnz):
                     slot = p.slot[i]
-                    if slot < 0:
+                    if slot < 0 or place[x.index[i]] == begin + i:
                         continue
+                    place[x.index[i]] = begin + i
                     if p.count[slot] == 1:
                         here[p.field[slot] // BITS] ^= 1 << p.field[slot] % BITS
                     for at in range(met.shape[1]):
                         met[x.index[i], at] |= here[at]
                     here[p.field[slot] // BITS] |= 1 << p.field[slot] % BITS
-                for q in range(p.slots):
-                    here[p.field[q] // BITS] = 0
 
     def start(self, seen, init_std, generator, threads=1):
         super().start(seen, init_std, generator, threads)

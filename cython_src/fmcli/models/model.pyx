@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from fmcli.base.copies import copy_of, copy_to
 from fmcli.base.kept import require_each_like
 from fmcli.errors import UsageError
 from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
@@ -292,7 +293,7 @@ cdef class Model:
 
     def snapshot(self, state=True):
         """Return a copy of the live arrays, for `restore`."""
-        return [array.copy() for array in self.live(state)]
+        return [copy_of(array) for array in self.live(state)]
 
     def require_snapshot(self, snapshot, state=True):
         """Raise ValueError unless these may be the live arrays of this model; they may be from a file."""
@@ -301,7 +302,7 @@ cdef class Model:
     def restore(self, snapshot, state=True):
         """Restore the live arrays, as they were at some moment, of this model or of one with the same rows."""
         for array, kept in zip(self.live(state), snapshot, strict=True):
-            array[...] = kept
+            copy_to(array, kept)
 
     def attach(self, arrays):
         """Use arrays without copying them, for example arrays mapped from a file; such a model cannot be trained.
@@ -594,5 +595,5 @@ def start_rows(task):
     step = max(1, START_NUMBERS // max(1, values[:1].size))
     for at in range(0, len(values), step):
         some = values[at:at + step]
-        some[...] = normal(some.shape, std, generator)
+        copy_to(some, normal(some.shape, std, generator))
         some[~seen[at:at + step]] = 0

@@ -1,0 +1,32 @@
+"""Copies of arrays whose rows are short and lie apart, such as parameters between the state of a solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def copy_to(target: NDArray[Any], source: NDArray[Any]) -> None:
+    """Copy an array into another of its shape.
+
+    Numpy copies a row that lies apart number by number, unless it is one item: rows of 4 floats took three times as
+    long.
+    """
+    if target.shape == source.shape and target.dtype == source.dtype and _has_rows(target) and _has_rows(source):
+        row = np.dtype((np.void, target.shape[-1] * target.itemsize))
+        target, source = target.view(row), source.view(row)
+    target[...] = source
+
+
+def copy_of(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy in C order."""
+    copy = np.empty(array.shape, array.dtype)
+    copy_to(copy, array)
+    return copy
+
+
+def _has_rows(array: NDArray[Any]) -> bool:
+    """Return whether the numbers along the last axis, two or more, are adjacent."""
+    return array.ndim > 1 and array.shape[-1] > 1 and array.strides[-1] == array.itemsize
