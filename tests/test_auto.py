@@ -6,9 +6,10 @@ from problems import validation_rows
 from test_look import Foretold
 
 import fmcli
-from fmcli.choosing import entrants
-from fmcli.choosing.entrants import Entrant, of_epochs, work
+from fmcli.choosing import runs
+from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.look import Looked, look
+from fmcli.choosing.runs import of_epochs, work
 from fmcli.choosing.search import MOST_TRAININGS
 from fmcli.data.dataset import Dataset
 from fmcli.registry.models import MODELS
@@ -48,8 +49,8 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
         done.append((plan.spec.model, plan.spec.solver, (len(trained.epochs) - before) * work(plan)))
         return trained
 
-    train = entrants.train
-    monkeypatch.setattr(entrants, "train", counted)
+    train = runs.train
+    monkeypatch.setattr(runs, "train", counted)
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
     chosen, looked = look(plan)
     assert chosen.spec.model == "llfm"
@@ -84,7 +85,7 @@ def test_a_difference_counts_by_its_error():
     squares = np.array([[0.44, 1.44] * 50])
     usual, other = Entrant([plan]), Entrant([plan])
     for entrant, scores in ((usual, np.ones((1, 100))), (other, np.sqrt(squares))):
-        outcome = Foretold([plan], scores).outcome(1)
+        outcome = Foretold([plan], scores).outcome()
         entrant.outcome = lambda outcome=outcome: outcome
     assert [other.better_than(usual, errors) for errors in (0, 1, 1.4, 2)] == [True, True, False, False]
     assert not usual.better_than(usual, 0)

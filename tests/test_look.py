@@ -9,8 +9,9 @@ from test_every_pair import planted
 
 from fmcli.choosing import look as looking
 from fmcli.choosing import plans
-from fmcli.choosing.entrants import ENTRIES_A_PARAMETER
-from fmcli.choosing.look import Budget, Tried, epochs_of, folds_of
+from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.look import Budget, epochs_of, folds_of, refitting
+from fmcli.choosing.runs import ENTRIES_A_PARAMETER
 from fmcli.registry.entry import Trial
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
@@ -173,7 +174,9 @@ def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(r
         assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)
     outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2), 2)]
     error = np.concatenate([one.score[:, 0] - one.label for one in outcomes])
-    assert measure(["rmse"], Tried(folds, 2).outcome(4))["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)))
+    assert measure(["rmse"], Entrant(folds).first(4, lambda fold: 2))["rmse"] == pytest.approx(
+        np.sqrt(np.mean(error**2))
+    )
 
 
 def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
@@ -197,7 +200,7 @@ def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
         assert epochs_of(plan) == epochs
     monkeypatch.setattr(looking, "MOST_VISITS", 10**12)
     monkeypatch.setattr(looking, "LEAST_EPOCHS", 2)
-    assert [Tried(folds_of(plan, epochs), epochs).plan().refit_epochs for epochs in (2, 60)] == [None, 60]
+    assert [refitting(Entrant(folds_of(plan, epochs)), epochs).refit_epochs for epochs in (2, 60)] == [None, 60]
     monkeypatch.setattr(looking, "MOST_VISITS", 0)
     assert look(plan)[0].refit_epochs is None
     assert look(plan)[0].spec.values["epochs"] == 60
@@ -242,34 +245,31 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, fol
     plans = folds_of(planned(rows, epochs=2), 2)
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = looking.compared(usual, other, "l2_v", 1.0, Budget(usual))
+    found = looking.compared(Budget(usual, 2), other, "l2_v", 1.0)
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
-class Foretold(Tried):
+class Foretold(Entrant):
     """Runs with these errors of the held-out rows of each fold."""
 
     def __init__(self, plans, errors):
-        super().__init__(plans, 2)
+        super().__init__(plans)
         zeros, ones = np.zeros(errors.shape[1]), np.ones(errors.shape[1])
-        self.epochs = [2] * len(plans)
-        self._best = [2] * len(plans)
-        self._outcomes = [Outcome("squared", zeros, error[:, None], ones) for error in errors]
+        for run, error in zip(self.runs, errors, strict=True):
+            run.epochs, run.outcome = 2, Outcome("squared", zeros, error[:, None], ones)
 
 
 def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
     """So a look visits at most as many rows as the run, beside the usual run itself."""
-    usual, other, third = (
-        Tried(folds_of(planned(rows, learning_rate=r, epochs=200), 1), 200) for r in (0.3, 0.003, 0.01)
-    )
-    best = job.train(usual.plans[0]).best
-    usual.outcome(1)
-    budget, own = Budget(usual), usual.epochs[0] + best
-    assert usual.epochs[0] < own < 200
-    looking.compared(usual, other, "learning_rate", 1.0, budget)
-    assert other.epochs == [own]
-    assert looking.compared(usual, third, "learning_rate", 1.0, budget).found is None
-    assert third.epochs == []
+    usual, other, third = (Entrant(folds_of(planned(rows, learning_rate=r, epochs=200), 1)) for r in (0.3, 0.003, 0.01))
+    best = job.train(usual.plan).best
+    usual.first(1, lambda fold: 200)
+    budget, own = Budget(usual, 200), usual.runs[0].epochs + best
+    assert usual.runs[0].epochs < own < 200
+    looking.compared(budget, other, "learning_rate", 1.0)
+    assert other.runs[0].epochs == own
+    assert looking.compared(budget, third, "learning_rate", 1.0).found is None
+    assert third.runs[0].epochs == 0
 
 
 def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
@@ -308,6 +308,6 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
     chosen, found = look(plan)
     assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
-    linear = Tried([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)], 20).outcome(1)
+    linear = Entrant([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)]).first(1, lambda fold: 20)
     assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)

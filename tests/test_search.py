@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from test_auto import planned, signs
 
-from fmcli.choosing import entrants, search
-from fmcli.choosing.entrants import Conduct, Entrant, LateError
+from fmcli.choosing import runs, search
+from fmcli.choosing.entrants import Conduct, Entrant
 from fmcli.choosing.plans import fold_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
+from fmcli.choosing.runs import LateError
 from fmcli.choosing.search import BRACKET, Group, Search, Tuning, compare
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
@@ -212,8 +213,8 @@ def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
     entrant = Entrant([planned(data, {"rank": 2}, {"holdout": 0.3}, solver="cd")])
     entrant.train(2)
     before = entrant.reached
-    monkeypatch.setattr(entrants.time, "perf_counter", lambda: 1.0)
-    entrant._conduct = Conduct(deadline=0.5)
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: 1.0)
+    entrant.runs[0].deadline = 0.5
     with pytest.raises(LateError):
         entrant.train(5)
     assert entrant.reached == before

@@ -1,120 +1,28 @@
-"""Runs that are compared with others, each of which pauses and goes on as the comparison says."""
+"""Kinds, solvers and options that are compared, each by a run on every fold."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from threading import Event
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.choosing.plans import thinned
-from fmcli.errors import DivergedError, NotEnoughMemoryError
-from fmcli.registry.models import MODELS
-from fmcli.registry.specs import Spec
-from fmcli.scoring.metrics import Outcome, measure, metric_of
+from fmcli.choosing.runs import FoldRun, LateError, value_of, work
+from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
-from fmcli.scoring.sparsity import model_sparsity
-from fmcli.solvers.trainer import Observer
-from fmcli.system.memory import available
-from fmcli.training.checkpoint import Keeper, Progress
-from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model, with_options
-from fmcli.training.several.refit import refits, visits
+from fmcli.training.planning import Plan, with_options
+from fmcli.training.several.refit import refits
 from fmcli.training.trained import Epoch
 
-# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
-ENTRIES_A_PARAMETER = 4
-# The progress of a run that pauses is kept if it takes at most this part of the free memory.
-PART_OF_MEMORY = 64
 # Another run is taken if it is better by more than so many standard errors: if it ended by itself; if it would become
 # still better, or has drawn options; and if it would become much better, as that of a solver that samples does.
 ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
-
-
-def work(plan: Plan) -> int:
-    """Return by what the time of an epoch grows."""
-    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
-    kind, solver = MODELS[plan.spec.model], plan.spec.solver_entry
-    return round(kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost * one)
-
-
-def of_epochs(spec: Spec, epochs: int) -> Spec:
-    """Return the spec of a run of at most so many epochs, whose burn-in, if it has one, is as large a share of them."""
-    values = {**spec.values, "epochs": epochs}
-    if "burn_in" in values and epochs < spec.values["epochs"]:
-        values["burn_in"] = min(values["burn_in"], epochs // 2)
-    return replace(spec, values=values)
-
-
-def value_of(outcome: Outcome | None, metric: str) -> float | None:
-    """Return a metric of an outcome, if there is one."""
-    return None if outcome is None else measure([metric], outcome)[metric]
-
-
-class Paused(Keeper):
-    """Keeps the progress of a run in memory where it pauses, and continues from there; if there is little memory, it
-    keeps nothing, and the run begins again, which gives the same."""
-
-    def __init__(self) -> None:
-        self.progress: Progress | None = None
-        self._current: Callable[[], Progress] = dict
-
-    def kept(self) -> Progress | None:
-        return self.progress
-
-    def begins(self, progress: Callable[[], Progress]) -> None:
-        self._current = progress
-
-    def pause(self, ends: bool) -> None:
-        if ends:
-            self.progress = None
-            progress = self._current()
-            if sum(array.nbytes for array in progress.values()) <= available() // PART_OF_MEMORY:
-                self.progress = {name: array.copy() for name, array in progress.items()}
-
-
-@dataclass
-class FoldRun:
-    """The run of an entrant on a fold, as far as it went.
-
-    outcome : of the best epoch so far, on the held-out rows.
-    values : the choosing metric of each epoch there.
-    sparsity, parameters : of that epoch; parameters only if another entrant follows.
-    """
-
-    keeper: Paused = field(default_factory=Paused)
-    outcome: Outcome | None = None
-    values: list[float] = field(default_factory=list)
-    sparsity: float = 0.0
-    parameters: dict[str, NDArray[Any]] | None = None
-    epochs: int = 0
-    best: int = 0
-    ended: bool = False
-
-
-class LateError(Exception):
-    """The deadline passed before a run reached its epochs."""
-
-
-class Watch(Observer):
-    """Ends runs in the midst of an epoch, once a deadline has passed: an epoch may take longer than all before it."""
-
-    def __init__(self, deadline: float | None) -> None:
-        self._deadline = math.inf if deadline is None else deadline
-
-    def check(self) -> None:
-        """Raise LateError if the deadline has passed."""
-        if time.perf_counter() >= self._deadline:
-            raise LateError
-
-    def rows(self, epoch: int, rows: int) -> None:
-        self.check()
 
 
 @dataclass(frozen=True)
@@ -185,10 +93,12 @@ class Entrant:
     spent : the work of its runs so far.
     part : the same on a part of the rows, if that was trained first.
     share : of how many equal parts of the rows these are one.
+    runs : those of the folds; failed : whether one of them was not possible.
     """
 
     part: Entrant | None = None
     share = 1
+    failed = False
 
     def __init__(
         self,
@@ -204,7 +114,24 @@ class Entrant:
         self.news = list[tuple[int, Epoch]]()
         self.plans, self.number, self.settings, self.spent = list(plans), number, settings or {}, 0
         self.reached, self.asked = Reached(0, None, (), False), 0
-        self._folds = [FoldRun() for _ in plans]
+        self.runs = self._new_runs()
+
+    def _new_runs(self) -> list[FoldRun]:
+        """Return the runs of all folds, which have not begun."""
+        deadline = self._conduct.deadline
+        return [
+            FoldRun(plan, deadline, partial(self._begin, number), followed=self._followed)
+            for number, plan in enumerate(self.plans)
+        ]
+
+    def _begin(self, fold: int) -> dict[str, NDArray[Any]] | None:
+        """Return the parameters from which a run begins; None: the usual start values."""
+        return None if self.before is None else self.before.parameters(fold)
+
+    def add(self, plans: Sequence[Plan]) -> None:
+        """Add folds."""
+        self.plans += plans
+        self.runs += self._new_runs()[len(self.runs) :]
 
     @property
     def plan(self) -> Plan:
@@ -261,83 +188,53 @@ class Entrant:
 
     def _run(self, epochs: int, threads: int | None) -> Reached:
         """Train to so many epochs, and return what was reached."""
-        for number, fold in enumerate(self._folds):
-            if not fold.ended and not self._run_fold(number, fold, epochs, threads):
+        for number, run in enumerate(self.runs):
+
+            def after(epoch: Epoch, number: int = number) -> None:
+                self.news.append((number, epoch))
+
+            if not run.ended and not run.train(epochs, threads, after):
                 self.forget()
                 return Reached(0, None, (), ended=True)
         return self._so_far()
 
+    def first(self, folds: int, epochs: Callable[[int], int]) -> Outcome | None:
+        """Return the outcome of the first folds, of which those that have not begun are trained for so many epochs,
+        by their number; None: training failed. Raises LateError."""
+        for number, run in enumerate(self.runs[:folds]):
+            self.failed = self.failed or not (run.epochs or run.train(epochs(number)))
+        return None if self.failed else self._together(folds)
+
     def _so_far(self) -> Reached:
         """Return what the runs on all folds have reached."""
-        value, best = value_of(self._together(), self.chooser), [fold.best for fold in self._folds]
-        curves = [fold.values for fold in self._folds]
+        value, best = value_of(self._together(), self.chooser), [run.best for run in self.runs]
+        curves = [run.values for run in self.runs]
         if len(curves) > 1 and all(curves) and not self.samples:
             most = max(map(len, curves))  # a run that has ended stays where it was
             means = np.mean([np.pad(curve, (0, most - len(curve)), "edge") for curve in curves], axis=0)
             epoch = int(means.argmax() if metric_of(self.chooser).larger_is_better else means.argmin())
             value, best = float(means[epoch]), [epoch + 1] * len(best)
         return Reached(
-            max(fold.epochs for fold in self._folds),
+            max(run.epochs for run in self.runs),
             None if value is None or math.isnan(value) else value,
             tuple(best),
-            all(fold.ended for fold in self._folds),
-            self._folds[0].sparsity,
+            all(run.ended for run in self.runs),
+            self.runs[0].sparsity,
         )
-
-    def _run_fold(self, number: int, fold: FoldRun, epochs: int, threads: int | None) -> bool:
-        """Train on a fold to so many epochs; return whether it was possible. Raises LateError."""
-        pause, seen = Event(), 0 if fold.keeper.progress is None else fold.epochs
-        del fold.values[seen:]
-
-        def after(epoch: Epoch) -> None:
-            if epoch.number > seen:
-                self.news.append((number, epoch))
-                fold.values.append(epoch.valid[self.chooser])
-            if epoch.number >= epochs:
-                pause.set()
-
-        plan = self._of_fold(number, epochs, threads, pause)
-        assert plan.validation is not None
-        # Row solvers end within an epoch by themselves, with what they have learned by then.
-        watch = Observer() if plan.spec.by_rows else Watch(self._conduct.deadline)
-        try:
-            trained = train(plan, after, watch, Keeper() if self.samples else fold.keeper)
-        except (DivergedError, NotEnoughMemoryError):
-            return False
-        fold.outcome = plan.validation.outcome(plan.model, draws=trained.earlier)
-        fold.sparsity = model_sparsity(plan.model)
-        if self._followed:
-            fold.parameters = {name: array.copy() for name, array in plan.model.parameters.items()}
-        fold.epochs, fold.best = len(trained.epochs), trained.best
-        # The shorter runs of a sampler are whole ones.
-        fold.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
-        if trained.out_of_time and not pause.is_set():
-            raise LateError
-        return True
-
-    def _of_fold(self, number: int, epochs: int, threads: int | None, pause: Event) -> Plan:
-        """Return the plan of a fold, with a model of its own, which ends with the epoch in which `pause` is set."""
-        plan = self.plans[number]
-        spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
-        threads, deadline = threads or plan.settings.threads, self._conduct.deadline
-        settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=deadline)
-        validation = plan.validation and replace(plan.validation, threads=threads)
-        model = prepared_model(spec, plan.source, plan.transform, None)
-        begin = None if self.before is None else self.before.parameters(number)
-        return replace(plan, spec=spec, settings=settings, model=model, validation=validation, begin=begin)
 
     def parameters(self, fold: int) -> dict[str, NDArray[Any]] | None:
         """Return the parameters of the best epoch on a fold; None: training failed. Runs that have not kept them are
         repeated."""
-        if self._folds[fold].parameters is None and self.reached.value is not None:
+        if self.runs[fold].parameters is None and self.reached.value is not None:
             self.forget()
             self._run(self.reached.epochs, None)
-        return self._folds[fold].parameters
+        return self.runs[fold].parameters
 
-    def _together(self) -> Outcome | None:
-        """Return the outcome of all folds, if it is there."""
-        outcomes = [fold.outcome for fold in self._folds if fold.outcome is not None]
-        if len(outcomes) < len(self._folds):
+    def _together(self, folds: int | None = None) -> Outcome | None:
+        """Return the outcome of the first folds, or of all, if it is there."""
+        runs = self.runs[:folds]
+        outcomes = [run.outcome for run in runs if run.outcome is not None]
+        if len(outcomes) < len(runs):
             return None
         return outcomes[0] if len(outcomes) == 1 else Outcome.concatenated(outcomes)
 
@@ -378,7 +275,7 @@ class Entrant:
         """Free the memory of the runs."""
         if self.part is not None:
             self.part.forget()
-        self._folds = [FoldRun() for _ in self.plans]
+        self.runs = self._new_runs()
 
     def rank(self) -> float:
         """Return a number that is smaller if it is better; without runs of its own, that of its part."""

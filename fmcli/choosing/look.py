@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.choosing.entrants import LateError, TrialRecord, Watch, of_epochs, value_of, work
+from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
+from fmcli.choosing.runs import LateError, value_of, work
 from fmcli.choosing.search import compare
-from fmcli.errors import DivergedError
 from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
-from fmcli.training.job import train
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.several.refit import affordable, refits
 
@@ -91,128 +89,77 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[L
     if not looks(plan):
         return plan, found
     with suppress(LateError):
-        return tried_values(plan, found, Watch(deadline)), found
+        return tried_values(plan, found, Conduct(deadline=deadline)), found
     return plan, found
 
 
-def tried_values(plan: Plan, found: list[Look], watch: Watch) -> Plan:
+def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
     """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
-    tried, epochs = list(trials(plan)), epochs_of(plan)
-    usual = Tried([plan], epochs, watch)
+    tried, most = list(trials(plan)), epochs_of(plan)
     if not tried and most_folds(plan) == 1:
         return plan
-    usual.outcome(1)
-    usual.plans = folds_of(plan, usual.epochs[0] if usual.epochs else epochs)
-    budget = Budget(usual)
+    usual = Entrant([plan], conduct=conduct)
+    usual.first(1, lambda fold: most)
+    usual.add(folds_of(plan, usual.runs[0].epochs or most)[1:])
+    budget = Budget(usual, most)
     for option, trial in tried:
-        for path, errors in zip(paths(trial, usual.plans[0].spec.values[option]), trial.errors, strict=True):
+        for path, errors in zip(paths(trial, usual.plan.spec.values[option]), trial.errors, strict=True):
             first = len(found)
             for value in path:
                 if budget.left(0) < 1:
                     break
-                other = Tried([with_value(fold, option, value) for fold in usual.plans], epochs, watch)
-                found.append(compared(usual, other, option, errors, budget))
+                other = Entrant([with_value(fold, option, value) for fold in usual.plans], conduct=conduct)
+                found.append(compared(budget, other, option, errors))
                 if not found[-1].chosen:
                     break
-                usual = other
-                budget = Budget(usual)
+                usual, budget = other, Budget(other, most)
             if len(found) > first and found[first].chosen:
                 break
-    return usual.plan()
+    return refitting(usual, most)
 
 
-class Tried:
-    """Plans that differ in the rows that they hold out, and their runs, each of which is made when it is needed.
-
-    most : how many epochs a run has at most.
-    watch : ends the runs.
-    epochs : how many each run had.
-    """
-
-    def __init__(self, plans: Sequence[Plan], most: int, watch: Watch | None = None) -> None:
-        self.plans, self.most, self._watch = plans, most, watch
-        self.epochs: list[int] = []
-        self._best: list[float] = []
-        self._outcomes: list[Outcome] = []
-        self._diverged = False
-
-    def outcome(self, folds: int, budget: Budget | None = None) -> Outcome | None:
-        """Return that of the best epochs on the validation data of so many plans; None: training diverged.
-
-        budget : limits the epochs of each run further.
-        """
-        while len(self._outcomes) < folds and not self._diverged:
-            number = len(self._outcomes)
-            self._train(self.plans[number], self.most if budget is None else min(self.most, budget.left(number)))
-            if budget is not None:
-                budget.spend(number, self.epochs[number:])
-        if self._diverged:
-            return None
-        return self._outcomes[0] if folds == 1 else Outcome.concatenated(self._outcomes[:folds])
-
-    def ended(self, fold: int) -> bool:
-        """Return whether the run on a fold ended by itself, or failed."""
-        return fold >= len(self._best) or math.isfinite(self._best[fold])
-
-    def own(self, fold: int) -> int:
-        """Return how many epochs the run on a fold and its refit have, as far as it is known."""
-        if fold >= len(self.epochs):
-            return LEAST_EPOCHS
-        refitted = self._best[fold] if refits(self.plans[fold]) else 0
-        return self.epochs[fold] + int(min(refitted, self.epochs[fold]))
-
-    def _train(self, plan: Plan, most: int) -> None:
-        """Train the model of a plan, for at most so many epochs."""
-        assert plan.validation is not None
-        spec = of_epochs(plan.spec, most)
-        own = replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))
-        try:
-            trained = train(own, observer=self._watch)
-        except DivergedError:
-            self._diverged = True
-            return
-        goes_on = len(trained.epochs) == most < plan.spec.values["epochs"]
-        self.epochs.append(len(trained.epochs))
-        self._best.append(math.inf if goes_on else trained.best)
-        self._outcomes.append(plan.validation.outcome(own.model, draws=trained.earlier))
-
-    def plan(self) -> Plan:
-        """Return the plan of the run; of several folds, with the median of their best epochs for a refit, if it is
-        known: half of the runs would have gone on otherwise."""
-        first = self.plans[0]
-        if len(self.plans) < 2 or self.outcome(len(self.plans)) is None:
-            return first
-        median = np.median(self._best)
-        return replace(first, refit_epochs=int(median) or None) if math.isfinite(median) else first
+def refitting(usual: Entrant, most: int) -> Plan:
+    """Return the plan of the run; of several folds, with the median of their best epochs for a refit, if it is known:
+    half of the runs would have gone on otherwise."""
+    folds = len(usual.runs)
+    if folds < 2 or usual.first(folds, lambda fold: most) is None or not all(run.ended for run in usual.runs):
+        return usual.plan
+    return replace(usual.plan, refit_epochs=int(np.median([run.best for run in usual.runs])) or None)
 
 
 class Budget:
     """The epochs that other values may have on each fold: as many as the usual run and its refit. It begins anew with a
-    value that is taken, because a path of values may have to be followed to its end."""
+    value that is taken, because a path of values may have to be followed to its end.
 
-    def __init__(self, usual: Tried) -> None:
-        self._usual = usual
-        self._spent: dict[int, int] = {}
+    most : how many epochs a run has at most.
+    """
+
+    def __init__(self, usual: Entrant, most: int) -> None:
+        self.usual, self.most = usual, most
+        self._others: list[Entrant] = []
 
     def left(self, fold: int) -> int:
         """Return how many epochs are left on a fold, whose usual run has been made."""
-        return self._usual.own(fold) - self._spent.get(fold, 0)
+        run = self.usual.runs[fold]
+        refitted = (run.best if run.ended else run.epochs) if refits(run.plan) else 0
+        own = run.epochs + refitted if run.epochs else LEAST_EPOCHS
+        return own - sum(other.runs[fold].epochs for other in self._others)
 
-    def spend(self, fold: int, epochs: Sequence[int]) -> None:
-        """Count the epochs of a run; none of one that diverged."""
-        self._spent[fold] = self._spent.get(fold, 0) + sum(epochs)
+    def outcome(self, other: Entrant, folds: int) -> Outcome | None:
+        """Return the outcome of another value on the first folds; None: training failed."""
+        if other not in self._others:
+            self._others.append(other)
+        return other.first(folds, lambda fold: min(self.most, self.left(fold)))
 
 
-def compared(usual: Tried, other: Tried, option: str, errors: float, budget: Budget) -> Look:
+def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look:
     """Return the comparison of runs with another value of an option with the usual ones, on as many folds as it takes
     until the other one is clearly better, or is not better. errors : see Trial."""
-    plan = usual.plans[0]
-    assert plan.validation is not None
-    metric = plan.validation.chooser
-    for folds in range(1, len(usual.plans) + 1):
-        before, outcome = usual.outcome(folds), None
+    usual, plan, metric = budget.usual, budget.usual.plan, other.chooser
+    for folds in range(1, len(usual.runs) + 1):
+        before, outcome = usual.first(folds, lambda fold: budget.most), None
         if budget.left(folds - 1) > 0:
-            outcome = other.outcome(folds, budget)
+            outcome = budget.outcome(other, folds)
         chosen = outcome is not None
         if outcome is None or before is None:
             break
@@ -222,7 +169,7 @@ def compared(usual: Tried, other: Tried, option: str, errors: float, budget: Bud
             break
     return Look(
         option,
-        value=other.plans[0].spec.values[option],
+        value=other.plan.spec.values[option],
         usual=plan.spec.values[option],
         metric=metric,
         found=value_of(outcome, metric),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan, occurring
@@ -77,7 +76,7 @@ def thinned(plan: Plan, share: int) -> Plan:
     permutation, so that more rows have these, too."""
     source = plan.source
     order = generator(plan.spec, FOLD_STREAM, 1).permutation(source.rows)
-    some = TrainingRows(source.data, np.sort(order[: max(1, len(order) // share)]), source.fields, source.every_row)
+    some = source.only(np.sort(order[: max(1, len(order) // share)]))
     seen, counts, transform = occurring(some, plan.transform, plan.settings)
     facts = {**plan.facts, "rows": some.count, "nonzeros": some.nonzeros, "features": int(seen.sum())}
     return replace(plan, source=some, seen=seen, counts=counts, transform=transform, facts=facts)

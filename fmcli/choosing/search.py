@@ -15,10 +15,10 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, LateError, TrialRecord, Watch
+from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import fold_plans, is_free, parts_of
 from fmcli.choosing.proposals import PROPOSE, Places, Tried
-from fmcli.data.shards.training_rows import TrainingRows
+from fmcli.choosing.runs import LateError, Watch
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
@@ -322,7 +322,7 @@ class Search:
     def many_rows(self) -> bool:
         """Whether parts of the rows can be trained on, and have enough of them."""
         source = self.plan.source
-        return type(source) is TrainingRows and source.data.group is None and source.count >= ROWS_FOR_PARTS
+        return source.in_memory and source.data.group is None and source.count >= ROWS_FOR_PARTS
 
     def epochs_of(self, entrant: Entrant, rung: int) -> int:
         """Return for how many epochs, in all, an entrant is trained by a rung. Runs of a solver that samples are whole,

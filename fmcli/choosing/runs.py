@@ -1,0 +1,183 @@
+"""Runs that are compared with others: each is on the rows that a plan leaves, pauses, and goes on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+from numpy.typing import NDArray
+
+from fmcli.errors import DivergedError, NotEnoughMemoryError
+from fmcli.registry.models import MODELS
+from fmcli.registry.specs import Spec
+from fmcli.scoring.metrics import Outcome, measure
+from fmcli.scoring.sparsity import model_sparsity
+from fmcli.solvers.trainer import Observer
+from fmcli.system.memory import available
+from fmcli.training.checkpoint import Keeper, Progress
+from fmcli.training.job import train
+from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.several.refit import visits
+from fmcli.training.trained import Epoch
+
+# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
+ENTRIES_A_PARAMETER = 4
+# The progress of a run that pauses is kept if it takes at most this part of the free memory.
+PART_OF_MEMORY = 64
+
+
+def work(plan: Plan) -> int:
+    """Return by what the time of an epoch grows."""
+    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
+    kind, solver = MODELS[plan.spec.model], plan.spec.solver_entry
+    return round(kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost * one)
+
+
+def of_epochs(spec: Spec, epochs: int) -> Spec:
+    """Return the spec of a run of at most so many epochs, whose burn-in, if it has one, is as large a share of them."""
+    values = {**spec.values, "epochs": epochs}
+    if "burn_in" in values and epochs < spec.values["epochs"]:
+        values["burn_in"] = min(values["burn_in"], epochs // 2)
+    return replace(spec, values=values)
+
+
+def value_of(outcome: Outcome | None, metric: str) -> float | None:
+    """Return a metric of an outcome, if there is one."""
+    return None if outcome is None else measure([metric], outcome)[metric]
+
+
+class Paused(Keeper):
+    """Keeps the progress of a run in memory where it pauses, and continues from there; if there is little memory, it
+    keeps nothing, and the run begins again, which gives the same."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        self._current: Callable[[], Progress] = dict
+
+    def kept(self) -> Progress | None:
+        return self.progress
+
+    def begins(self, progress: Callable[[], Progress]) -> None:
+        self._current = progress
+
+    def pause(self, ends: bool) -> None:
+        if ends:
+            self.progress = None
+            progress = self._current()
+            if sum(array.nbytes for array in progress.values()) <= available() // PART_OF_MEMORY:
+                self.progress = {name: array.copy() for name, array in progress.items()}
+
+
+class Pause(Event):
+    """Ends a run where it pauses, or where another event ends it."""
+
+    def __init__(self, other: Event | None) -> None:
+        super().__init__()
+        self._other = other
+
+    def is_set(self) -> bool:
+        return super().is_set() or (self._other is not None and self._other.is_set())
+
+
+class LateError(Exception):
+    """The deadline passed, or the search was interrupted, before a run reached its epochs."""
+
+
+class Watch(Observer):
+    """Ends runs in the midst of an epoch, once a deadline has passed: an epoch may take longer than all before it."""
+
+    def __init__(self, deadline: float | None) -> None:
+        self._deadline = math.inf if deadline is None else deadline
+
+    def check(self) -> None:
+        """Raise LateError if the deadline has passed."""
+        if time.perf_counter() >= self._deadline:
+            raise LateError
+
+    def rows(self, epoch: int, rows: int) -> None:
+        self.check()
+
+
+class FoldRun:
+    """A run on a fold, as far as it went.
+
+    plan : holds out the rows of the fold.
+    deadline : the value of time.perf_counter() at which it ends; None: it has no limit.
+    begin : returns the parameters from which it begins; None: the usual start values.
+    followed : whether another one will begin from its own.
+    outcome : of the best epoch so far, on the held-out rows.
+    values : the choosing metric of each epoch there.
+    sparsity, parameters : of the best epoch; parameters only if another run follows.
+    best : the best epoch; ended : whether more epochs would change nothing.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        deadline: float | None = None,
+        begin: Callable[[], dict[str, NDArray[Any]] | None] = lambda: None,
+        *,
+        followed: bool = False,
+    ) -> None:
+        self.plan, self.deadline = plan, deadline
+        self._begin, self._followed, self._keeper = begin, followed, Paused()
+        self.outcome: Outcome | None = None
+        self.values: list[float] = []
+        self.parameters: dict[str, NDArray[Any]] | None = None
+        self.sparsity, self.epochs, self.best, self.ended = 0.0, 0, 0, False
+
+    @property
+    def samples(self) -> bool:
+        """Whether its first epochs say little."""
+        return self.plan.spec.solver_entry.is_sampler
+
+    def train(
+        self, epochs: int, threads: int | None = None, on_epoch: Callable[[Epoch], None] = lambda epoch: None
+    ) -> bool:
+        """Train to so many epochs in all; return whether it was possible. on_epoch : called with each one that is new.
+
+        Raises LateError.
+        """
+        pause, seen = Pause(self.plan.settings.interrupt), 0 if self._keeper.progress is None else self.epochs
+        del self.values[seen:]
+        plan = self._of_epochs(epochs, threads, pause)
+        validation = plan.validation
+        assert validation is not None
+
+        def after(epoch: Epoch) -> None:
+            if epoch.number > seen:
+                on_epoch(epoch)
+                self.values.append(epoch.valid[validation.chooser])
+            if epoch.number >= epochs:
+                pause.set()
+
+        # Row solvers end within an epoch by themselves, with what they have learned by then.
+        watch = Observer() if plan.spec.by_rows else Watch(self.deadline)
+        try:
+            trained = train(plan, after, watch, Keeper() if self.samples else self._keeper)
+        except (DivergedError, NotEnoughMemoryError):
+            return False
+        self.outcome = validation.outcome(plan.model, draws=trained.earlier)
+        self.sparsity = model_sparsity(plan.model)
+        if self._followed:
+            self.parameters = {name: array.copy() for name, array in plan.model.parameters.items()}
+        self.epochs, self.best = len(trained.epochs), trained.best
+        # The shorter runs of a sampler are whole ones.
+        self.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
+        if trained.out_of_time and self.epochs < epochs:
+            raise LateError
+        return True
+
+    def _of_epochs(self, epochs: int, threads: int | None, pause: Event) -> Plan:
+        """Return the plan with a model of its own, which ends with the epoch in which `pause` is set."""
+        plan = self.plan
+        spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
+        threads = threads or plan.settings.threads
+        settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=self.deadline)
+        validation = plan.validation and replace(plan.validation, threads=threads)
+        model = prepared_model(spec, plan.source, plan.transform, None)
+        return replace(plan, spec=spec, settings=settings, model=model, validation=validation, begin=self._begin())
