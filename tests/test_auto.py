@@ -8,9 +8,9 @@ from test_look import Foretold
 import fmcli
 from fmcli.choosing import runs
 from fmcli.choosing.entrants import Entrant
-from fmcli.choosing.look import Looked, look
+from fmcli.choosing.look import Looked, folds_of, look
 from fmcli.choosing.runs import of_epochs, work
-from fmcli.choosing.search import MOST_TRAININGS
+from fmcli.choosing.search import MOST_TRAININGS, Search
 from fmcli.data.dataset import Dataset
 from fmcli.registry.models import MODELS
 from fmcli.registry.rivals import rivals
@@ -75,8 +75,38 @@ def test_the_usual_kind_stays_unless_another_is_clearly_better():
     plan = planned(signs([(0, 1)]), {"rank": 1, "l2": 1e-5})
     chosen, looked = look(plan)
     assert chosen is plan
-    assert len(looked.trials) == 5
+    assert len(looked.trials) == 6
     assert [(one.model, one.solver) for one in looked.trials if one.chosen] == [("fm", "adagrad")]
+
+
+def test_few_rows_are_compared_on_folds():
+    """The usual run counts by the epoch that is best in the mean of the folds, on all of which each is trained."""
+    plan = planned(
+        signs([(0, 1)]), {"rank": 1, "epochs": 6}, {"look": True, "rivals": [make_spec("linear", "adagrad")]}
+    )
+    usual = Entrant(folds_of(plan, 6))
+    usual.train(6)
+    assert len(usual.runs) == ROWS // validation_rows(plan).rows == 5
+    assert next(one for one in look(plan)[1].trials if one.number == 0).reached == usual.reached
+
+
+def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
+    raced = []
+
+    def recorded(self, entrants, left):
+        spent = race_of(self, entrants, left)
+        raced.append((entrants, [one.reached.epochs for one in entrants], left, spent))
+        return spent
+
+    race_of = Search.race_of
+    monkeypatch.setattr(Search, "race_of", recorded)
+    look(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))
+    (others, reached, all_work, of_others), (_, _, rest, of_samplers), ((best,), (longest,), left, _) = raced
+    assert rest + of_others in (2 * all_work, 2 * all_work + 1)
+    assert left == rest - of_samplers
+    went_on = [one for one, epochs in zip(others, reached, strict=True) if one.reached.epochs > epochs]
+    assert went_on == [best]
+    assert longest == best.reached.epochs
 
 
 def test_a_difference_counts_by_its_error():

@@ -8,6 +8,7 @@ import pytest
 from problems import dataset
 
 from fmcli.cli.train.log import hints
+from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.training import fitting, job, saving
 
@@ -47,7 +48,7 @@ def test_the_defaults_are_those_of_the_solver(dense):
     assert chosen.spec.solver == "cd"
     assert chosen.spec.values == asked.spec.values
     assert asked.spec.given - chosen.spec.given == {SOLVER}
-    assert chosen.settings.waits == asked.settings.waits
+    assert chosen.settings.waits(10**6) == asked.settings.waits(10**6) == SOLVERS["cd"].patience
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from test_every_pair import planted
 from fmcli.errors import NotEnoughMemoryError, UsageError
 from fmcli.losses.loss import Squared
 from fmcli.penalties.penalty import Penalty
+from fmcli.registry import solvers
 from fmcli.registry.build import build_trainer
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
@@ -291,6 +292,15 @@ def test_data_without_features(solver, tmp_path):
     saving.save_model(str(path), trained, job.summary(trained), "libsvm")
     scored = load_model(str(path)).scores(dataset([{}], 0))
     assert scored[0] == job.empty_score(trained.plan.model)
+
+
+def test_few_rows_wait_longer_for_a_better_epoch(monkeypatch):
+    noise = planted("fm", "squared")[0].take(np.arange(150))
+    noise = noise.changed(label=np.random.default_rng(0).normal(size=150))
+    for few, waits in ((150, SOLVERS["cd"].patience), (149, SOLVERS["adagrad"].patience)):
+        monkeypatch.setattr(solvers, "FEW_ROWS", few)
+        trained = train(noise, "fm", "adagrad", plan={"holdout": 0.2}, rank=2, learning_rate=0.5)
+        assert len(trained.epochs) == trained.best + waits
 
 
 def test_held_out_rows_end_training():

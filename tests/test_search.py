@@ -103,7 +103,7 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
     assert second.reached.value == pytest.approx(first.reached.value, rel=0.05)
     assert Entrant([plan]).train(1)
     found = []
-    plan = planned(data, {"rank": 2, "epochs": 8}, HELD, solver="ftrl")
+    plan = planned(data, {"rank": 2, "epochs": 8}, {**HELD, "patience": 3}, solver="ftrl")
     path = Tuning(None, {"l1": Range(1e-3, 1e3)}, path=4, on_trial=found.append)
     compare(plan, path)
     strengths = [one.settings["l1"] for one in found[1:5]]

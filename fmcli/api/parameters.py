@@ -92,7 +92,8 @@ DOCS = {
         "iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."
     ),
     "patience": Doc(
-        "int, optional", "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs."
+        "int, optional",
+        "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs or at most 5,000 rows.",
     ),
     "calibrate": Doc(
         '{"isotonic", "platt"}, optional',

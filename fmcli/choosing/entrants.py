@@ -52,7 +52,7 @@ class TrialRecord:
     options : those that were drawn.
     asked : for how many epochs it was trained, at most; rows : on how many rows.
     metric : by which entrants are compared.
-    trainings : the work of its runs, if that of the usual run and its refit is 1.
+    trainings : the work of its runs, if that of the usual run and its refit is 1, on as many folds.
     """
 
     number: int

@@ -12,7 +12,7 @@ import numpy as np
 from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
 from fmcli.choosing.runs import LateError, value_of, work
-from fmcli.choosing.search import compare
+from fmcli.choosing.search import Tuning, compare
 from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
@@ -77,7 +77,7 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
     """
     trials: Sequence[TrialRecord] = ()
     if plan.other is not None and can_compare(plan):
-        found = compare(plan)
+        found = compare(plan, Tuning(folds=folds_of_rivals(plan)))
         plan, trials = found.chosen.plan, found.trials
     plan, values = with_values(plan)
     return plan, Looked(trials, values)
@@ -179,11 +179,20 @@ def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look
     )
 
 
+def folds_of_rivals(plan: Plan) -> int:
+    """Return on how many folds other kinds and solvers are compared: as values of options are."""
+    return number_of_folds(plan, LEAST_EPOCHS)
+
+
 def folds_of(plan: Plan, epochs: int) -> list[Plan]:
     """Return the plan, and plans of the same run that hold out others of its rows: as many as take little time if each
     has so many epochs."""
-    assert plan.validation is not None
-    return fold_plans(plan, max(1, min(most_folds(plan), MOST_VISITS // max(1, epochs * work(plan)))))
+    return fold_plans(plan, number_of_folds(plan, epochs))
+
+
+def number_of_folds(plan: Plan, epochs: int) -> int:
+    """Return how many of these plans there are; one if there is no look."""
+    return max(1, min(most_folds(plan), MOST_VISITS // max(1, epochs * work(plan)))) if looks(plan) else 1
 
 
 def epochs_of(plan: Plan) -> int:

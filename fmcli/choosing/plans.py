@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fmcli.registry.solvers import FEW_ROWS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan, occurring
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 # Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
 # there are so many in all; on at most so many folds. More rows to train on have one fold: there, they take time.
-ENOUGH_HELD_OUT, MOST_FOLDS, ROWS_FOR_FOLDS = 5_000, 5, 5_000
+ENOUGH_HELD_OUT, MOST_FOLDS, ROWS_FOR_FOLDS = 5_000, 5, FEW_ROWS
 
 
 def can_compare(plan: Plan) -> bool:

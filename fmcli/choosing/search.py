@@ -188,15 +188,17 @@ class Search:
     def race(self) -> None:
         """Compare the kinds and solvers by their usual options.
 
-        Solvers that sample have half of the work at least, because their first sweeps say little.
+        Solvers that sample have half of the work at least, because their first sweeps say little. What they leave is
+        for the best one of the others.
         """
         entrants = sorted(self.others(), key=lambda entrant: entrant.work)
         self.entrants += entrants
         self.groups += [Group(entrant, self.tuning.ranges) for entrant in entrants]
-        samplers = [entrant for entrant in entrants if entrant.samples]
+        samplers, others = ([one for one in entrants if one.samples is samples] for samples in (True, False))
         left = self.race_work
-        left -= self.race_of([one for one in entrants if not one.samples], left // 2 if samplers else left)
-        self.race_of(samplers, left)
+        left -= self.race_of(others, left // 2 if samplers else left)
+        left -= self.race_of(samplers, left)
+        self.race_of([one for one in sorted(others, key=Entrant.rank) if one.may_go_on(left)][:1], left)
 
     def others(self) -> Iterator[Entrant]:
         """Yield the rivals that the rows suit, and whose predictions are measured in the same way. Raises LateError."""

@@ -256,6 +256,7 @@ _MODELS = (
         with_solver=_SAMPLED,
         by_degree=("rank", "init_std"),
         cost=2.2,
+        rival_with=("adagrad",),
         tunes=_TUNED,
     ),
     ModelEntry(
@@ -362,7 +363,7 @@ _MODELS = (
         with_solver={"ftrl": {"anchor_rate": 0.01}},
         apart=False,
         cost=2.7,
-        cost_with={"cd": 5.0},
+        cost_with={"cd": 1.6},
         rival_with=("adagrad", "cd"),
         tunes=_TUNED | {"anchors": of(2, 3, 5, 8)},
     ),

@@ -200,7 +200,8 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     }
     spec = resolve(spec, **facts)
     clip = transform.label_range if spec.values["clip"] else None
-    evaluation = Validation(source.data, labels.loss, settings.metrics, settings.waits, settings.threads, clip=clip)
+    waits, threads = settings.waits(source.all_rows), settings.threads
+    evaluation = Validation(source.data, labels.loss, settings.metrics, waits, threads, clip=clip)
     validation = None
     if unseen is not None and evaluation.chooser:
         validation = replace(evaluation, data=unseen[0], rows=unseen[1], held_out=valid is None)

@@ -65,7 +65,7 @@ class Settings:
     keep_state : whether the model keeps the solver's state, which only stochastic solvers have; None: if it is not too
         large.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
-    patience : training stops after this many epochs without a better one; None: that of the solver.
+    patience : training stops after this many epochs without a better one; None: by the solver and the number of rows.
     stream : whether the rows come from a pipe, so that a single epoch is one pass over them.
     threads : how many threads.
     deadline : the value of time.perf_counter() at which training ends: within an epoch with a stochastic solver, else
@@ -125,10 +125,9 @@ class Settings:
             return self
         return replace(self, spec=scaled_for_numbers(self.spec), rivals=tuple(map(scaled_for_numbers, self.rivals)))
 
-    @property
-    def waits(self) -> int:
-        """How many epochs without a better one training waits for one."""
-        return self.spec.solver_entry.patience if self.patience is None else self.patience
+    def waits(self, rows: int) -> int:
+        """Return how many epochs without a better one training on so many rows waits for one."""
+        return self.spec.solver_entry.waits(rows) if self.patience is None else self.patience
 
     @property
     def uses_fields(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fmcli.choosing.entrants import TrialRecord
-from fmcli.choosing.look import Looked
+from fmcli.choosing.look import Looked, folds_of_rivals
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.search import MOST_TRAININGS
 from fmcli.cli.flags import with_flag
@@ -389,10 +389,12 @@ def log_comparison(log: Log, plan: Plan) -> None:
         log.warning("no rows are held out, so that --auto has no effect; give -v, or more rows")
         return
     assert plan.validation is not None
+    folds = folds_of_rivals(plan)
+    each = f" of each of {folds} folds" if folds > 1 else ""
     log.line(
         f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.rivals)} others on "
-        f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows, with at most "
-        f"{MOST_TRAININGS} times the work of its training"
+        f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows{each}, with at "
+        f"most {MOST_TRAININGS} times the work of its training"
     )
     log.progress("comparing kinds and solvers")
 

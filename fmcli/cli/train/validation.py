@@ -130,7 +130,8 @@ validation_options = gathered(
         "--patience",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Early stopping: stop after N epochs without a better one. [default: 3, or 10 with cd and lbfgs; >= 1]",
+        help="Early stopping: stop after N epochs without a better one. [default: 3, or 10 with cd and lbfgs or at "
+        "most 5,000 rows; >= 1]",
     ),
     option(
         "validation",
