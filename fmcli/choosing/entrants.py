@@ -200,9 +200,10 @@ class Entrant:
 
     def first(self, folds: int, epochs: Callable[[int], int]) -> Outcome | None:
         """Return the outcome of the first folds, of which those that have not begun are trained for so many epochs,
-        by their number; None: training failed. Raises LateError."""
+        by their number, and do not go on; None: training failed. Raises LateError."""
         for number, run in enumerate(self.runs[:folds]):
             self.failed = self.failed or not (run.epochs or run.train(epochs(number)))
+            run.keep_nothing()
         return None if self.failed else self._together(folds)
 
     def _so_far(self) -> Reached:

@@ -71,6 +71,9 @@ class Paused(Keeper):
             if sum(array.nbytes for array in progress.values()) <= available() // PART_OF_MEMORY:
                 self.progress = {name: array.copy() for name, array in progress.items()}
 
+    def ends(self, progress: Progress) -> None:
+        self._current = dict  # the run takes memory
+
 
 class Pause(Event):
     """Ends a run where it pauses, or where another event ends it."""
@@ -171,6 +174,10 @@ class FoldRun:
         if trained.out_of_time and self.epochs < epochs:
             raise LateError
         return True
+
+    def keep_nothing(self) -> None:
+        """Free the memory with which the run could go on."""
+        self._keeper = Paused()
 
     def _of_epochs(self, epochs: int, threads: int | None, pause: Event) -> Plan:
         """Return the plan with a model of its own, which ends with the epoch in which `pause` is set."""
