@@ -1,5 +1,6 @@
 """The scripts have help, those that fuzz run a few cases, and the judge of defaults resumes and compares."""
 
+import importlib
 import json
 import math
 import os
@@ -71,8 +72,9 @@ def judge(monkeypatch):
     """The names in scripts/bench/defaults.py."""
     folder = ROOT / "scripts" / "bench"
     monkeypatch.syspath_prepend(str(folder))
-    yield runpy.run_path(str(folder / "defaults.py"))
-    sys.modules.pop("judged_sets")
+    yield vars(importlib.import_module("defaults"))
+    for name in ("defaults", "judged_sets"):
+        sys.modules.pop(name)
 
 
 def test_defaults_are_judged_on_rows_held_out(judge, tmp_path):
