@@ -122,6 +122,16 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
             compare(plan, replace(path, ranges=ranges))
 
 
+def test_the_best_of_a_path_is_not_taken_if_it_only_had_more_epochs(data):
+    """Steps are so small that a run goes on getting better, also with penalties that do harm."""
+    options = {"rank": 2, "epochs": 4, "learning_rate": 1e-2}
+    plan = planned(data, options, {**HELD, "patience": 3}, solver="sgd")
+    found = compare(plan, Tuning(None, {"l2": Range(1e-3, 1e-2)}, path=3))
+    usual, *path = sorted(found.trials, key=lambda one: one.number)
+    assert min(one.reached.value for one in path[:3]) < usual.reached.value, "it has more epochs"
+    assert usual.chosen
+
+
 def test_the_first_rungs_are_on_parts_of_many_rows_if_runs_have_few_epochs(data, monkeypatch):
     """Each part has the rows of the one before; the winner of a bracket is trained on all rows."""
     monkeypatch.setattr(search, "ROWS_FOR_PARTS", 100)

@@ -312,13 +312,14 @@ class Search:
             self.train([before], lambda entrant: entrant.plan.spec.values["epochs"])
 
     def anew(self, chosen: Entrant) -> Entrant:
-        """Return the run of a path, trained from the usual start values, as the model on all rows will be."""
+        """Return the run of a path, trained from the usual start values, as the model on all rows will be; or the usual
+        run, if that is no better than it then: all epochs of the path together may have been what it needed."""
         plans = [with_options(plan, chosen.settings) for plan in self.usual.plans]
         own = Entrant(plans, self.number, chosen.settings, self.tuning.conduct)
         self.entrants.append(own)
         with suppress(LateError):
             self.train([own], lambda entrant: entrant.plan.spec.values["epochs"])
-        return own
+        return own if own.better_than(self.usual, own.margin) else self.usual
 
     @property
     def many_rows(self) -> bool:
