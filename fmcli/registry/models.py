@@ -347,7 +347,7 @@ _MODELS = (
         "fmcli.models.ffm:FFM",
         _FM,
         {"rank": 4, "norm": True, "init_std": 0.03},
-        with_solver={"adagrad": {"learning_rate": 0.1, "l2": 1e-4}, **_SAMPLED},
+        with_solver={"adagrad": {"learning_rate": 0.2, "l2": 1e-4}, **_SAMPLED},
         context=("fields", "by_row"),
         by_fields=True,
         compact=True,
