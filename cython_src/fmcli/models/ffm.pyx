@@ -115,6 +115,7 @@ cdef class FFM(Model):
         data.check_rows(rows)
         if data.features > met.shape[0]:
             raise ValueError("the data have more columns than the model")
+        p = bucket_by_field(&before, self.fields, &room[0])
         with nogil:
             for r in range(rows.shape[0]):
                 data.sample(rows[r], &x)
