@@ -6,7 +6,7 @@ from problems import validation_rows
 from test_look import Foretold
 
 import fmcli
-from fmcli.choosing import runs
+from fmcli.choosing import runs, search
 from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.look import Looked, folds_of, look
 from fmcli.choosing.runs import of_epochs, work
@@ -20,6 +20,12 @@ from fmcli.training.several.refit import refit, whole
 
 pytestmark = pytest.mark.exact
 ROWS, FEATURES = 500, 6
+
+
+@pytest.fixture(autouse=True)
+def without_least_work(monkeypatch):
+    """Ten times the work of the usual run limits that of the others, although there are few rows."""
+    monkeypatch.setattr(search, "LEAST_WORK", 0)
 
 
 def signs(pairs, rows=ROWS):
@@ -57,7 +63,7 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     assert [rival.chosen for rival in looked.trials] == [True] + [False] * (len(looked.trials) - 1)
     values = [rival.reached.value for rival in looked.trials if rival.reached.value is not None]
     assert values == sorted(values)
-    assert values[0] < 0.8 * min(rival.reached.value for rival in looked.trials if rival.model == "fm")
+    assert values[0] < 0.8 * next(rival.reached.value for rival in looked.trials if rival.number == 0)
     held = [np.sort(validation_rows(one).label) for one in (plan, chosen)]
     assert np.array_equal(*held)
     assert len(held[0]) == ROWS // 5
@@ -77,6 +83,38 @@ def test_the_usual_kind_stays_unless_another_is_clearly_better():
     assert chosen is plan
     assert len(looked.trials) == 6
     assert [(one.model, one.solver) for one in looked.trials if one.chosen] == [("fm", "adagrad")]
+
+
+def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(monkeypatch):
+    """The usual run ends soon, and llfm by cd would go on for 60 epochs."""
+    plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 60}, {"patience": 2})
+    epochs, trainings = [], []
+    for least in (0, 10**9):
+        monkeypatch.setattr(search, "LEAST_WORK", least)
+        trials = look(plan)[1].trials
+        epochs.append(trials[0].reached.epochs)
+        trainings.append(sum(one.trainings for one in trials))
+        assert (trials[0].model, trials[0].solver) == ("llfm", "cd")
+    assert epochs[0] < epochs[1] == 60
+    assert trainings[0] <= MOST_TRAININGS < trainings[1]
+
+
+def test_the_least_work_is_not_for_samplers(monkeypatch):
+    monkeypatch.setattr(search, "LEAST_WORK", 10**9)
+    trials = look(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
+    sampled = next(one for one in trials if one.solver == "mcmc")
+    assert sampled.trainings <= MOST_TRAININGS / 2 < sum(one.trainings for one in trials) / 2
+    assert 0 < sampled.reached.epochs < 300
+
+
+def test_a_sampler_is_left_out_if_another_kind_is_far_better_than_its_own(monkeypatch):
+    """fm of rank 1 has one of three products, which llfm has; of one product, it has all."""
+    for products, trained in (([(0, 1), (2, 3), (4, 5)], False), ([(0, 1)], True)):
+        trials = look(planned(signs(products), {"rank": 1, "epochs": 20}))[1].trials
+        assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [trained]
+    monkeypatch.setattr(search, "HOPELESS", 1e9)
+    trials = look(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))[1].trials
+    assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [True]
 
 
 def test_few_rows_are_compared_on_folds():
@@ -102,7 +140,7 @@ def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
     monkeypatch.setattr(Search, "race_of", recorded)
     look(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))
     (others, reached, all_work, of_others), (_, _, rest, of_samplers), ((best,), (longest,), left, _) = raced
-    assert rest + of_others in (2 * all_work, 2 * all_work + 1)
+    assert rest + of_others in (2 * all_work - 1, 2 * all_work)
     assert left == rest - of_samplers
     went_on = [one for one, epochs in zip(others, reached, strict=True) if one.reached.epochs > epochs]
     assert went_on == [best]

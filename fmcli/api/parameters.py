@@ -86,7 +86,8 @@ DOCS = {
     "auto": Doc(
         "bool",
         "Whether other kinds of models and solvers are compared on held-out rows, with at most 10 times the work of "
-        "the usual training, and the best one is trained; ``model`` or ``solver``, if given, remains.",
+        "the usual training, or a few seconds, and the best one is trained; ``model`` or ``solver``, if given, "
+        "remains.",
     ),
     "metrics": Doc(
         "iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."

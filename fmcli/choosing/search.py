@@ -30,6 +30,11 @@ from fmcli.training.several.ensemble import side_by_side
 # Kinds and solvers together take at most so many times the work of the usual run, and so does each other run if that
 # has all its epochs.
 MOST_TRAININGS = 10
+# Those that do not sample may take so much in any case, a few seconds: the usual run of few rows may end within
+# hundredths of one, though a better kind needs hundreds of epochs.
+LEAST_WORK = 5 * 10**8
+# A solver that samples is left out if another kind is better than its own by more standard errors than this.
+HOPELESS = 10.0
 # With a deadline, each run takes at most such a part of the time that is left after the usual one, which itself took
 # so many seconds at least, and all those by usual options half of it.
 PART_OF_TIME, MOMENT = 6, 1e-6
@@ -125,7 +130,7 @@ class Search:
         self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
         self.number = len(plan.settings.rivals) + 1
         self.watch = Watch(tuning.conduct.deadline)
-        self.most = self.race_work = 0
+        self.most = self.race_work = self.least_work = 0
         self.begun = time.perf_counter()
 
     def entrant(self, plan: Plan, number: int) -> Entrant:
@@ -161,12 +166,13 @@ class Search:
         """Train the usual run, by which the work of others is measured."""
         begin = time.perf_counter()
         self.train([self.usual], lambda usual: usual.plan.spec.values["epochs"])
-        self.race_work = MOST_TRAININGS * self.usual.own - self.usual.spent
+        self.race_work, self.least_work = MOST_TRAININGS * self.usual.own - self.usual.spent, LEAST_WORK
         self.most = MOST_TRAININGS * self.usual.plan.spec.values["epochs"] * self.usual.work
         if self.tuning.conduct.deadline is not None:
             now = time.perf_counter()
             left = int(self.usual.spent / max(now - begin, MOMENT) * (self.tuning.conduct.deadline - now))
             self.most, self.race_work = min(self.most, left // PART_OF_TIME), min(self.race_work, left // 2)
+            self.least_work = min(self.least_work, left // 2)
 
     def train(self, entrants: Sequence[Entrant], epochs_of: Callable[[Entrant], int]) -> int:
         """Train entrants at the same time, to so many epochs each; return the work that it took. They are taken in
@@ -189,15 +195,18 @@ class Search:
         """Compare the kinds and solvers by their usual options.
 
         Solvers that sample have half of the work at least, because their first sweeps say little. What they leave is
-        for the best one of the others.
+        for the best one of the others; those without hope leave all. The least work is not for them: whole runs of them
+        would take most of the time, and say little more than shorter ones.
         """
         entrants = sorted(self.others(), key=lambda entrant: entrant.work)
         self.entrants += entrants
         self.groups += [Group(entrant, self.tuning.ranges) for entrant in entrants]
         samplers, others = ([one for one in entrants if one.samples is samples] for samples in (True, False))
-        left = self.race_work
-        left -= self.race_of(others, left // 2 if samplers else left)
-        left -= self.race_of(samplers, left)
+        half = self.race_work // 2 if samplers else 0
+        left = max(self.race_work, self.least_work)
+        done = self.race_of(others, left - half)
+        done += self.race_of([one for one in samplers if not self.is_hopeless(one)], max(half, self.race_work - done))
+        left -= done
         self.race_of([one for one in sorted(others, key=Entrant.rank) if one.may_go_on(left)][:1], left)
 
     def others(self) -> Iterator[Entrant]:
@@ -228,6 +237,13 @@ class Search:
             longer = [entrant for entrant in sorted(staying, key=Entrant.rank) if entrant.may_go_on(left)]
             staying = longer[: (len(longer) + 1) // 2] if len(staying) > 1 else []
         return work_left - left
+
+    def is_hopeless(self, sampler: Entrant) -> bool:
+        """Return whether another kind is better than the sampler's own, trained by another solver, by so much that
+        sampling cannot make up for it."""
+        best = min(self.entrants, key=Entrant.rank)
+        own = [one for one in self.entrants if one.begun and one.plan.spec.model == sampler.plan.spec.model]
+        return bool(own) and all(best.better_than(one, HOPELESS) for one in own)
 
     def draw(self) -> None:
         """Draw options for the best kinds and solvers."""

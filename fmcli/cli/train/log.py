@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.choosing.entrants import TrialRecord
 from fmcli.choosing.look import Looked, folds_of_rivals
 from fmcli.choosing.plans import can_compare
-from fmcli.choosing.search import MOST_TRAININGS
+from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
 from fmcli.cli.flags import with_flag
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
@@ -394,7 +394,8 @@ def log_comparison(log: Log, plan: Plan) -> None:
     log.line(
         f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.rivals)} others on "
         f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows{each}, with at "
-        f"most {MOST_TRAININGS} times the work of its training"
+        f"most {MOST_TRAININGS} times the work of its training, or {LEAST_WORK / 1e6:g} million visits of factors "
+        "if that is more"
     )
     log.progress("comparing kinds and solvers")
 

@@ -111,8 +111,8 @@ validation_options = gathered(
         "--auto",
         is_flag=True,
         help="Before the run, compare other kinds of models and solvers on held-out rows, with at most 10 times the "
-        "work of the usual training, and train the best one on all rows. With a kind (-m), only solvers are "
-        "compared, and with a solver (-s) only kinds.",
+        "work of the usual training, or a few seconds, and train the best one on all rows. With a kind (-m), only "
+        "solvers are compared, and with a solver (-s) only kinds.",
     ),
     option(
         "validation",
