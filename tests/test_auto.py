@@ -7,10 +7,10 @@ from test_look import Foretold
 
 import fmcli
 from fmcli.choosing import runs, search
-from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.entrants import Entrant, Reached
 from fmcli.choosing.look import Looked, folds_of, look
 from fmcli.choosing.runs import of_epochs, work
-from fmcli.choosing.search import MOST_TRAININGS, Search
+from fmcli.choosing.search import MOST_TRAININGS, Search, Tuning
 from fmcli.data.dataset import Dataset
 from fmcli.registry.models import MODELS
 from fmcli.registry.rivals import rivals
@@ -115,6 +115,18 @@ def test_a_sampler_is_left_out_if_another_kind_is_far_better_than_its_own(monkey
     monkeypatch.setattr(search, "HOPELESS", 1e9)
     trials = look(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))[1].trials
     assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [True]
+
+
+def test_a_sampler_is_not_left_out_because_another_run_of_its_kind_failed():
+    one = Search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}), Tuning())
+    one.entrants += list(one.others())
+    sampler = next(entrant for entrant in one.entrants if entrant.samples)
+    for entrant in one.entrants:
+        if entrant.plan.spec.model in ("fm", "llfm") and not entrant.samples:
+            entrant.train(20)
+    assert one.is_hopeless(sampler)
+    one.usual.reached = Reached(0, None, (), ended=True)
+    assert not one.is_hopeless(sampler)
 
 
 def test_few_rows_are_compared_on_folds():

@@ -240,9 +240,10 @@ class Search:
 
     def is_hopeless(self, sampler: Entrant) -> bool:
         """Return whether another kind is better than the sampler's own, trained by another solver, by so much that
-        sampling cannot make up for it."""
-        best = min(self.entrants, key=Entrant.rank)
-        own = [one for one in self.entrants if one.begun and one.plan.spec.model == sampler.plan.spec.model]
+        sampling cannot make up for it. A run that failed says nothing about sampling."""
+        known = [one for one in self.entrants if one.reached.value is not None]
+        best = min(known, key=Entrant.rank, default=sampler)
+        own = [one for one in known if one.plan.spec.model == sampler.plan.spec.model]
         return bool(own) and all(best.better_than(one, HOPELESS) for one in own)
 
     def draw(self) -> None:
