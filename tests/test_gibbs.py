@@ -8,7 +8,7 @@ import pytest
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
-from fmcli.data.fields import PriorGroups, fields_of_features, without_fields
+from fmcli.data.fields import NO_GROUP, PriorGroups, fields_of_features, without_fields
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
 from fmcli.export.arrays import export_arrays
@@ -31,9 +31,10 @@ LARGEST = 5.0
 SMALL = {"rank": 2, "order": 3, "anchors": 2, "pair_bits": 4, "split_index": 2, "augment": True}
 
 
-def few_rows(name):
-    rows = random_rows(np.random.default_rng(1), 9, 4, fields=3 if TRAINED[name].by_fields else 0)
-    return dataset(rows, 4, np.zeros(len(rows)))
+def few_rows(name, seen=(True,) * 4, **_):
+    """The last features do not occur if they are not `seen`."""
+    rows = random_rows(np.random.default_rng(1), 9, sum(seen), fields=3 if TRAINED[name].by_fields else 0)
+    return dataset(rows, len(seen), np.zeros(len(rows)))
 
 
 def make(name, data):
@@ -43,11 +44,11 @@ def make(name, data):
 
 
 def joint(name, sampler, replicates, **options):
-    data = few_rows(name)
+    data = few_rows(name, **options)
     return z_scores(list(differences(partial(make, name, data), data, sampler, replicates, **options)))
 
 
-# With all kinds; with probit; and with fields, whose features have their own priors.
+# With all kinds; with probit; with fields, whose features have their own priors; and with features that do not occur.
 CASES = [
     *((name, {}) for name in KINDS),
     ("fm", {"probit": True}),
@@ -55,6 +56,8 @@ CASES = [
     ("llfm", {"cutpoints": 1}),
 ]
 CASES += [(name, {"fields": np.array([0, 1, 1, 0], dtype=np.int32)}) for name in ("fm", "lifted-anova", "llfm")]
+UNSEEN = {"seen": np.array([True, True, True, True, False]), "fields": np.array([0, 1, 1, 0, 1], dtype=np.int32)}
+CASES += [(name, UNSEEN) for name in ("fm", "ffm", "hofm")]
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES])
@@ -177,7 +180,7 @@ def test_the_fields_of_features():
     rows = [{(0, 3): 1.0, (2, 0): 0.5, (2, 3): 2.0}, {}, {(2, 7): 1.5, (3, 7): 4.0}]
     data = dataset(rows, 4, [1.0, 2.0, 3.0])
     found = fields_of_features(data)
-    assert found.place.tolist() == [1, 0, 0, 2]
+    assert found.place.tolist() == [1, NO_GROUP, 0, 2]
     assert found.numbers.tolist() == [0, 3, 7]
     merged, wanted = without_fields(data), dataset([{0: 1.0, 2: 2.5}, {}, {2: 1.5, 3: 4.0}], 4, [1.0, 2.0, 3.0])
     assert merged.field is None

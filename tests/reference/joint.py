@@ -92,12 +92,14 @@ def differences(
     probit: bool = False,
     cutpoints: int = 0,
     fields: np.ndarray | None = None,
+    seen: np.ndarray | None = None,
     sweeps: int = 2,
     seed: int = 0,
 ) -> Iterator[dict[str, float]]:
     """Yield, for independent starts, what some sweeps change in the statistics; the mean of each must be 0.
 
     probit, cutpoints : whether labels are signs of latent variables, or how many cutpoints are below these.
+    seen : (features) whether rows have each feature; None: they have all.
     """
     rng = np.random.default_rng(seed)
     model = make()
@@ -125,6 +127,7 @@ def differences(
             seed=seed,
             swept=sweeps * number,
             fields=fields,
+            seen=seen,
             generator=lambda sweep, block: np.random.default_rng([seed + 1, sweep, block]),
         )
         engine.run(sweeps, lambda loss, penalty: False)

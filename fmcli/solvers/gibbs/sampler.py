@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
+from fmcli.data.fields import NO_GROUP
 from fmcli.losses.loss import Ordinal, Probit, Squared
 from fmcli.models.layout import CUTPOINTS, BlockLayout, padded
 from fmcli.models.model import Model
@@ -60,9 +61,9 @@ class GibbsSampler(CoordinateDescent):
 
     The features of a field have the same mu and lambda, one pair for each factor of each array. An array that is not by
     feature has one pair. A sweep draws alpha, or the cutpoints and the z_i; and then for each block its pairs, lambda
-    with mu integrated out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and
-    lambda. As long as all parameters with the same mu and lambda are 0, as weights are at the start, these are not
-    drawn but fixed.
+    with mu integrated out, and its rows (GibbsUpdater). Features that do not occur do not count for mu and lambda; they
+    are drawn from their prior. As long as all parameters with the same mu and lambda are 0, as weights are at the
+    start, these are not drawn but fixed.
 
     The next sweep depends on its number and the parameters only.
     """
@@ -77,6 +78,7 @@ class GibbsSampler(CoordinateDescent):
         generator: Callable[[int, int], np.random.Generator] = lambda sweep, block: default_rng([sweep, block]),
         swept: int = 0,
         fields: NDArray[np.int32] | None = None,
+        seen: NDArray[np.bool_] | None = None,
         summed: bool = False,
     ) -> None:
         """Allocate the states of samples.
@@ -87,14 +89,19 @@ class GibbsSampler(CoordinateDescent):
         seed : of the numbers that parameters and latent variables are drawn with.
         generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
         swept : sweeps of earlier runs, whose numbers are not used again.
-        fields : (features) the field of each feature, each of which has priors of its own; None: all are in one.
+        fields : (features) the field of each feature, each of which has priors of its own, or NO_GROUP if it is not
+            known; None: all are in one.
+        seen : (features) whether the parameters of a feature depend on rows, those of the run or earlier ones; others
+            are drawn from their prior, if their field is known. None: all do.
         summed : whether rows have their own weights, not shares of their sum.
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
         self.latent = isinstance(self.loss, (Probit, Ordinal))
         self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
         self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient, summed=summed)
-        self.priors = Priors(self.descent, seed, fields)
+        self.priors = Priors(self.descent, seed, None if fields is None else np.maximum(fields, 0))
+        unseen = np.zeros(self.model.features, dtype=np.bool_) if seen is None else ~seen
+        self.unseen = np.flatnonzero(unseen if fields is None else unseen & (fields != NO_GROUP)).astype(np.int32)
         self.priors.weight = 1.0 if summed else self.priors.weight
         self.priors.flat = hyperpriors.bias_precision
         ordinal = self.loss if isinstance(self.loss, Ordinal) and self.loss.outputs > 1 else None
@@ -197,6 +204,8 @@ class GibbsSampler(CoordinateDescent):
         mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
         self.priors.mean[number][:, columns] = np.repeat(mean, sizes, axis=1)
         self.priors.precision[number][:, columns] = np.repeat(precision, sizes, axis=1)
+        if layout.by_feature:
+            self.priors.draw(number, self.unseen)
 
     def _normal_gamma(
         self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats
@@ -211,12 +220,13 @@ class GibbsSampler(CoordinateDescent):
 
 
 def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
-    """Return bytes of the priors for features of so many fields, of their moments, and of what is watched of all
-    sweeps."""
+    """Return bytes of the priors for features of so many fields, of their moments, of the numbers of features that are
+    drawn from them, and of what is watched of all sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
     numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
     watched = 1 + sum(2 * (fields if layout.by_feature else 1) for layout in model.layout)
-    return np.dtype(np.float64).itemsize * (numbers + RECORDS * watched * sweeps)
+    unseen = np.dtype(np.int32).itemsize * model.features
+    return np.dtype(np.float64).itemsize * (numbers + RECORDS * watched * sweeps) + unseen
 
 
 def is_bias(layout: BlockLayout) -> bool:
