@@ -78,8 +78,8 @@ class TooLoud(GibbsSampler):
 class TooSure(GibbsSampler):
     """Counts every parameter several times for its prior."""
 
-    def _normal_gamma(self, generator, count, total, squares):
-        return super()._normal_gamma(generator, 5 * count, total, squares)
+    def _normal_gamma(self, generator, count, *moments):
+        return super()._normal_gamma(generator, 5 * count, *moments)
 
 
 class OffCentre(GibbsSampler):
@@ -133,7 +133,7 @@ def test_the_check_of_the_joint_distribution_finds_errors(wrong, sweeps, cutpoin
 
 def test_means_and_precisions_of_priors_have_their_conditional_distribution():
     """Its density is that of the numbers times that of the hyperpriors, up to a constant."""
-    prior, x = Hyperpriors(prior_shape=2, prior_rate=3, mean_strength=0.7), np.array([2.0, 3.5, 2.5])
+    prior, x = Hyperpriors(prior_shape=2, mean_strength=0.7), np.array([2.0, 3.5, 2.5])
     normal = lambda v, mean, precision: np.log(precision) / 2 - precision * (v - mean) ** 2 / 2  # noqa: E731
     gamma = lambda v, shape, rate: (shape - 1) * np.log(v) - rate * v  # noqa: E731
     drawn = {}
@@ -143,7 +143,7 @@ def test_means_and_precisions_of_priors_have_their_conditional_distribution():
 
     numbers = SimpleNamespace(gamma=lambda shape: drawn.update(shape=shape) or 1.0, normal=draw_normal)
     sampler = SimpleNamespace(hyperpriors=prior)
-    _, precision = GibbsSampler._normal_gamma(sampler, numbers, np.array(3), x.sum(), (x**2).sum())
+    _, precision = GibbsSampler._normal_gamma(sampler, numbers, np.array(3), x.sum(), (x**2).sum(), 3)
     mean, rate, strength = drawn["mean"], 1 / precision, drawn["deviation"] ** -2 / precision
     apart = [
         gamma(v, drawn["shape"], rate) + normal(m, mean, strength * v)
@@ -162,7 +162,7 @@ def test_draws_of_a_linear_model_have_its_exact_posterior():
     model = build("linear", 4)
     model.allocate(0)
     sure = 1e12
-    priors = Hyperpriors(sure, sure / noise, sure, sure / precision, mean_strength=sure)
+    priors = Hyperpriors(sure, sure / noise, sure, prior_rate_w=sure / precision, mean_strength=sure)
     sampler = GibbsSampler(model, Squared(), Penalty(), data, hyperpriors=priors)
     draws = []
     sampler.run(4000, lambda *_: draws.append([*model.parameters["w"][0], model.parameters["bias"][0]]))
@@ -211,19 +211,20 @@ def test_groups_of_a_file_have_the_moments_of_their_features(monkeypatch):
     plan = job.plan(data.changed(features=data.features + 3), spec, groups=PriorGroups("file", None, of))
     found, draw = [], GibbsSampler._normal_gamma
 
-    def recorded(self, generator, count, total, squares):
-        found.append((self.model.parameters["V"][0].astype(np.float64), count, total, squares))
-        return draw(self, generator, count, total, squares)
+    def recorded(self, generator, count, total, squares, rate):
+        found.append((self.model.parameters["V"][0].astype(np.float64), count, total, squares, rate))
+        return draw(self, generator, count, total, squares, rate)
 
     monkeypatch.setattr(GibbsSampler, "_normal_gamma", recorded)
     job.train(plan)
     members = [[j for j, group in of.items() if group == number and plan.seen[j]] for number in (0, 1, 2, 4)]
     assert min(map(len, members)) > 3
-    ((V, count, total, squares),) = found  # the columns are two factors, and the weights, which are still 0
+    ((V, count, total, squares, rate),) = found  # the columns are two factors, and the weights, which are still 0
     np.testing.assert_array_equal(count, np.transpose([[len(features) for features in members]] * 3))
     np.testing.assert_allclose(total[:, :2], [V[features].sum(axis=0) for features in members])
     np.testing.assert_allclose(squares[:, :2], [(V[features] ** 2).sum(axis=0) for features in members])
     assert not total[:, 2].any()
+    assert rate == pytest.approx([0.5, 0.5, 0.5 * data.label.var()])
 
 
 def trained_model(data, *, model="fm", loss=None, valid=None, threads=1, **options):

@@ -18,7 +18,13 @@ from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, is_bias
 
 # Proper priors with light tails.
 PROPER = Hyperpriors(
-    noise_shape=5.0, noise_rate=4.0, prior_shape=5.0, prior_rate=3.0, mean_strength=2.0, bias_precision=1.5
+    noise_shape=5.0,
+    noise_rate=4.0,
+    prior_shape=5.0,
+    prior_rate=3.0,
+    prior_rate_w=3.0,
+    mean_strength=2.0,
+    bias_precision=1.5,
 )
 # The prior of the logarithms of the gaps between cutpoints.
 GAPS = {"gap_mean": -0.5, "gap_std": 0.5}
@@ -48,7 +54,8 @@ def draw_prior(
                     shape = [1]
                 else:
                     shape[axis] = fields.max() + 1
-                precision = rng.gamma(prior.prior_shape, 1 / prior.prior_rate, size=shape)
+                rate = prior.prior_rate_w if name == layout.weight else prior.prior_rate
+                precision = rng.gamma(prior.prior_shape, 1 / rate, size=shape)
                 mean = rng.normal(size=shape) / np.sqrt(prior.mean_strength * precision)
                 if axis is not None:
                     precision, mean = (np.take(array, fields, axis=axis) for array in (precision, mean))

@@ -39,6 +39,7 @@ class Hyperpriors:
 
     noise_shape, noise_rate : of the Gamma distribution of the labels' precision.
     prior_shape, prior_rate : of the Gamma distribution of a prior's precision lambda.
+    prior_rate_w : its rate for linear weights.
     mean_strength : k in the distribution N(0, 1 / (k lambda)) of a prior's mean.
     bias_precision : of the bias, whose mean is 0; 0 is a flat prior.
     """
@@ -47,6 +48,7 @@ class Hyperpriors:
     noise_rate: float = 0.5
     prior_shape: float = 0.5
     prior_rate: float = 0.5
+    prior_rate_w: float = 0.5
     mean_strength: float = 1.0
     bias_precision: float = 0.0
 
@@ -199,7 +201,10 @@ class GibbsSampler(CoordinateDescent):
         sizes = np.array([len(columns) for columns in groups])
         columns, ends = np.concatenate(groups), np.cumsum(sizes)
         total, squares = (np.add.reduceat(sums[:, columns], ends - sizes, axis=1) for sums in (total, squares))
-        mean, precision = self._normal_gamma(generator, count[:, None] * sizes, total, squares)
+        rates = np.full(len(groups), self.hyperpriors.prior_rate)
+        if layout.weight:
+            rates[-1] = self.hyperpriors.prior_rate_w
+        mean, precision = self._normal_gamma(generator, count[:, None] * sizes, total, squares, rates)
         start = squares == 0  # of which nothing is known yet: drawn, the precision would be as large as their number
         mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
         self.priors.mean[number][:, columns] = np.repeat(mean, sizes, axis=1)
@@ -208,13 +213,14 @@ class GibbsSampler(CoordinateDescent):
             self.priors.draw(number, self.unseen)
 
     def _normal_gamma(
-        self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats
+        self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats, rate: Floats
     ) -> tuple[Floats, Floats]:
-        """Draw means and precisions of normal distributions, given the moments of the numbers that have them."""
+        """Draw means and precisions of normal distributions, given the moments of the numbers that have them, and the
+        rates of the precisions' own distributions."""
         prior = self.hyperpriors
         k, number = prior.mean_strength, np.maximum(count, 1)
         deviations = np.maximum(squares - total**2 / number, 0) + k * total**2 / (number * (k + count))
-        precision = generator.gamma(prior.prior_shape + count / 2) / (prior.prior_rate + deviations / 2)
+        precision = generator.gamma(prior.prior_shape + count / 2) / (rate + deviations / 2)
         mean = generator.normal(total / (k + count), 1 / np.sqrt((k + count) * precision))
         return mean, precision
 
