@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
-from problems import dataset
+from problems import build, dataset
 from test_every_pair import planted
 from test_gibbs import saved, trained_model
 
 from fmcli.data.fields import NO_GROUP, PriorGroups, fields_of_features
+from fmcli.losses.loss import Squared
 from fmcli.model_file.container import load
 from fmcli.models.drawn import PRIORS
+from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import load_model
+from fmcli.solvers.gibbs.sampler import GibbsSampler
 from fmcli.training import job, saving
 
 NEW = 400  # features without rows: enough to tell their distribution
@@ -88,3 +91,13 @@ def test_features_between_two_of_a_field_are_in_it_if_those_of_each_are_numbered
     found = fields_of_features(data if of else data.changed(field=np.zeros(0, dtype=np.int32)))
     assert found.place.tolist() == wanted
     assert found.numbers.tolist() == sorted(set(of.values()))
+
+
+def test_features_that_a_block_does_not_have_are_not_drawn():
+    model = build("linear", 4)
+    model.allocate(0)
+    priors = GibbsSampler(model, Squared(), Penalty(), dataset([{0: 1.0}], 4, [1.0])).priors
+    for number, layout in enumerate(model.layout):
+        for feature in (-1, 4) if layout.by_feature else (0,):
+            with pytest.raises(IndexError, match="no such feature"):
+                priors.draw(number, np.array([feature], dtype=np.int32))

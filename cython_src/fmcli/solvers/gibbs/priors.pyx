@@ -78,7 +78,7 @@ cdef class Priors:
         self.sample_key_ = &samples[0] if samples.shape[0] else NULL
 
     def draw(self, int b, const int32_t[::1] features):
-        """Draw the parameters of block b, one by feature, of these features from their prior, whatever the samples say.
+        """Draw the rows of these features in block b, which is by feature, from their prior, whatever the samples say.
 
         The random numbers depend on what those of GibbsUpdater depend on.
         """
