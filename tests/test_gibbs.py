@@ -8,7 +8,7 @@ import pytest
 from problems import TRAINED, build, dataset, random_rows
 from test_every_pair import planted
 
-from fmcli.data.fields import PriorGroups, fields_of_features, without_fields
+from fmcli.data.fields import NO_GROUP, PriorGroups, fields_of_features, without_fields
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.errors import DivergedError, UsageError
 from fmcli.export.arrays import export_arrays
@@ -31,9 +31,10 @@ LARGEST = 5.0
 SMALL = {"rank": 2, "order": 3, "anchors": 2, "pair_bits": 4, "split_index": 2, "augment": True}
 
 
-def few_rows(name):
-    rows = random_rows(np.random.default_rng(1), 9, 4, fields=3 if TRAINED[name].by_fields else 0)
-    return dataset(rows, 4, np.zeros(len(rows)))
+def few_rows(name, seen=(True,) * 4, **_):
+    """The last features do not occur if they are not `seen`."""
+    rows = random_rows(np.random.default_rng(1), 9, sum(seen), fields=3 if TRAINED[name].by_fields else 0)
+    return dataset(rows, len(seen), np.zeros(len(rows)))
 
 
 def make(name, data):
@@ -43,11 +44,11 @@ def make(name, data):
 
 
 def joint(name, sampler, replicates, **options):
-    data = few_rows(name)
+    data = few_rows(name, **options)
     return z_scores(list(differences(partial(make, name, data), data, sampler, replicates, **options)))
 
 
-# With all kinds; with probit; and with fields, whose features have their own priors.
+# With all kinds; with probit; with fields, whose features have their own priors; and with features that do not occur.
 CASES = [
     *((name, {}) for name in KINDS),
     ("fm", {"probit": True}),
@@ -55,6 +56,8 @@ CASES = [
     ("llfm", {"cutpoints": 1}),
 ]
 CASES += [(name, {"fields": np.array([0, 1, 1, 0], dtype=np.int32)}) for name in ("fm", "lifted-anova", "llfm")]
+UNSEEN = {"seen": np.array([True, True, True, True, False]), "fields": np.array([0, 1, 1, 0, 1], dtype=np.int32)}
+CASES += [(name, UNSEEN) for name in ("fm", "ffm", "hofm")]
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES])
@@ -75,8 +78,8 @@ class TooLoud(GibbsSampler):
 class TooSure(GibbsSampler):
     """Counts every parameter several times for its prior."""
 
-    def _normal_gamma(self, generator, count, total, squares):
-        return super()._normal_gamma(generator, 5 * count, total, squares)
+    def _normal_gamma(self, generator, count, *moments):
+        return super()._normal_gamma(generator, 5 * count, *moments)
 
 
 class OffCentre(GibbsSampler):
@@ -130,7 +133,7 @@ def test_the_check_of_the_joint_distribution_finds_errors(wrong, sweeps, cutpoin
 
 def test_means_and_precisions_of_priors_have_their_conditional_distribution():
     """Its density is that of the numbers times that of the hyperpriors, up to a constant."""
-    prior, x = Hyperpriors(prior_shape=2, prior_rate=3, mean_strength=0.7), np.array([2.0, 3.5, 2.5])
+    prior, x = Hyperpriors(prior_shape=2, mean_strength=0.7), np.array([2.0, 3.5, 2.5])
     normal = lambda v, mean, precision: np.log(precision) / 2 - precision * (v - mean) ** 2 / 2  # noqa: E731
     gamma = lambda v, shape, rate: (shape - 1) * np.log(v) - rate * v  # noqa: E731
     drawn = {}
@@ -140,7 +143,7 @@ def test_means_and_precisions_of_priors_have_their_conditional_distribution():
 
     numbers = SimpleNamespace(gamma=lambda shape: drawn.update(shape=shape) or 1.0, normal=draw_normal)
     sampler = SimpleNamespace(hyperpriors=prior)
-    _, precision = GibbsSampler._normal_gamma(sampler, numbers, np.array(3), x.sum(), (x**2).sum())
+    _, precision = GibbsSampler._normal_gamma(sampler, numbers, np.array(3), x.sum(), (x**2).sum(), 3)
     mean, rate, strength = drawn["mean"], 1 / precision, drawn["deviation"] ** -2 / precision
     apart = [
         gamma(v, drawn["shape"], rate) + normal(m, mean, strength * v)
@@ -159,7 +162,7 @@ def test_draws_of_a_linear_model_have_its_exact_posterior():
     model = build("linear", 4)
     model.allocate(0)
     sure = 1e12
-    priors = Hyperpriors(sure, sure / noise, sure, sure / precision, mean_strength=sure)
+    priors = Hyperpriors(sure, sure / noise, sure, prior_rate_w=sure / precision, mean_strength=sure)
     sampler = GibbsSampler(model, Squared(), Penalty(), data, hyperpriors=priors)
     draws = []
     sampler.run(4000, lambda *_: draws.append([*model.parameters["w"][0], model.parameters["bias"][0]]))
@@ -177,7 +180,7 @@ def test_the_fields_of_features():
     rows = [{(0, 3): 1.0, (2, 0): 0.5, (2, 3): 2.0}, {}, {(2, 7): 1.5, (3, 7): 4.0}]
     data = dataset(rows, 4, [1.0, 2.0, 3.0])
     found = fields_of_features(data)
-    assert found.place.tolist() == [1, 0, 0, 2]
+    assert found.place.tolist() == [1, NO_GROUP, 0, 2]
     assert found.numbers.tolist() == [0, 3, 7]
     merged, wanted = without_fields(data), dataset([{0: 1.0, 2: 2.5}, {}, {2: 1.5, 3: 4.0}], 4, [1.0, 2.0, 3.0])
     assert merged.field is None
@@ -208,19 +211,20 @@ def test_groups_of_a_file_have_the_moments_of_their_features(monkeypatch):
     plan = job.plan(data.changed(features=data.features + 3), spec, groups=PriorGroups("file", None, of))
     found, draw = [], GibbsSampler._normal_gamma
 
-    def recorded(self, generator, count, total, squares):
-        found.append((self.model.parameters["V"][0].astype(np.float64), count, total, squares))
-        return draw(self, generator, count, total, squares)
+    def recorded(self, generator, count, total, squares, rate):
+        found.append((self.model.parameters["V"][0].astype(np.float64), count, total, squares, rate))
+        return draw(self, generator, count, total, squares, rate)
 
     monkeypatch.setattr(GibbsSampler, "_normal_gamma", recorded)
     job.train(plan)
     members = [[j for j, group in of.items() if group == number and plan.seen[j]] for number in (0, 1, 2, 4)]
     assert min(map(len, members)) > 3
-    ((V, count, total, squares),) = found  # the columns are two factors, and the weights, which are still 0
+    ((V, count, total, squares, rate),) = found  # the columns are two factors, and the weights, which are still 0
     np.testing.assert_array_equal(count, np.transpose([[len(features) for features in members]] * 3))
     np.testing.assert_allclose(total[:, :2], [V[features].sum(axis=0) for features in members])
     np.testing.assert_allclose(squares[:, :2], [(V[features] ** 2).sum(axis=0) for features in members])
     assert not total[:, 2].any()
+    assert rate == pytest.approx([0.5, 0.5, 0.5 * data.label.var()])
 
 
 def trained_model(data, *, model="fm", loss=None, valid=None, threads=1, **options):

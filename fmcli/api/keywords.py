@@ -95,6 +95,7 @@ class Keywords(TypedDict, total=False):
     noise_rate: float | None
     prior_shape: float | None
     prior_rate: float | None
+    prior_rate_w: float | None
     mean_strength: float | None
     bias_precision: float | None
     batch_size: int | None
@@ -189,6 +190,7 @@ class Parameters(TypedDict, total=False):
     noise_rate: float | None
     prior_shape: float | None
     prior_rate: float | None
+    prior_rate_w: float | None
     mean_strength: float | None
     bias_precision: float | None
     batch_size: int | None

@@ -30,7 +30,8 @@ NUMBER = re.compile(rb"\+?[0-9]+\Z")
 class Counted(NamedTuple):
     """Groups of features, counted without gaps.
 
-    place : (features) the place of the group of each feature in `numbers`; 0 for those that do not occur.
+    place : (features) the place of the group of each feature in `numbers`; NO_GROUP if its group is not known, or
+        none of the features that occur is in it.
     numbers : int32 (groups), increasing, the numbers of the groups.
     """
 
@@ -39,19 +40,30 @@ class Counted(NamedTuple):
 
 
 def fields_of_features(data: Dataset) -> Counted:
-    """Return the field of the first entry of each feature. The entries must have fields."""
+    """Return the field of the first entry of each feature. The entries must have fields.
+
+    If the features of each field are numbered one after the other, others between two of a field are in it, too.
+    """
     assert data.field is not None
-    fields = np.zeros(data.features, dtype=np.int32)
+    fields = np.full(data.features, NO_GROUP, dtype=np.int32)
     numbers, place = np.unique(data.field, return_inverse=True)
     fields[data.index[::-1]] = place[::-1]  # of equal indices, the last one stays
+    occurs = np.flatnonzero(fields != NO_GROUP)
+    if len(occurs) and np.count_nonzero(np.diff(fields[occurs])) < len(numbers):
+        others = np.flatnonzero(fields == NO_GROUP)
+        others = others[(others > occurs[0]) & (others < occurs[-1])]
+        after = np.searchsorted(occurs, others)
+        before, after = fields[occurs[after - 1]], fields[occurs[after]]
+        fields[others] = np.where(before == after, after, NO_GROUP)
     return Counted(fields, numbers.astype(np.int32))
 
 
 def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Counted:
-    """Return the groups of the features that occur."""
-    found = np.zeros(len(groups), dtype=np.int32)
-    numbers, found[occurs] = np.unique(groups[occurs], return_inverse=True)
-    return Counted(found, numbers.astype(np.int32))
+    """Return the groups of the features that occur, of which others may be members."""
+    numbers = np.unique(groups[occurs]).astype(np.int32)
+    found = np.searchsorted(numbers, groups)
+    found[~np.isin(groups, numbers)] = NO_GROUP
+    return Counted(found.astype(np.int32), numbers)
 
 
 @dataclass(frozen=True)
@@ -75,13 +87,11 @@ class PriorGroups:
             return int(self.by_line[feature])
         return NO_GROUP
 
-    def of_columns(self, occurs: NDArray[np.bool_], numbering: Numbering | Dictionary | None) -> Groups:
-        """Return (columns) the groups of the columns that occur, and NO_GROUP. The column that rare features share is a
-        group of its own."""
-        columns = np.flatnonzero(occurs).astype(np.int32)
-        found = np.full(len(occurs), NO_GROUP, dtype=np.int32)
-        ids = columns.tolist() if numbering is None else numbering.written(columns)
-        found[columns] = [self.group(feature) for feature in ids]
+    def of_columns(self, count: int, numbering: Numbering | Dictionary | None) -> Groups:
+        """Return (columns) the groups of so many columns, or NO_GROUP. The column that rare features share is a group
+        of its own."""
+        ids = range(count) if numbering is None else numbering.written(np.arange(count, dtype=np.int32))
+        found = np.array([self.group(feature) for feature in ids], dtype=np.int32)
         if numbering is not None and numbering.shared is not None:
             found[numbering.shared] = LARGEST_GROUP + 1
         return found

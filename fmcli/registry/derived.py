@@ -3,6 +3,7 @@ computes the value."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -139,6 +140,18 @@ def by_interactions(share: float, usual: float) -> Derived:
 
     rule = f"fourth root of {share:g} var(labels)/(rank * squared products of two entries)"
     return Derived(f"{rule}, above {usual:g} if order > 2", of)
+
+
+def of_label_variance(option: str) -> Derived:
+    """Return an option times the variance of the labels, so that another unit of these does not change what it means
+    for weights, which have their unit; the option itself if they are no numbers, or all equal."""
+
+    def of(facts: Facts) -> float:
+        usual = float(facts.values[option])
+        found = usual * facts.spread**2
+        return found if 0 < found < math.inf else usual
+
+    return Derived(f"--{option.replace('_', '-')} var(labels)", of)
 
 
 def per_row(strength: float) -> Derived:

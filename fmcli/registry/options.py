@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fmcli.registry.derived import Derived, by_longest_row, passes, with_earlier_rows
+from fmcli.registry.derived import Derived, by_longest_row, of_label_variance, passes, with_earlier_rows
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -334,6 +334,15 @@ _OPTIONS = (
         open_low=True,
     ),
     Option("prior_rate", float, 0.5, "Rate of the same prior.", "solver", low=0, open_low=True),
+    Option(
+        "prior_rate_w",
+        float,
+        of_label_variance("prior_rate"),
+        "The same for linear weights only.",
+        "solver",
+        low=0,
+        open_low=True,
+    ),
     Option(
         "mean_strength",
         float,

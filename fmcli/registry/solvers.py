@@ -89,7 +89,15 @@ _WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True)}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
-HYPERPRIORS = ("noise_shape", "noise_rate", "prior_shape", "prior_rate", "mean_strength", "bias_precision")
+HYPERPRIORS = (
+    "noise_shape",
+    "noise_rate",
+    "prior_shape",
+    "prior_rate",
+    "prior_rate_w",
+    "mean_strength",
+    "bias_precision",
+)
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 

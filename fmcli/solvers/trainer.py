@@ -64,6 +64,8 @@ class Task:
     deadline : the value of time.perf_counter() at which training ends; None: it has no limit.
     interrupt : ends training as the deadline does, once it is set; None: nothing does.
     drawn : then, of a solver that samples: what was kept beside the draw that the run begins with.
+    seen : (features) whether these rows, or those of the warm start, have each feature, so that a solver that samples
+        draws the parameters of others from their prior; None: it does not.
     earlier : the rows of the warm start, which hold parameters near their start values; None: nothing does.
     newcomers : the features whose parameters are trained, all others being constant; None: all are trained.
     """
@@ -78,6 +80,7 @@ class Task:
     newcomers: Newcomers | None = None
     earlier: Earlier | None = None
     drawn: Mapping[str, NDArray[Any]] | None = None
+    seen: NDArray[np.bool_] | None = None
 
     def late(self, seconds: float = 0) -> bool:
         """Return whether the deadline has passed, or passes in so many seconds, or training was interrupted."""

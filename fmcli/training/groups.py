@@ -25,7 +25,7 @@ def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | 
     if before is not None:
         groups[: len(before)] = before
     if settings.groups is not None:
-        given = settings.groups.of_columns(occurs, numbering)
+        given = settings.groups.of_columns(transform.features, numbering)
         np.copyto(groups, given, where=given != NO_GROUP)
     missing = np.flatnonzero(occurs & (groups == NO_GROUP)).astype(np.int32)
     if len(missing) and settings.spec.solver_entry.is_sampler:

@@ -123,7 +123,15 @@ class Plan:
             self.newcomers,
             self.earlier,
             self.warm_start.drawn if self.newcomers and self.warm_start else None,
+            self.seen_before,
         )
+
+    @property
+    def seen_before(self) -> NDArray[np.bool_] | None:
+        """Whether the rows to train on, or those of the warm start, have each feature. None: others stay 0, because
+        their values in rows to predict are neither scaled nor part of the norm."""
+        transform = self.transform
+        return None if transform.norm or transform.scale is not None else transform.seen
 
     @property
     def rows_here(self) -> int:

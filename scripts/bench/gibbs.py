@@ -35,7 +35,7 @@ def main() -> int:
     cases = [(name, options) for name, options in CASES if not arguments.kinds or name in arguments.kinds]
     found = []
     for name, options in cases:
-        begin, data = time.perf_counter(), few_rows(name)
+        begin, data = time.perf_counter(), few_rows(name, **options)
         starts = differences(
             partial(make, name, data), data, GibbsSampler, arguments.starts, seed=arguments.seed, **options
         )

@@ -18,7 +18,13 @@ from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, is_bias
 
 # Proper priors with light tails.
 PROPER = Hyperpriors(
-    noise_shape=5.0, noise_rate=4.0, prior_shape=5.0, prior_rate=3.0, mean_strength=2.0, bias_precision=1.5
+    noise_shape=5.0,
+    noise_rate=4.0,
+    prior_shape=5.0,
+    prior_rate=3.0,
+    prior_rate_w=3.0,
+    mean_strength=2.0,
+    bias_precision=1.5,
 )
 # The prior of the logarithms of the gaps between cutpoints.
 GAPS = {"gap_mean": -0.5, "gap_std": 0.5}
@@ -48,7 +54,8 @@ def draw_prior(
                     shape = [1]
                 else:
                     shape[axis] = fields.max() + 1
-                precision = rng.gamma(prior.prior_shape, 1 / prior.prior_rate, size=shape)
+                rate = prior.prior_rate_w if name == layout.weight else prior.prior_rate
+                precision = rng.gamma(prior.prior_shape, 1 / rate, size=shape)
                 mean = rng.normal(size=shape) / np.sqrt(prior.mean_strength * precision)
                 if axis is not None:
                     precision, mean = (np.take(array, fields, axis=axis) for array in (precision, mean))
@@ -92,12 +99,14 @@ def differences(
     probit: bool = False,
     cutpoints: int = 0,
     fields: np.ndarray | None = None,
+    seen: np.ndarray | None = None,
     sweeps: int = 2,
     seed: int = 0,
 ) -> Iterator[dict[str, float]]:
     """Yield, for independent starts, what some sweeps change in the statistics; the mean of each must be 0.
 
     probit, cutpoints : whether labels are signs of latent variables, or how many cutpoints are below these.
+    seen : (features) whether rows have each feature; None: they have all.
     """
     rng = np.random.default_rng(seed)
     model = make()
@@ -125,6 +134,7 @@ def differences(
             seed=seed,
             swept=sweeps * number,
             fields=fields,
+            seen=seen,
             generator=lambda sweep, block: np.random.default_rng([seed + 1, sweep, block]),
         )
         engine.run(sweeps, lambda loss, penalty: False)

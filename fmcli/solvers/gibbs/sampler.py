@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
+from fmcli.data.fields import NO_GROUP
 from fmcli.losses.loss import Ordinal, Probit, Squared
 from fmcli.models.layout import CUTPOINTS, BlockLayout, padded
 from fmcli.models.model import Model
@@ -38,6 +39,7 @@ class Hyperpriors:
 
     noise_shape, noise_rate : of the Gamma distribution of the labels' precision.
     prior_shape, prior_rate : of the Gamma distribution of a prior's precision lambda.
+    prior_rate_w : its rate for linear weights.
     mean_strength : k in the distribution N(0, 1 / (k lambda)) of a prior's mean.
     bias_precision : of the bias, whose mean is 0; 0 is a flat prior.
     """
@@ -46,6 +48,7 @@ class Hyperpriors:
     noise_rate: float = 0.5
     prior_shape: float = 0.5
     prior_rate: float = 0.5
+    prior_rate_w: float = 0.5
     mean_strength: float = 1.0
     bias_precision: float = 0.0
 
@@ -60,9 +63,9 @@ class GibbsSampler(CoordinateDescent):
 
     The features of a field have the same mu and lambda, one pair for each factor of each array. An array that is not by
     feature has one pair. A sweep draws alpha, or the cutpoints and the z_i; and then for each block its pairs, lambda
-    with mu integrated out, and its rows (GibbsUpdater). Features that do not occur stay 0 and do not count for mu and
-    lambda. As long as all parameters with the same mu and lambda are 0, as weights are at the start, these are not
-    drawn but fixed.
+    with mu integrated out, and its rows (GibbsUpdater). Features that do not occur do not count for mu and lambda; they
+    are drawn from their prior. As long as all parameters with the same mu and lambda are 0, as weights are at the
+    start, these are not drawn but fixed.
 
     The next sweep depends on its number and the parameters only.
     """
@@ -77,6 +80,7 @@ class GibbsSampler(CoordinateDescent):
         generator: Callable[[int, int], np.random.Generator] = lambda sweep, block: default_rng([sweep, block]),
         swept: int = 0,
         fields: NDArray[np.int32] | None = None,
+        seen: NDArray[np.bool_] | None = None,
         summed: bool = False,
     ) -> None:
         """Allocate the states of samples.
@@ -87,14 +91,19 @@ class GibbsSampler(CoordinateDescent):
         seed : of the numbers that parameters and latent variables are drawn with.
         generator : for the sweep and the number of a block, or NOISE: of what the priors are drawn with.
         swept : sweeps of earlier runs, whose numbers are not used again.
-        fields : (features) the field of each feature, each of which has priors of its own; None: all are in one.
+        fields : (features) the field of each feature, each of which has priors of its own, or NO_GROUP if it is not
+            known; None: all are in one.
+        seen : (features) whether the parameters of a feature depend on rows, those of the run or earlier ones; others
+            are drawn from their prior, if their field is known. None: all do.
         summed : whether rows have their own weights, not shares of their sum.
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
         self.latent = isinstance(self.loss, (Probit, Ordinal))
         self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
         self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient, summed=summed)
-        self.priors = Priors(self.descent, seed, fields)
+        self.priors = Priors(self.descent, seed, None if fields is None else np.maximum(fields, 0))
+        unseen = np.zeros(self.model.features, dtype=np.bool_) if seen is None else ~seen
+        self.unseen = np.flatnonzero(unseen if fields is None else unseen & (fields != NO_GROUP)).astype(np.int32)
         self.priors.weight = 1.0 if summed else self.priors.weight
         self.priors.flat = hyperpriors.bias_precision
         ordinal = self.loss if isinstance(self.loss, Ordinal) and self.loss.outputs > 1 else None
@@ -192,31 +201,38 @@ class GibbsSampler(CoordinateDescent):
         sizes = np.array([len(columns) for columns in groups])
         columns, ends = np.concatenate(groups), np.cumsum(sizes)
         total, squares = (np.add.reduceat(sums[:, columns], ends - sizes, axis=1) for sums in (total, squares))
-        mean, precision = self._normal_gamma(generator, count[:, None] * sizes, total, squares)
+        rates = np.full(len(groups), self.hyperpriors.prior_rate)
+        if layout.weight:
+            rates[-1] = self.hyperpriors.prior_rate_w
+        mean, precision = self._normal_gamma(generator, count[:, None] * sizes, total, squares, rates)
         start = squares == 0  # of which nothing is known yet: drawn, the precision would be as large as their number
         mean[start], precision[start] = 0, self.priors.noise / SHARE_OF_START
         self.priors.mean[number][:, columns] = np.repeat(mean, sizes, axis=1)
         self.priors.precision[number][:, columns] = np.repeat(precision, sizes, axis=1)
+        if layout.by_feature:
+            self.priors.draw(number, self.unseen)
 
     def _normal_gamma(
-        self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats
+        self, generator: np.random.Generator, count: Floats, total: Floats, squares: Floats, rate: Floats
     ) -> tuple[Floats, Floats]:
-        """Draw means and precisions of normal distributions, given the moments of the numbers that have them."""
+        """Draw means and precisions of normal distributions, given the moments of the numbers that have them, and the
+        rates of the precisions' own distributions."""
         prior = self.hyperpriors
         k, number = prior.mean_strength, np.maximum(count, 1)
         deviations = np.maximum(squares - total**2 / number, 0) + k * total**2 / (number * (k + count))
-        precision = generator.gamma(prior.prior_shape + count / 2) / (prior.prior_rate + deviations / 2)
+        precision = generator.gamma(prior.prior_shape + count / 2) / (rate + deviations / 2)
         mean = generator.normal(total / (k + count), 1 / np.sqrt((k + count) * precision))
         return mean, precision
 
 
 def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
-    """Return bytes of the priors for features of so many fields, of their moments, and of what is watched of all
-    sweeps."""
+    """Return bytes of the priors for features of so many fields, of their moments, of the numbers of features that are
+    drawn from them, and of what is watched of all sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]
     numbers = sum(TABLES * count * (layout.lanes + 1) for count, layout in zip(rows, model.layout, strict=True))
     watched = 1 + sum(2 * (fields if layout.by_feature else 1) for layout in model.layout)
-    return np.dtype(np.float64).itemsize * (numbers + RECORDS * watched * sweeps)
+    unseen = np.dtype(np.int32).itemsize * model.features
+    return np.dtype(np.float64).itemsize * (numbers + RECORDS * watched * sweeps) + unseen
 
 
 def is_bias(layout: BlockLayout) -> bool:

@@ -66,8 +66,9 @@ class GibbsTrainer(MinimizingTrainer):
                 f"mcmc takes the weights of rows as precisions of their labels, which {spec.loss} labels do not have; "
                 "leave out the weights, or use another solver"
             )
-        of_rows, arguments = task.source.fields, dict[str, Any]()
+        of_rows = task.source.fields
         fields, minimizer = None if of_rows is None else of_rows.place, GibbsSampler
+        arguments: dict[str, Any] = {"seen": task.seen}
         if task.newcomers is not None:
             fields, minimizer = places_of_groups(task), NewcomersSampler
             arguments = {"newcomers": task.newcomers, "drawn": task.drawn}

@@ -5,6 +5,8 @@ import numpy as np
 from fmcli.base.types cimport real
 from fmcli.models.model cimport Model
 from fmcli.solvers.coordinate.descent cimport Descent
+from fmcli.solvers.gibbs.random cimport Stream, normals, stream_of
+from libc.math cimport INFINITY, sqrt
 from libc.stdint cimport int32_t, uint32_t
 
 
@@ -74,6 +76,36 @@ cdef class Priors:
                 raise ValueError("the keys do not fit")
             self.block[b].key = &one[0] if one.shape[0] else NULL
         self.sample_key_ = &samples[0] if samples.shape[0] else NULL
+
+    def draw(self, int b, const int32_t[::1] features):
+        """Draw the rows of these features in block b, which is by feature, from their prior, whatever the samples say.
+
+        The random numbers depend on what those of GibbsUpdater depend on.
+        """
+        cdef Model model = self.descent.model
+        cdef BlockPrior* prior = &self.block[b]
+        cdef Py_ssize_t i, row, f, first, lanes = prior.columns - 1
+        cdef double[::1] numbers = np.empty(prior.columns)
+        cdef real* body
+        cdef Stream stream
+        self.descent.require()
+        for i in range(features.shape[0]):
+            if not 0 <= features[i] < model.features or prior.each == 0:
+                raise IndexError("no such feature")
+        with nogil:
+            for i in range(features.shape[0]):
+                for row in range(features[i] * prior.each, (features[i] + 1) * prior.each):
+                    stream = stream_of(self.seed, self.sweep, b, self.key(b, row), 0)
+                    normals(&stream, &numbers[0], prior.columns)
+                    first = self.place(b, row) * prior.columns
+                    body = model.block[b].body + row * model.block[b].body_stride
+                    for f in range(lanes):
+                        if prior.precision[first + f] != INFINITY:  # padding stays 0
+                            body[f] = <real>(prior.mean[first + f] + numbers[f] / sqrt(prior.precision[first + f]))
+                    if model.block[b].weight != NULL:
+                        first += lanes
+                        model.block[b].weight[row * model.block[b].weight_stride] = <real>(
+                            prior.mean[first] + numbers[lanes] / sqrt(prior.precision[first]))
 
     def moments(self, int b, const int32_t[::1] order):
         """(count, sum, squares) of the parameters of these rows of block b, by rows of its table: float64 (rows of the
