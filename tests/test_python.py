@@ -87,7 +87,7 @@ def test_canonical_float32_is_not_copied_and_cannot_be_written_to():
 
 def test_a_planted_model_is_learned(model):
     held_out, expected = planted(seed=5)
-    linear = fmcli.train((X, Y), model="linear")
+    linear = fmcli.train((X, Y), model="linear", look=False)
     scores = [one.evaluate((held_out, expected), ["rmse"])["rmse"] for one in (model, linear)]
     assert scores[0] < 0.5 * scores[1]
 
@@ -210,16 +210,15 @@ def test_a_second_interrupt_is_raised():
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        fmcli.train((X, Y), callbacks=[interrupt])
+        fmcli.train((X, Y), look=False, callbacks=[interrupt])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_another_thread_is_not_taken_over():
     handlers = []
-    thread = threading.Thread(
-        target=lambda: fmcli.train((X, Y), callbacks=[lambda _: handlers.append(signal.getsignal(signal.SIGINT))])
-    )
+    options = {**QUICK, "callbacks": [lambda _: handlers.append(signal.getsignal(signal.SIGINT))]}
+    thread = threading.Thread(target=lambda: fmcli.train((X, Y), **options))
     thread.start()
     thread.join()
     assert set(handlers) == {signal.default_int_handler}

@@ -24,7 +24,7 @@ SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
 # Runs in which different objects take most of the memory: model, solver, shape of the rows, further options.
 RUNS = {
     "adagrad": "-e 2 --holdout 0 -k 256 sparse",
-    "adagrad with validation": "-e 4 --holdout 0.2 --no-refit -k 600 sparse",
+    "adagrad with validation": "-e 2 --holdout 0.2 --no-refit -k 600 sparse",
     "an ensemble": "-e 2 --holdout 0 --ensemble 5 -j 1 -k 128 sparse",
     "an ensemble with validation and refits": "-e 2 --ensemble 4 --holdout 0.2 --refit -j 1 -k 128 sparse",
     "an ensemble of two at a time": "-e 2 --holdout 0 --ensemble 4 -j 2 -k 128 sparse",
