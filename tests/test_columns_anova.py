@@ -62,10 +62,11 @@ def compare(name, prepare=lambda model: None, rows=None, tolerance=FOLLOWED, **o
 
 
 @pytest.mark.parametrize(
-    ("case", "rank", "outputs"), in_turn([case for case in CASES for _ in range(2)], product([1, 5, 17], [1, 3]))
+    ("case", "rank", "outputs"), in_turn([name for name in NAMES for _ in range(2)], product([1, 5, 17], [1, 3]))
 )
 def test_fast_derivatives_equal_those_from_gradients(case, rank, outputs):
-    name, options, order = case
+    """Each case with two pairs of rank and outputs, in turn: all orders of a kind have every pair."""
+    name, options, order = CASES[NAMES.index(case)]
     compare(name, rank=rank, outputs=outputs, **options, **order)
 
 
