@@ -176,7 +176,8 @@ def test_draws_have_a_spread():
 
 def test_callbacks_see_each_epoch_and_end_training():
     seen = []
-    model = fmcli.train((X, Y), callbacks=[lambda epoch: seen.append(epoch.number), lambda epoch: epoch.number == 4])
+    callbacks = [lambda epoch: seen.append(epoch.number), lambda epoch: epoch.number == 4]
+    model = fmcli.train((X, Y), look=False, callbacks=callbacks)
     assert seen == [1, 2, 3, 4]
     assert [one["epoch"] for one in model.history] == seen
     assert model.history[0].keys() == {"epoch", "loss", "penalty", "objective", "valid_rmse", "valid_mae", "seconds"}

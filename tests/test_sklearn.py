@@ -63,7 +63,7 @@ def test_the_checks_of_scikit_learn(estimator):
 
 def test_a_planted_model_is_learned():
     held_out, expected = planted(seed=3)
-    estimators = FMRegressor(rank=2, epochs=200), FMRegressor(model="linear")
+    estimators = FMRegressor(rank=2, epochs=200, look=False), FMRegressor(model="linear", look=False)
     errors = [np.mean((one.fit(X, Y).predict(held_out) - expected) ** 2) for one in estimators]
     assert errors[0] < 0.3 * errors[1]
     classifier = FMClassifier(rank=2).fit(X, CLASS)

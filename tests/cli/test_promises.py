@@ -14,7 +14,7 @@ SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" /
 memory = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(memory)
 
-FEATURES, ROWS = 300_000, 1500
+FEATURES, ROWS = 200_000, 1500
 SHAPES = "narrow", "wide", "long", "huge"
 MIB = 1 << 20
 # What a run may take beyond its promise: a share of it, and buffers of text and of the model file; and how many times
@@ -35,7 +35,7 @@ RUNS = {
     "mcmc": "-s mcmc -e 11 --draws 10 -k 32 sparse",
     "an ensemble of mcmc": "-s mcmc -e 5 --draws 4 --ensemble 3 -j 1 -k 32 sparse",
     "disk": "-e 2 --holdout 0 --disk --cache c -k 256 sparse",
-    "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 16 sparse",
+    "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 24 sparse",
     "pairs of long rows": "-m poly2 -e 2 long",
     "pairs of long rows in a batch": "-m poly2 -s ftrl -e 2 --batch-size 8 long",
     "columns of pairs": "-m poly2 -s cd -e 1 long",
