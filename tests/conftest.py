@@ -3,8 +3,10 @@
 import gc
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +20,9 @@ if sys.dont_write_bytecode:
 
 # Matrices are small, and threads that wait for others would take the time of other tests. Commands set this, too.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+# What tests write need not survive the end of the machine, for which each of thousands of files waits for the disk.
+os.fsync = lambda descriptor: None
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -37,6 +42,9 @@ os.environ |= {"PYTHONPATH": str(PACKAGE), "PYTHONSAFEPATH": "1"}
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
 settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+NUMBERS = count()  # of the folders of tests
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,6 +72,15 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()  # for the end of the interpreter, at which some modules look for what is left
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the test. Pytest's own fixture looks through the folders of all earlier tests for a free name."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{next(NUMBERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture

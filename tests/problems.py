@@ -1,8 +1,11 @@
 """Small random data and models, as compiled objects and as arguments of the slow definitions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from heapq import heapify, heappop, heappush
-from itertools import combinations, cycle, product
+from itertools import cycle
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -77,37 +80,48 @@ def grouped(data: Dataset, size: int = 10) -> Dataset:
 
 
 def pairwise(*lists: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Choose combinations of one member of each list so that every pair of members of different lists occurs.
+    """Choose combinations of one member of each of several lists so that every pair of members of different lists
+    occurs.
 
     The choice is greedy: the next combination is the one with the most pairs that no chosen combination has yet.
     """
-    every = list(product(*lists))
-    pairs = [pairs_of(combination) for combination in every]
-    missing = set[tuple[Any, ...]]().union(*pairs)
+    bits = defaultdict[tuple[int, ...], int](lambda: 1 << len(bits))  # a bit for each pair, by lists and places
+    every: list[tuple[tuple[Any, ...], tuple[int, ...], int]] = [((), (), 0)]  # members, places, and the bits of pairs
+    for number, members in enumerate(map(list, lists)):
+        every = [
+            ((*chosen, member), (*places, place), pairs | union(bits[pair] for pair in added(places, number, place)))
+            for chosen, places, pairs in every
+            for place, member in enumerate(members)
+        ]
+    missing = union(bits.values())
     # The most pairs that each combination can have: they become fewer with each choice.
-    most = [(-len(those), number) for number, those in enumerate(pairs)]
+    most = [(-pairs.bit_count(), number) for number, (*_, pairs) in enumerate(every)]
     heapify(most)
-    chosen = []
+    found = []
     while missing:
         bound, number = heappop(most)
-        count = -len(pairs[number] & missing)
+        members, _, pairs = every[number]
+        count = -(pairs & missing).bit_count()
         if count == bound:
-            chosen.append(every[number])
-            missing -= pairs[number]
+            found.append(members)
+            missing &= ~pairs
         elif count:
             heappush(most, (count, number))
-    return chosen
+    return found
+
+
+def union(bits: Iterable[int]) -> int:
+    return reduce(or_, bits, 0)
+
+
+def added(places: tuple[int, ...], number: int, place: int) -> Iterator[tuple[int, ...]]:
+    """Yield the pairs of a member of a list with those of the earlier lists, by the lists and the places in them."""
+    return ((earlier, other, number, place) for earlier, other in enumerate(places))
 
 
 def in_turn(cases: Iterable[Any], others: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return each case with one of the others, in turn."""
     return [(case, *other) for case, other in zip(cases, cycle(others), strict=False)]
-
-
-def pairs_of(combination: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """Return all pairs of a combination's members; each member is given with the index of its list. A single member has
-    no partner."""
-    return set(combinations(enumerate(combination), min(2, len(combination))))
 
 
 def build(name: str, features: int, outputs: int = 1, **options: Any) -> Model:

@@ -61,10 +61,19 @@ def run_python(code, *arguments, cwd, **environment):
     )
 
 
-def test_the_sdist_holds_every_source(checkout, tmp_path):
+BUILD = """
+import sys
+from setuptools import setup
+from setuptools.build_meta import build_sdist
+folder = sys.argv[1]  # which the next line changes
+build_sdist(folder)
+setup(script_args=["--quiet", "build_py", "--build-lib", folder])
+"""
+
+
+def test_the_sdist_holds_every_source_and_the_package_the_guide(checkout, tmp_path):
     sources = {str(path.relative_to(checkout)) for path in checkout.rglob("*") if path.is_file()}
-    code = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
-    done = run_python(code, str(tmp_path), cwd=checkout)
+    done = run_python(BUILD, str(tmp_path), cwd=checkout)
     assert done.returncode == 0, done.stderr
     (archive,) = tmp_path.glob("fmcli_train-*.tar.gz")
     with tarfile.open(archive) as opened:
@@ -72,12 +81,6 @@ def test_the_sdist_holds_every_source(checkout, tmp_path):
     assert {"scripts/check", ".ci/run", "cython_src/fmcli/base/types.h", "tests/test_build.py"} <= held
     assert sources - held == set()
     assert {name for name in held - sources if "egg-info" not in name} == {"PKG-INFO", "setup.cfg"}
-
-
-def test_the_package_holds_the_guide(checkout, tmp_path):
-    code = "import sys; from setuptools import setup; setup(script_args=['build_py', '--build-lib', sys.argv[1]])"
-    done = run_python(code, str(tmp_path), cwd=checkout)
-    assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "fmcli" / "guide").iterdir()} == {
         path.name for path in (ROOT / "fmcli" / "guide").iterdir()
     }

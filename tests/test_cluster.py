@@ -235,11 +235,11 @@ def test_a_worker_that_remains_paused(cluster, monkeypatch):
 
     monkeypatch.setattr(cluster._client, "scheduler_info", paused)
     monkeypatch.setattr(connection, "REFRESH", 0.0)
-    assert cluster.result(cluster.submit(time.sleep, 0.5), "scoring a") is None
+    assert cluster.result(cluster.submit(time.sleep, 0.1), "scoring a") is None
     assert looks
-    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.5)
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.1)
     with pytest.raises(NotEnoughMemoryError, match=r"scoring a: worker tls://\S+ has been paused for 0 seconds"):
-        cluster.result(cluster.submit(time.sleep, 3), "scoring a")
+        cluster.result(cluster.submit(time.sleep, 1), "scoring a")
     cluster.close()
     monkeypatch.undo()
     assert cluster.result(cluster.submit(abs, -1), "scoring a") == 1

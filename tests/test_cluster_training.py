@@ -191,7 +191,7 @@ def test_weights_of_labels_reach_the_workers(rows):
 def test_lbfgs_has_the_objective_of_one_machine(rows, model, tmp_path):
     paths, data = rows(model)
     reading = Reading("auto", data.field is not None, False, False)
-    chosen = settings(model, "lbfgs", holdout=0, epochs=30, tol=0)
+    chosen = settings(model, "lbfgs", holdout=0, epochs=12, tol=0)
     there = job.train(prepare(chosen, PartitionedShards(opened(paths, 2, reading))))
     table = read(paths, keep_fields=reading.keep_fields, compact=MODELS[model].compact)
     here = job.train(prepare(chosen, RowsInMemory(table.dataset)))

@@ -1,8 +1,10 @@
 """Coordinate descent's column views of ANOVA, all-subsets and lifted kernels: all orders, all ranks, hard numerics."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from problems import DOUBLE, FOLLOWED, assert_close, build, dataset, fill, parameters, random_rows
+from problems import DOUBLE, FOLLOWED, assert_close, build, dataset, fill, in_turn, parameters, random_rows
 from test_solvers import make_loss
 
 from fmcli.penalties.penalty import Penalty
@@ -59,11 +61,13 @@ def compare(name, prepare=lambda model: None, rows=None, tolerance=FOLLOWED, **o
     return ends[0]
 
 
-@pytest.mark.parametrize("rank", [1, 5, 17])
-@pytest.mark.parametrize(("name", "options", "order"), CASES, ids=NAMES)
-def test_fast_derivatives_equal_those_from_gradients(name, options, order, rank):
-    for outputs in (1, 3):
-        compare(name, rank=rank, outputs=outputs, **options, **order)
+@pytest.mark.parametrize(
+    ("case", "rank", "outputs"), in_turn([name for name in NAMES for _ in range(2)], product([1, 5, 17], [1, 3]))
+)
+def test_fast_derivatives_equal_those_from_gradients(case, rank, outputs):
+    """Each case with two pairs of rank and outputs, in turn: all orders of a kind have every pair."""
+    name, options, order = CASES[NAMES.index(case)]
+    compare(name, rank=rank, outputs=outputs, **options, **order)
 
 
 @pytest.mark.parametrize("ranks", [(8, 4, 2), (17, 1, 20), (1, 33, 3)])

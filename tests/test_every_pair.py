@@ -25,8 +25,9 @@ from fmcli.training import job, saving
 from reference.kinds import KINDS, per_feature
 from reference.slow_solvers import LEARNING
 
-FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 4000, 4, 3, 3, 16
-FEW = 500  # rows, in tests that do not need the model to learn
+FEATURES, ENTRIES, ROWS, RANK, CLASSES, FIELDS, EPOCHS = 60, 6, 2000, 4, 3, 3, 16
+FEW = 200  # rows, in tests that do not need the model to learn
+MANY = 4000  # rows, from which also kinds with parameters for each field learn, and all if labels have few values
 # Some models need a penalty that not every solver supports.
 PAIRS = [(model, solver) for model in TRAINED for solver in SOLVERS if not refusal(model, solver)]
 
@@ -122,6 +123,11 @@ def planted(model, loss, rows=ROWS):
     return tuple(map(grouped, both)) if LOSSES[loss].pairwise else both
 
 
+def learnable(model, loss):
+    """Return planted data from which a model learns its interactions."""
+    return planted(model, loss, rows=MANY if MODELS[model].by_fields or LOSSES[loss].task != "real" else ROWS)
+
+
 def soft(score):
     """Return the probabilities of both labels, which are not 0."""
     p = np.clip(expit(score), 0.01, 0.99)
@@ -172,7 +178,7 @@ def loss_on(trained, data):
 def test_by_default_every_kind_predicts_better_than_linear(model):
     """With the default solver and options, on validation data. A kernel machine with few landmarks captures little of
     the interactions of all pairs of features, but is no worse than a linear model."""
-    train, test = planted("fm" if MODELS[model].closed_form else model, "squared")
+    train, test = learnable("fm" if MODELS[model].closed_form else model, "squared")
     found, linear = (
         job.summary(job.train(job.plan(train, make_spec(kind), valid=test, metrics=("rmse",))))["valid"]["rmse"]
         for kind in (model, "linear")
@@ -183,7 +189,7 @@ def test_by_default_every_kind_predicts_better_than_linear(model):
 @cache
 def linear_loss(model, loss):
     """Return the loss of a linear model on the test data that are planted for a model."""
-    train, test = planted(model, loss)
+    train, test = learnable(model, loss)
     usual = MODELS["linear"].solver
     solver = next(name for name in (usual, *SOLVERS) if not refusal("linear", name, loss))
     weak = weak_penalties("linear", solver)
@@ -193,7 +199,7 @@ def linear_loss(model, loss):
 @pytest.mark.parametrize(("model", "solver", "loss"), TRIPLES)
 def test_planted_data(model, solver, loss):
     """The objective falls, and a model with interactions predicts better than a linear model."""
-    train, test = planted(model, loss)
+    train, test = learnable(model, loss)
     # cd fits kernel weights before the factors of the kernels. If the factors were small, the penalty would shrink the
     # kernel weights first.
     spread = 0.3 if solver == "cd" and "fit_beta" in MODELS[model].options else 0.1

@@ -33,7 +33,7 @@ def samples(data):
 @pytest.mark.parametrize("loss", ["squared", "softmax"])
 @pytest.mark.parametrize(("model", "order"), CASES)
 def test_exported_arrays_score_by_the_definition(model, loss, order, tmp_path):
-    train, test = planted(model, loss)
+    train, test = planted(model, loss, rows=300)
     model_options = {"order": order} if "order" in MODELS[model].options else {}
     trained = run(model, MODELS[model].solver, loss, train, epochs=1, **model_options)
     path = str(tmp_path / "model")

@@ -229,9 +229,9 @@ def test_other_fields_of_a_feature_are_one_coordinate():
 # ---- poly2 ----
 
 
-@pytest.mark.parametrize("lengths", [[1000], [0, 3, 91, 92, 1, 91, 2, 92, 30]])
+@pytest.mark.parametrize("lengths", [[600], [0, 3, 91, 92, 1, 91, 2, 92, 30]])
 def test_pairs_share_entries(lengths, rng):
-    """The first steps on rows with up to 499,500 pairs, which share 2^12 entries."""
+    """The first steps on rows with up to 179,700 pairs, which share 2^12 entries."""
     rows = [
         {int(j): float(np.float32(rng.uniform(0.5, 1.5))) for j in sorted(rng.choice(1000, size=n, replace=False))}
         for n in lengths

@@ -165,7 +165,7 @@ def test_draws_of_a_linear_model_have_its_exact_posterior():
     priors = Hyperpriors(sure, sure / noise, sure, prior_rate_w=sure / precision, mean_strength=sure)
     sampler = GibbsSampler(model, Squared(), Penalty(), data, hyperpriors=priors)
     draws = []
-    sampler.run(4000, lambda *_: draws.append([*model.parameters["w"][0], model.parameters["bias"][0]]))
+    sampler.run(2500, lambda *_: draws.append([*model.parameters["w"][0], model.parameters["bias"][0]]))
     found = np.array(draws[100:], dtype=np.float64)
     wide = np.column_stack([x, np.ones(30)]).astype(np.float64)
     covariance = np.linalg.inv(noise * (wide.T * weight) @ wide + np.diag([precision] * 4 + [0]))

@@ -103,9 +103,9 @@ KINDS = [(model, loss) for model in TRAINED for loss in ("squared", "softmax")]
 def test_every_kind_can_be_inspected(model, loss, tmp_path):
     """As text and as JSON, with all arrays that are exported."""
     if MODELS[model].closed_form:
-        trained = run(model, None, loss, planted("fm", loss)[0])
+        trained = run(model, None, loss, planted("fm", loss, rows=300)[0])
     else:
-        trained = run(model, MODELS[model].solver, loss, planted(model, loss)[0], epochs=1)
+        trained = run(model, MODELS[model].solver, loss, planted(model, loss, rows=300)[0], epochs=1)
     path = str(tmp_path / "model")
     save_model(path, trained, summary(trained), "libsvm")
     found = {view.name: figures for view, figures in views(inspect_model(path))}

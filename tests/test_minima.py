@@ -157,7 +157,7 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
 
     x, y = load_diabetes(return_X_y=True)
     data = dense(x / x.std(axis=0), (y - y.mean()) / y.std())
-    usual = {"rank": 10, "linear": False, "order": order, "init_std": 0.1, "epochs": 100, "augment": True, "tol": 0}
+    usual = {"rank": 10, "linear": False, "order": order, "init_std": 0.1, "epochs": 60, "augment": True, "tol": 0}
     # For order 2, the penalty is equation (29) of the paper: strength times |beta| |p|^2.
     fitting = {"nuclear": 0.01} if order == 2 else {"l2": 1e-6}
     fixed = {"l2": 0.02 if order == 2 else 1e-6, "fit_beta": False}

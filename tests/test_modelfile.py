@@ -258,14 +258,14 @@ class TestSaving:
             "import resource, sys, numpy as np\n"
             "from fmcli.model_file.container import ModelFile, save\n"
             "from fmcli.system.memory import available\n"
-            "model = ModelFile({}, {'v': np.ones((2**24, 2), dtype=np.float32)})\n"
+            "model = ModelFile({}, {'v': np.ones((2**22, 2), dtype=np.float32)})\n"
             "size = resource.getrlimit(resource.RLIMIT_AS)[1]\n"
             "mapped = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
-            "resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**25, size))\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**23, size))\n"
             "save(sys.argv[1], model)\n"
         )
         subprocess.run([sys.executable, "-c", code, path], check=True)
-        assert load(path).tensors["v"].sum() == 2**25
+        assert load(path).tensors["v"].sum() == 2**23
 
 
 class TestDamage:

@@ -41,7 +41,7 @@ def latent_rows(rows=4000, seed=0):
 
 def test_planted_cutpoints_and_probabilities_are_found(tmp_path):
     data, score = latent_rows()
-    trained = ordinal(data, epochs=400, burn_in=100, draws=100, rank=1)
+    trained = ordinal(data, epochs=250, burn_in=50, draws=100, rank=1)
     scorer = load_model(saved(trained, tmp_path / "m"))
     draws = np.array([draw.parameters["cutpoints"][0] for draw in (*scorer.draws, scorer.model)])
     assert (draws[:, 0] == 0).all()

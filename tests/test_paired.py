@@ -125,7 +125,7 @@ def test_metrics_of_groups_leave_out_whole_groups(rng):
 def test_errors_are_those_of_samples(loss, metric):
     """The standard deviation of the difference over many samples of rows is the mean error."""
     rng = np.random.default_rng(3)
-    found = [difference(metric, *two(rng, loss, 150)) for _ in range(60)]
+    found = [difference(metric, *two(rng, loss, 100)) for _ in range(40)]
     spread = np.std([one.difference for one in found], ddof=1)
     assert np.mean([one.error for one in found]) == pytest.approx(spread, rel=0.25)
 

@@ -87,7 +87,7 @@ def test_canonical_float32_is_not_copied_and_cannot_be_written_to():
 
 def test_a_planted_model_is_learned(model):
     held_out, expected = planted(seed=5)
-    linear = fmcli.train((X, Y), model="linear")
+    linear = fmcli.train((X, Y), model="linear", look=False)
     scores = [one.evaluate((held_out, expected), ["rmse"])["rmse"] for one in (model, linear)]
     assert scores[0] < 0.5 * scores[1]
 
@@ -176,7 +176,8 @@ def test_draws_have_a_spread():
 
 def test_callbacks_see_each_epoch_and_end_training():
     seen = []
-    model = fmcli.train((X, Y), callbacks=[lambda epoch: seen.append(epoch.number), lambda epoch: epoch.number == 4])
+    callbacks = [lambda epoch: seen.append(epoch.number), lambda epoch: epoch.number == 4]
+    model = fmcli.train((X, Y), look=False, callbacks=callbacks)
     assert seen == [1, 2, 3, 4]
     assert [one["epoch"] for one in model.history] == seen
     assert model.history[0].keys() == {"epoch", "loss", "penalty", "objective", "valid_rmse", "valid_mae", "seconds"}
@@ -210,16 +211,15 @@ def test_a_second_interrupt_is_raised():
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        fmcli.train((X, Y), callbacks=[interrupt])
+        fmcli.train((X, Y), look=False, callbacks=[interrupt])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_another_thread_is_not_taken_over():
     handlers = []
-    thread = threading.Thread(
-        target=lambda: fmcli.train((X, Y), callbacks=[lambda _: handlers.append(signal.getsignal(signal.SIGINT))])
-    )
+    options = {**QUICK, "callbacks": [lambda _: handlers.append(signal.getsignal(signal.SIGINT))]}
+    thread = threading.Thread(target=lambda: fmcli.train((X, Y), **options))
     thread.start()
     thread.join()
     assert set(handlers) == {signal.default_int_handler}

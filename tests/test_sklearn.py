@@ -3,12 +3,12 @@
 import inspect
 import pickle
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
+from inprocess import run_here
+from joblib import parallel_backend
 from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
@@ -63,7 +63,7 @@ def test_the_checks_of_scikit_learn(estimator):
 
 def test_a_planted_model_is_learned():
     held_out, expected = planted(seed=3)
-    estimators = FMRegressor(rank=2, epochs=200), FMRegressor(model="linear")
+    estimators = FMRegressor(rank=2, epochs=200, look=False), FMRegressor(model="linear", look=False)
     errors = [np.mean((one.fit(X, Y).predict(held_out) - expected) ** 2) for one in estimators]
     assert errors[0] < 0.3 * errors[1]
     classifier = FMClassifier(rank=2).fit(X, CLASS)
@@ -85,8 +85,7 @@ def test_partial_fit_is_the_commands_resumed_epoch(solver, tmp_path):
         lines = [f"{int(labels[row])} " + " ".join(f"{j}:{float(x)!r}" for j, x in enumerate(X[row])) for row in rows]
         (tmp_path / "t.libsvm").write_text("\n".join(lines) + "\n")
         resumed = ["-i", path] if turn else ["-s", solver, "--seed", "3"]
-        command = [sys.executable, "-m", "fmcli", "train", *resumed, "--keep-state", "-e", "1", "-o", path]
-        subprocess.run([*command, tmp_path / "t.libsvm"], check=True, capture_output=True, timeout=60)
+        run_here(["train", *resumed, "--keep-state", "-e", "1", "-o", path, "t.libsvm"], tmp_path).check_returncode()
         estimator.partial_fit(X[rows], labels[rows].astype(int), classes=[0, 1])
     np.testing.assert_array_equal(estimator.decision_function(X), fmcli.load(path).predict(X, "raw"))
 
@@ -137,7 +136,8 @@ def test_evaluation_sets_choose_the_epoch():
 def test_tools_of_scikit_learn_take_the_estimators():
     categories = np.random.default_rng(0).integers(0, 4, (ROWS, 3)).astype(str)
     pipeline = make_pipeline(OneHotEncoder(), FMClassifier(**QUICK))
-    search = GridSearchCV(pipeline, {"fmclassifier__rank": [2, 4]}, cv=2, n_jobs=2).fit(categories, CLASS)
+    with parallel_backend("threading"):  # processes would import all this again
+        search = GridSearchCV(pipeline, {"fmclassifier__rank": [2, 4]}, cv=2, n_jobs=2).fit(categories, CLASS)
     assert search.best_params_["fmclassifier__rank"] in (2, 4)
     assert cross_val_score(FMRegressor(**QUICK), X, Y, cv=3).shape == (3,)
     calibrated = CalibratedClassifierCV(FMClassifier(loss="hinge", **QUICK), cv=2).fit(X, CLASS)

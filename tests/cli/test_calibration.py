@@ -27,7 +27,7 @@ def test_calibrated_probabilities_by_the_command(run, sample, tmp_path):
     ("arguments", "message"),
     [
         (["train", "--calibrate", "isotonic"], "loss squared has none; leave out --calibrate"),
-        (["cv", "--calibrate", "platt"], "loss squared has none; leave out --calibrate"),
+        (["cv", "-e", "1", "--calibrate", "platt"], "loss squared has none; leave out --calibrate"),
     ],
 )
 def test_errors(run, sample, arguments, message):

@@ -65,6 +65,6 @@ def test_divergence_names_the_scale_first(run, unscaled):
 
 def test_nothing_is_compared_without_an_epoch_or_with_an_undefined_metric(run, tmp_path, unscaled):
     (tmp_path / "one").write_text("-1 1:1\n")
-    for options in (["-e", "0"], ["-v", "one", "-x", "auc"]):
+    for options in (["-e", "0"], ["-e", "2", "-v", "one", "-x", "auc"]):
         done = run("train", *options, "-o", "m", "--log-json", "log", "--fail-worse-than-constant", unscaled[0])
         assert (done.returncode, summary(tmp_path)["worse_than_constant"]) == (0, None), done.stderr

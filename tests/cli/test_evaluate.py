@@ -151,7 +151,7 @@ def test_unseen_features_are_counted_as_predict_does(run, adult_model):
 
 
 def test_rows_are_scaled_as_predict_scales_them(run, sample, tmp_path):
-    run.ok("train", "-q", "--norm", "-o", "m", sample / "diabetes.train.libsvm")
+    run.ok("train", "-q", "-e", "2", "--norm", "-o", "m", sample / "diabetes.train.libsvm")
     (tmp_path / "t").write_text("100 1:1 2:3\n200 1:2 77777:9\n")
     p = predicted(run, "m", "t")[:, 0]
     got = figures(run("evaluate", "--json", "m", "t"))

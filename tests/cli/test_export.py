@@ -93,7 +93,7 @@ def parsed(text):
     "options", [["-m", "sha2"], ["--loss", "softmax", "-k", "3"], ["-m", "linear", "--norm"]], ids=" ".join
 )
 def test_text_gives_back_the_very_numbers(run, sample, tmp_path, options):
-    run.ok("train", "-q", *options, "-o", "m", sample / "adult.train.libsvm")
+    run.ok("train", "-q", "-e", "2", *options, "-o", "m", sample / "adult.train.libsvm")
     run.ok("export", "m", "out.txt")
     header, arrays = parsed((tmp_path / "out.txt").read_text())
     expected = export_arrays(str(tmp_path / "m"))

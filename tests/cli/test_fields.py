@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture
 def ffm_model(run, sample, tmp_path):
     """An ffm model of the adult sample."""
-    run.ok("train", "-m", "ffm", "--no-look", "-o", "ffm.fm", sample / "adult.train.ffm")
+    run.ok("train", "-m", "ffm", "-e", "2", "-o", "ffm.fm", sample / "adult.train.ffm")
     return tmp_path / "ffm.fm"
 
 
@@ -34,7 +34,8 @@ def test_defaults_of_ffm(run, sample, ffm_model, tmp_path):
 
 def test_a_group_penalty_takes_whole_features(run, sample, tmp_path):
     run.ok(
-        "train", "-m", "ffm", "-s", "fobos", "--group-l1", "0.003", "-r", "0.1", "-o", "g", sample / "adult.train.ffm"
+        *("train", "-m", "ffm", "-s", "fobos", "-e", "4", "--group-l1", "0.003", "-r", "0.1", "-o", "g"),
+        sample / "adult.train.ffm",
     )
     run.ok("export", "-q", "g", "g.npz")
     arrays = np.load(tmp_path / "g.npz")

@@ -103,7 +103,7 @@ def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, 
 )
 def test_labels_that_do_not_fit_are_refused(run, tmp_path, arguments, text, message):
     (tmp_path / "rows").write_text(rows(["spam", "ham"], 3)[1])
-    run.ok("train", "-q", "-o", "m", "rows")
+    run.ok("train", "-q", "-e", "1", "-o", "m", "rows")
     output = ["-o", "out"] if arguments[0] == "train" else []
     done = run.fails(65, *arguments, *output, input=text.encode())
     assert message in done.stderr

@@ -14,7 +14,7 @@ SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" /
 memory = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(memory)
 
-FEATURES, ROWS = 300_000, 1500
+FEATURES, ROWS = 200_000, 1500
 SHAPES = "narrow", "wide", "long", "huge"
 MIB = 1 << 20
 # What a run may take beyond its promise: a share of it, and buffers of text and of the model file; and how many times
@@ -24,7 +24,7 @@ SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
 # Runs in which different objects take most of the memory: model, solver, shape of the rows, further options.
 RUNS = {
     "adagrad": "-e 2 --holdout 0 -k 256 sparse",
-    "adagrad with validation": "-e 4 --holdout 0.2 --no-refit -k 600 sparse",
+    "adagrad with validation": "-e 2 --holdout 0.2 --no-refit -k 600 sparse",
     "an ensemble": "-e 2 --holdout 0 --ensemble 5 -j 1 -k 128 sparse",
     "an ensemble with validation and refits": "-e 2 --ensemble 4 --holdout 0.2 --refit -j 1 -k 128 sparse",
     "an ensemble of two at a time": "-e 2 --holdout 0 --ensemble 4 -j 2 -k 128 sparse",
@@ -35,7 +35,7 @@ RUNS = {
     "mcmc": "-s mcmc -e 11 --draws 10 -k 32 sparse",
     "an ensemble of mcmc": "-s mcmc -e 5 --draws 4 --ensemble 3 -j 1 -k 32 sparse",
     "disk": "-e 2 --holdout 0 --disk --cache c -k 256 sparse",
-    "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 16 sparse",
+    "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 24 sparse",
     "pairs of long rows": "-m poly2 -e 2 long",
     "pairs of long rows in a batch": "-m poly2 -s ftrl -e 2 --batch-size 8 long",
     "columns of pairs": "-m poly2 -s cd -e 1 long",

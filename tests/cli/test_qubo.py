@@ -1,4 +1,4 @@
-"""fmcli export --qubo: the energy of every choice of 12 features is the score of the row that has them."""
+"""fmcli export --qubo: the energy of every choice of 9 features is the score of the row that has them."""
 
 import json
 from itertools import product
@@ -10,7 +10,7 @@ from problems import choices
 from fmcli.scoring.scorer import load_model
 from reference import slow_models
 
-FEATURES = 12
+FEATURES = 9
 KINDS = [
     ("fm",),
     ("linear",),
@@ -28,7 +28,7 @@ EVERY = np.array(list(product((0, 1), repeat=FEATURES)))
 
 @pytest.fixture
 def trained(run, tmp_path):
-    """Train a model on rows with 12 features, and return the folder of the files."""
+    """Train a model on rows with 9 features, and return the folder of the files."""
 
     def made(*options, features=FEATURES, names=""):
         rng = np.random.default_rng(1)
@@ -83,14 +83,14 @@ def test_the_lines_are_those_of_the_json_form(run, trained):
     """Variables have numbers, and comments their names and the offset."""
     folder = trained("fm", names="spin")
     for name in ("q.json", "q.txt"):
-        assert "12 variables" in run.ok("export", "--qubo", "m", name).stderr
+        assert "9 variables" in run.ok("export", "--qubo", "m", name).stderr
     form = json.loads((folder / "q.json").read_text())
     lines = (folder / "q.txt").read_text().splitlines()
     assert lines[0] == "# vartype=BINARY"
     assert float(lines[1].removeprefix("# offset=")) == form["offset"]
-    assert lines[2:14] == [f"# variable {i} {name}" for i, name in enumerate(form["variable_labels"])]
+    assert lines[2 : 2 + FEATURES] == [f"# variable {i} {name}" for i, name in enumerate(form["variable_labels"])]
     assert sorted(form["variable_labels"]) == sorted(f"spin{j}" for j in range(FEATURES))
-    matrix = {(int(i), int(j)): float(value) for i, j, value in map(str.split, lines[14:])}
+    matrix = {(int(i), int(j)): float(value) for i, j, value in map(str.split, lines[2 + FEATURES :])}
     pairs = zip(form["quadratic_head"], form["quadratic_tail"], form["quadratic_biases"], strict=True)
     expected = {(i, j): value for i, j, value in pairs}
     assert matrix == expected | {(i, i): value for i, value in enumerate(form["linear_biases"])}

@@ -222,7 +222,7 @@ def test_a_column_that_no_table_has_is_a_warning(run, tables, tmp_path):
 
 
 def test_classes_are_refused(run, text, tmp_path):
-    run.ok("train", "-q", "--loss", "softmax", "--no-look", "-o", "m", "train")
+    run.ok("train", "-q", "-e", "1", "--loss", "softmax", "-o", "m", "train")
     assert "scores of 5 classes" in run.fails(2, "recommend", *text).stderr
 
 

@@ -22,7 +22,7 @@ def wait_for(condition):
 @pytest.mark.parametrize("number", ENDING)
 def test_training_that_is_interrupted_leaves_an_older_model(start, sample, tmp_path, number):
     (tmp_path / "m").write_text("older")
-    process = start("train", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm")
+    process = start("train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm")
     line = b""
     while not line.startswith(b"epoch"):
         line = process.stderr.readline()

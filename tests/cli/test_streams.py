@@ -77,7 +77,7 @@ def on_terminal(start, *arguments, also=(), **keywords) -> tuple[int, str]:
 
 
 def test_a_terminal_shows_a_line_that_is_updated(start, large):
-    status, got = on_terminal(start, "train", "--holdout", "0", "-e", "20", "-k", "64", "-o", "m", large)
+    status, got = on_terminal(start, "train", "--holdout", "0", "-e", "20", "-k", "16", "-o", "m", large)
     assert status == 0
     assert re.search(r"\repoch \d+/20  \d+ %  [\d,]+ rows/s  \d+ s left", got)
     assert "\x1b" not in got
@@ -95,7 +95,8 @@ COLOURS = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1
 @pytest.mark.parametrize(
     ("arguments", "environ"),
     [
-        (["train", "-o", "m"], COLOURS), (["train", "-o", "m"], {"LANG": "C"}), (["predict", "model"], COLOURS),
+        (["train", "-e", "2", "-o", "m"], COLOURS), (["train", "--no-look", "-e", "2", "-o", "m"], {"LANG": "C"}),
+        (["predict", "model"], COLOURS),
         (["predict", "-o", "out", "model"], {}), (["train", "-m", "fn"], COLOURS),
     ],
 )  # fmt: skip
@@ -128,7 +129,7 @@ def test_a_log_in_a_pipe_has_no_progress(run, large):
 
 
 def test_a_quiet_terminal_stays_empty(start, sample):
-    assert on_terminal(start, "train", "-q", "-o", "m", sample / "adult.train.libsvm") == (0, "")
+    assert on_terminal(start, "train", "-q", "-e", "2", "-o", "m", sample / "adult.train.libsvm") == (0, "")
 
 
 def test_an_empty_environment_is_enough(run, sample, adult_model, tmp_path):
@@ -190,7 +191,7 @@ def test_with_closed_stderr_only_the_log_is_lost(run, sample, adult_model, tmp_p
 
 def test_with_a_full_disk_for_stderr_only_the_log_is_lost(run, sample, tmp_path):
     with open("/dev/full", "wb") as full:
-        run.ok("train", "-o", "m", sample / "adult.train.libsvm", stderr=full)
+        run.ok("train", "-e", "1", "-o", "m", sample / "adult.train.libsvm", stderr=full)
     assert (tmp_path / "m").exists()
 
 

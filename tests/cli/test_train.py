@@ -129,8 +129,10 @@ def test_a_dry_run_reports_a_lack_of_memory(run, tmp_path):
 
 
 def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
-    assert run("train", "-qq", "-o", "m", sample / "diabetes.train.libsvm").stderr == ""
-    log = run("train", "--verbose", "-s", "adagrad", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm").stderr
+    assert run("train", "-qq", "-e", "2", "-o", "m", sample / "diabetes.train.libsvm").stderr == ""
+    log = run(
+        "train", "--verbose", "-e", "2", "-s", "adagrad", "-k", "3", "-o", "m", sample / "diabetes.train.libsvm"
+    ).stderr
     for line in ("rank 3", "learning_rate 0.05", "seed 0", "shuffle True"):
         assert f"\n{line}\n" in log
 
@@ -200,7 +202,7 @@ def test_an_older_model_is_replaced_and_a_diverged_run_leaves_it(run, sample, tm
     assert "try a smaller step: --learning-rate 100000" in done.stderr
     assert (tmp_path / "t.fm").read_text() == "older"
     assert files(tmp_path) == ["t", "t.fm"]
-    run.ok("train", "t")
+    run.ok("train", "-e", "1", "t")
     assert (tmp_path / "t.fm").read_bytes().startswith(b"older") is False
 
 
@@ -271,7 +273,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
 
 @pytest.mark.parametrize("loss", ["huber", "poisson"])
 def test_losses_of_numbers_train(run, sample, tmp_path, loss):
-    done = run.ok("train", "--loss", loss, "-o", "m", sample / "diabetes.train.libsvm")
+    done = run.ok("train", "--loss", loss, "-e", "3", "-o", "m", sample / "diabetes.train.libsvm")
     assert re.search(r"^train-rmse +[\d.]+$", done.stderr, re.M)
 
 
@@ -313,7 +315,7 @@ def test_batches_make_fewer_updates(run, sample, tmp_path):
 @pytest.mark.parametrize("model", ["sglfm", "glfm", "l1fm"])
 def test_models_that_select_features_do(run, sample, tmp_path, model):
     options = [*(["--l1", "1e-3"] if model != "glfm" else []), *(["--group-l1", "1e-3"] if model != "l1fm" else [])]
-    done = run.ok("train", "-m", model, *options, "-r", "0.03", "-o", "m", sample / "adult.train.libsvm")
+    done = run.ok("train", "-m", model, *options, "-e", "5", "-r", "0.03", "-o", "m", sample / "adult.train.libsvm")
     assert f"\nmodel {model}, solver fobos, " in done.stderr
     assert 0.05 < float(re.search(r"^sparsity +([\d.]+)$", done.stderr, re.M)[1]) < 1
 

@@ -212,7 +212,9 @@ def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, 
 
 
 def test_json_lines_can_be_followed(start, sample, tmp_path):
-    process = start("train", "-e", "1000000", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm")
+    process = start(
+        "train", "--no-look", "-e", "1000000", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
+    )
     while not process.stderr.readline().startswith(b"epoch       3"):
         assert process.poll() is None
     lines = (tmp_path / "log").read_text().splitlines()
