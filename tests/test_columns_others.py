@@ -231,6 +231,22 @@ def test_an_index_in_two_fields_is_summed(name):
     assert_close(*(parameters(problem.model) for problem in by_gradient), FOLLOWED)
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_field_aware_rows_with_single_entries_are_updated_as_by_the_gradient(equal):
+    """Each entry has a field of its own, by which the other entries of a sample are found, and not always the same."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(ROWS):
+        n = int(rng.integers(1, FIELDS + 1))
+        entries = zip(rng.choice(FEATURES, n, replace=False).tolist(), rng.permutation(FIELDS).tolist(), strict=False)
+        rows.append({entry: 0.75 if equal else rng.normal() for entry in sorted(entries)})
+    by_gradient = [Problem("ffm", "squared", "both", {}, rows, by_gradient=slow) for slow in (False, True)]
+    assert by_gradient[0].data.nnz * 4 > by_gradient[0].data.rows * FIELDS  # so that it has the entries by field
+    for problem in by_gradient:
+        problem.objectives(2)
+    assert_close(*(parameters(problem.model) for problem in by_gradient), FOLLOWED)
+
+
 def test_field_aware_rows_with_an_index_in_two_fields_take_the_slow_way():
     rows = random_rows(np.random.default_rng(1), ROWS, FEATURES, fields=FIELDS)
     for penalty in ("both", "group"):

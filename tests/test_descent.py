@@ -28,7 +28,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.solvers.coordinate.columns import Columns, of_all
-from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.coordinate.trainer import CoordinateDescent, between_features
 from reference import slow_descent, slow_losses, slow_models
 from reference.kinds import KINDS
 
@@ -169,22 +169,33 @@ def test_weights_of_zero_kernels_are_unchanged(name, order):
     assert not np.any(others)
 
 
-def test_a_conflict_free_set_ends_where_a_sample_comes_twice(rng):
+@pytest.mark.parametrize("each", [1, 3])
+def test_a_conflict_free_set_ends_where_a_sample_comes_twice(each, rng):
+    """All rows of a feature are in one set, because they follow each other."""
     samples = [np.sort(rng.choice(12, size, replace=False)) for size in rng.integers(4, size=60)]
     ends = np.cumsum([0, *map(len, samples)])
     columns = Columns(ends, np.concatenate(samples).astype(np.int32), None)
-    order = rng.permutation(60).astype(np.int32)
+    features = rng.permutation(60 // each)
+    order = (features[:, None] * each + np.arange(each)).astype(np.int32).ravel()
     begins, taken = [0], set()
-    for place, row in enumerate(order):
-        if taken.intersection(samples[row]):
+    for place in range(0, 60, each):
+        entered = set().union(*(samples[row] for row in order[place : place + each]))
+        if taken.intersection(entered):
             begins, taken = [*begins, place], set()
-        taken.update(samples[row])
-    assert columns.conflict_free_sets(order, 12).tolist() == begins
+        taken.update(entered)
+    assert columns.conflict_free_sets(order, 12, each).tolist() == begins
     assert columns.ends(order).tolist() == np.cumsum([0, *(len(samples[row]) for row in order)]).tolist()
     assert columns.occupied(60).tolist() == np.flatnonzero(np.diff(ends)).tolist()
     every = of_all(12)
     rows = every.occupied(3)
     assert [every.conflict_free_sets(rows, 12).tolist(), every.ends(rows).tolist()] == [[0, 1, 2], [0, 12, 24, 36]]
+
+
+def test_a_thread_gets_all_rows_of_a_feature():
+    rows = np.array([0, 1, 2, 4, 5, 9, 10, 11], dtype=np.int32)
+    assert between_features((0, 1, 4, 6, 8), rows, 3) == (0, 3, 5, 8, 8)
+    assert between_features((2, 3, 4), rows, 3) == (2, 3, 4)  # the rows of a feature may begin and end outside
+    assert between_features((0, 1, 4, 6, 8), rows, 1) == (0, 1, 4, 6, 8)
 
 
 @pytest.mark.parametrize("name", ["fm", "ffm", "poly2", "llfm"])

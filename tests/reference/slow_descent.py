@@ -78,9 +78,9 @@ def in_order(layout, features: int, c: int, biased: bool) -> list[Row]:
         return [[(name, (c,)) for name in layout.names]]
     sizes = [features if axis == "features" else axis for axis in layout.axes]
     places = list(np.ndindex(*sizes))
-    if len(sizes) == 2:  # features have several rows: first the first row of every feature, and so on
-        number = 1 - layout.axes.index("features")
-        places.sort(key=lambda place: (place[number], place[1 - number]))
+    if len(sizes) == 2:  # features have several rows, which follow each other
+        feature = layout.axes.index("features")
+        places.sort(key=lambda place: (place[feature], place[1 - feature]))
     return [[(name, (c, *place)) for name in layout.names] for place in places]
 
 

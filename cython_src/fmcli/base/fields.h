@@ -59,15 +59,18 @@ static inline FieldEntries bucket_by_field(const Sample* x, ptrdiff_t fields, in
     return p;
 }
 
-// The places of a sample's entries by field: the place of its entry + 1, 0 for a field without an entry, SEVERAL for a
-// field with several entries.
-typedef uint16_t Place;
-enum { SEVERAL = UINT16_MAX };
+// A sample's entries by field: the id of its entry, NO_ENTRY if it has none of the field, SEVERAL if more than one; and
+// the entry's value.
+enum { NO_ENTRY = -1, SEVERAL = -2 };
 
-static inline void place_by_field(const Sample* x, ptrdiff_t fields, Place* place) {
-    for (ptrdiff_t f = 0; f < fields; ++f) place[f] = 0;
-    for (ptrdiff_t i = 0; i < x->nnz; ++i)
-        if (x->field[i] < fields) place[x->field[i]] = (Place)(place[x->field[i]] ? (ptrdiff_t)SEVERAL : i + 1);
+static inline void enter_by_field(const Sample* x, ptrdiff_t fields, int32_t* id, float* value) {
+    for (ptrdiff_t f = 0; f < fields; ++f) id[f] = NO_ENTRY;
+    for (ptrdiff_t i = 0; i < x->nnz; ++i) {
+        const ptrdiff_t f = x->field[i];
+        if (f >= fields) continue;
+        id[f] = id[f] == NO_ENTRY ? x->index[i] : SEVERAL;
+        if (value) value[f] = x->value[i];
+    }
 }
 
 // The sample with each index once: x itself, or the summed entries, stored in the two arrays.

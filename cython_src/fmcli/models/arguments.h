@@ -37,7 +37,8 @@ typedef struct FieldColumns {
     ptrdiff_t apart;  // reals from a feature's factors for one field to those for the next
     int32_t fields;
     int32_t feature, field;  // the feature and field of the viewed factors; field -1: the row has those of all fields
-    bool placed;             // whether caches have the places of their samples' entries, by field
+    bool by_field;           // whether caches have the ids of their samples' entries by field, and unless all are
+                             // equal, their values
 } FieldColumns;
 
 #endif

@@ -118,7 +118,8 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
 // ---- Columns, for coordinate descent. ----
 //
 // The derivative of a score by v_{j,f} is x_j times the sum of x_i v_{i,field(j)} over the sample's other entries i of
-// field f. It is computed from these entries; the cache of a sample has their places, unless there are too many fields.
+// field f. The cache of a sample has the entry of each field, unless there are too many fields. Fields with several
+// entries, and rows with the factors for all fields, are found in the sample itself.
 
 // A pair of the visited row with another entry of a sample.
 typedef struct FieldPair {
@@ -153,36 +154,22 @@ inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) 
         for (ptrdiff_t m = 0; m < n; ++m) meet(found[m]);
         n = 0;
     };
-    const bool placed = columns.placed && columns.field != NO_FIELD;
-    for (ptrdiff_t i = 0; i < v.n; ++i) {
-        __builtin_prefetch(columns.rows.indptr + v.sample[i]);
-        if (placed) __builtin_prefetch(reinterpret_cast<const Place*>(cache_of(v, i)) + columns.field);
-    }
+    for (ptrdiff_t i = 0; i < v.n; ++i) __builtin_prefetch(columns.rows.indptr + v.sample[i]);
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const Sample x = sample_of(&columns.rows, v.sample[i]);
         const ptrdiff_t last = x.nnz - 1;  // together with the first entry, most of them
         for (ptrdiff_t e = 0; e <= last; e += last ? last : 1) {
             __builtin_prefetch(x.index + e);
             __builtin_prefetch(x.value + e);
-            if (!placed) __builtin_prefetch(x.field + e);
+            __builtin_prefetch(x.field + e);
         }
     }
-    int32_t field = 0;  // of the visited feature, mostly the same in all samples
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const Sample x = sample_of(&columns.rows, v.sample[i]);
-        const Place* const place = reinterpret_cast<const Place*>(cache_of(v, i));
-        ptrdiff_t visited = placed && place[field] != SEVERAL ? place[field] - 1 : -1, begin = 0, end = x.nnz;
-        if (visited < 0 || x.index[visited] != columns.feature) {
-            visited = place_of(x, columns.feature);
-            if (x.field[visited] >= columns.fields) continue;
-            field = x.field[visited];
-        }
-        const real* factors = columns.v.at + field * columns.apart;
-        if (placed && place[columns.field] != SEVERAL) {
-            end = place[columns.field];
-            begin = end ? end - 1 : 0;
-        }
-        for (ptrdiff_t e = begin; e < end; ++e) {
+        const ptrdiff_t visited = place_of(x, columns.feature);
+        if (x.field[visited] >= columns.fields) continue;
+        const real* factors = columns.v.at + x.field[visited] * columns.apart;
+        for (ptrdiff_t e = 0; e < x.nnz; ++e) {
             if (columns.field == NO_FIELD ? x.field[e] >= columns.fields : x.field[e] != columns.field) continue;
             if (e == visited) continue;
             if (n == MEETINGS) meet_found();
@@ -204,8 +191,51 @@ inline void each_common(const ColumnView& v, const FieldColumns& columns, const 
     for (ptrdiff_t at = first; at < end; at += LANES) f(at - v.at, load<Vec4>(m.other + at - begins) * m.x);
 }
 
+// A sample's entries by field, as its cache has them.
+struct EntriesByField {
+    EntriesByField(const ColumnView& v, const FieldColumns& columns, ptrdiff_t i)
+        : id(reinterpret_cast<const int32_t*>(cache_of(v, i))),
+          value(columns.rows.constant ? NULL : reinterpret_cast<const float*>(id + columns.fields)) {}
+
+    const int32_t* id;
+    const float* value;
+};
+
+void field_prefetch_states(const ColumnView* view, const FieldColumns* columns) {
+    const ColumnView v = *view;
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        __builtin_prefetch(v.sample_states + v.sample[i] * v.sample_state_size);
+        const EntriesByField entries(v, *columns, i);
+        __builtin_prefetch(entries.id + columns->field);
+        if (entries.value) __builtin_prefetch(entries.value + columns->field);
+    }
+}
+
+// The derivatives by factors for one field, if each sample has one entry of it; else false.
+bool by_single_entries(const ColumnView& v, const FieldColumns& columns, real* q) {
+    const real* other[MEETINGS];
+    real x[MEETINGS];
+    int32_t field = 0;  // of the visited feature, mostly the same in all samples
+    for (ptrdiff_t i = 0; i < v.n; ++i) {
+        const EntriesByField entries(v, columns, i);
+        const int32_t id = entries.id[columns.field];
+        if (entries.id[field] != columns.feature)
+            for (field = 0; entries.id[field] != columns.feature;)
+                if (++field == columns.fields) return false;
+        if (id < 0 || field == columns.field) return false;
+        x[i] = v.value[i] * (real)(entries.value ? entries.value[columns.field] : columns.rows.value[0]);
+        other[i] = columns.v.at + id * columns.v.stride + field * columns.apart + v.at;
+        prefetch_reals(other[i], v.lanes);
+    }
+    for (ptrdiff_t i = 0; i < v.n; ++i)
+        for (ptrdiff_t at = 0; at < v.lanes; at += LANES)
+            store(q + i * v.apart + at, load<Vec4>(other[i] + at) * x[i]);
+    return true;
+}
+
 void field_score_gradient(const ColumnView* view, const FieldColumns* columns, real* q) {
     const ColumnView v = *view;
+    if (columns->by_field && v.n <= MEETINGS && by_single_entries(v, *columns, q)) return;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         for (ptrdiff_t at = 0; at < v.lanes; at += LANES) store(q + i * v.apart + at, Vec4{});
         weight_derivative(v, i, q);

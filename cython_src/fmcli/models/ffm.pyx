@@ -8,7 +8,7 @@ from fmcli.models.split import FieldPairs, split_of
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 
 from fmcli.base.fields cimport (
-    SEVERAL, FieldEntries, Place, all_single, bucket_by_field, buckets_in, has_partner, place_by_field, summed)
+    FieldEntries, all_single, bucket_by_field, buckets_in, enter_by_field, has_partner, summed)
 from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
@@ -25,7 +25,7 @@ MOST_ROWS = 2**31 - 1  # rows are numbered by int32
 cdef enum:
     BITS = 8  # in a byte of packed marks
     LINE = 64 // sizeof(real)  # reals in a cache line
-    MOST_PLACES = 4  # fields for each entry of a sample, on average, up to which coordinate descent keeps places
+    MOST_FIELDS = 4  # for each entry of a sample, on average, up to which coordinate descent has the entries by field
 
 
 cdef class FFM(Model):
@@ -41,7 +41,7 @@ cdef class FFM(Model):
     """
 
     cdef int pairs
-    cdef bint linear, whole, placed
+    cdef bint linear, whole, entered
     cdef Py_ssize_t fields
     cdef object source, previous_met
     cdef Dataset visited  # the data whose columns coordinate descent visits
@@ -386,8 +386,8 @@ cdef class FFM(Model):
                     break
         return single
 
-    # A derivative is computed from the sample's entries of one field. Their places are in the cache, unless this needs
-    # more memory than the data.
+    # A derivative is computed from the sample's entries of one field. The cache has their ids by field, and unless all
+    # are equal their values, if this needs no more memory than the columns.
     cdef Py_ssize_t cache_size(self, Dataset data):
         cdef Py_ssize_t r, i
         cdef Sample x
@@ -399,20 +399,33 @@ cdef class FFM(Model):
         if data.nnz and data.field is None:
             return NONE
         self.visited = data
-        self.placed = not self.whole and self.fields * data.rows <= MOST_PLACES * data.nnz and data.longest < SEVERAL
-        return (self.fields * sizeof(Place) + sizeof(real) - 1) // sizeof(real) if self.placed else 0
+        self.entered = not self.whole and self.fields * data.rows <= MOST_FIELDS * data.nnz
+        each = sizeof(int32_t) + (0 if data.csr.constant else sizeof(float))
+        return (self.fields * each + sizeof(real) - 1) // sizeof(real) if self.entered else 0
 
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
-        if self.placed:
-            place_by_field(x, self.fields, <Place*>cache)
+        cdef int32_t* id = <int32_t*>cache
+        cdef float* value = NULL
+        if not self.visited.csr.constant:
+            value = <float*>(id + self.fields)
+        if self.entered:
+            enter_by_field(x, self.fields, id, value)
 
     cdef inline FieldColumns columns(self, const ColumnView* v) noexcept nogil:
         cdef FieldColumns columns
         columns.rows, columns.v, columns.apart = self.visited.csr, self.factors(self.pairs, 0, v.output), self.apart()
-        columns.fields, columns.placed = <int32_t>self.fields, self.placed
+        columns.fields, columns.by_field = <int32_t>self.fields, self.entered
         columns.feature = <int32_t>(v.row if self.whole else v.row // self.fields)
         columns.field = -1 if self.whole else <int32_t>(v.row % self.fields)
         return columns
+
+    cdef void prefetch_states(self, const ColumnView* v) noexcept nogil:
+        cdef FieldColumns columns
+        if v.block != self.pairs or not self.entered:
+            Model.prefetch_states(self, v)
+            return
+        columns = self.columns(v)
+        kernels.field_prefetch_states(v, &columns)
 
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef FieldColumns columns

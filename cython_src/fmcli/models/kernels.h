@@ -75,6 +75,8 @@ typedef struct ModelKernels {
     // Score gradients and score changes for the pairs of a field-aware model.
     void (*field_score_gradient)(const ColumnView* v, const FieldColumns* columns, real* q);
     void (*field_score_changes)(const ColumnView* v, const FieldColumns* columns, const real* step, double* out);
+    // Prefetch what they read of the samples' states.
+    void (*field_prefetch_states)(const ColumnView* v, const FieldColumns* columns);
 } ModelKernels;
 
 #endif

@@ -36,8 +36,8 @@ FEW_RUNS, FEW_VISITS = 4, 1 << 20
 # number of threads.
 SAMPLES_A_TASK = 1 << 14
 # Bytes that a row takes in a sweep, its number; and temporary ones while the sweep is made, where its entries and
-# conflict-free sets begin, or if rows are sorted because features have several.
-BYTES_A_ROW, BYTES_BEING_MADE, BYTES_BEING_SORTED = 4, 12, 24
+# conflict-free sets begin.
+BYTES_A_ROW, BYTES_BEING_MADE = 4, 12
 
 
 T = TypeVar("T")
@@ -110,11 +110,8 @@ class CoordinateDescent(Minimizer):
         rows = [layout.rows(model.features) for layout in model.layout]
         most = [min(pair) for pair in zip(rows, most_entries(model, data), strict=True)]  # that enter samples
         updates = sum(entered for entered, layout in zip(most, model.layout, strict=True) if layout.trained)
-        making = max(
-            (BYTES_BEING_SORTED if layout.by_feature and layout.rows_each > 1 else BYTES_BEING_MADE) * entered
-            for entered, layout in zip(most, model.layout, strict=True)
-        )
-        sweeps = BYTES_A_ROW * updates + making + data.rows  # a byte a sample, whether a set has it
+        taken = data.rows  # a byte for each sample, whether a set has it
+        sweeps = BYTES_A_ROW * updates + BYTES_BEING_MADE * max(most) + taken
         workspaces = threads * Workspace.bytes_needed(model, data.longest)
         return Descent.bytes_needed(model, data) + sweeps + workspaces
 
@@ -126,7 +123,10 @@ class CoordinateDescent(Minimizer):
             parts += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
         orders = [self._order(number, columns) for columns, _, _ in parts]
         runs = in_runs(orders, self.data.rows)
-        return [self._sweep(order, *parts[part]) for part, order in runs] or [self._sweep(orders[0], *parts[0])]
+        each = rows_of_feature(self.model, number)
+        return [self._sweep(each, order, *parts[part]) for part, order in runs] or [
+            self._sweep(each, orders[0], *parts[0])
+        ]
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
         """Return the rows of a block that are updated, in their order: those that enter samples."""
@@ -137,17 +137,23 @@ class CoordinateDescent(Minimizer):
         """Whether another epoch would change nothing."""
         return False
 
-    def _sweep(self, order: NDArray[np.int32], columns: Columns, samples: int, related: RelationRows | None) -> Sweep:
+    def _sweep(
+        self, each: int, order: NDArray[np.int32], columns: Columns, samples: int, related: RelationRows | None
+    ) -> Sweep:
+        """Return the sweep over rows in this order. each : of `rows_of_feature`."""
         ends = columns.ends(order)
-        sets = None if self.threads == 1 else columns.conflict_free_sets(order, samples)
-        return Sweep(order, int(ends[-1]), list(self._chunks(ends, sets)), related)
+        sets = None if self.threads == 1 else columns.conflict_free_sets(order, samples, each)
+        return Sweep(order, int(ends[-1]), list(self._chunks(ends, sets, order, each)), related)
 
-    def _chunks(self, ends: NDArray[np.int64], sets: NDArray[np.int32] | None) -> Iterator[Chunk]:
+    def _chunks(
+        self, ends: NDArray[np.int64], sets: NDArray[np.int32] | None, order: NDArray[np.int32], each: int
+    ) -> Iterator[Chunk]:
         """Yield rows in chunks of a task's size, and large rows. ends : of `Columns.ends`; sets : of
         `Columns.conflict_free_sets`."""
         done, rows = 0, len(ends) - 1
         for large in [*large_rows(ends), rows]:
-            yield from self._chunks_between(ends, done, large, sets)
+            for chunk in self._chunks_between(ends, done, large, sets):
+                yield chunk._replace(bounds=between_features(chunk.bounds, order, each))
             if large < rows:
                 yield Chunk(large, large + 1, int(ends[large + 1]), large=True)
             done = large + 1
@@ -316,6 +322,23 @@ def blocks_in_order(model: Model, *, held: bool = False) -> list[int]:
     layouts = enumerate(model.layout)
     moved = [number for number, layout in layouts if layout.trained and not (held and layout.constraint)]
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
+
+
+def rows_of_feature(model: Model, number: int) -> int:
+    """Return how many rows of a block follow each other that belong to the same feature."""
+    layout = model.layout[number]
+    return max(1, layout.rows_each) if layout.by_feature else 1
+
+
+def between_features(bounds: tuple[int, ...], order: NDArray[np.int32], each: int) -> tuple[int, ...]:
+    """Return bounds of parts of rows that do not separate the rows of a feature, which enter the same samples."""
+
+    def moved(place: int) -> int:
+        while bounds[0] < place < bounds[-1] and order[place] // each == order[place - 1] // each:
+            place += 1
+        return place
+
+    return tuple(map(moved, bounds))
 
 
 def large_rows(ends: NDArray[np.int64]) -> Iterator[int]:

@@ -1,5 +1,5 @@
 from fmcli.base.types cimport ColumnView, real
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 cdef class Columns:
@@ -16,3 +16,8 @@ cdef class Columns:
         v.n = self.indptr_[at + 1] - self.indptr_[at]
         v.sample = self.sample_ + self.indptr_[at]
         v.value = self.value_ if self.constant else self.value_ + self.indptr_[at]
+
+    cdef bint any_taken(
+        self, const int32_t[::1] order, Py_ssize_t begin, Py_ssize_t end, const uint8_t[::1] taken) noexcept
+    cdef void take(
+        self, const int32_t[::1] order, Py_ssize_t begin, Py_ssize_t end, uint8_t[::1] taken, bint yes) noexcept

@@ -70,15 +70,18 @@ cdef class Columns:
                 n += 1
         return found
 
-    def conflict_free_sets(self, const int32_t[::1] order not None, Py_ssize_t samples):
+    def conflict_free_sets(self, const int32_t[::1] order not None, Py_ssize_t samples, Py_ssize_t each=1):
         """int32: split the rows in this order into conflict-free groups; the position at which each group begins.
 
-        No two rows of a group affect the same sample. Each group is as long as possible.
+        No two rows of a group affect the same sample, unless they are of one feature, whose rows are `each` from a
+        multiple of `each` on. Each group is as long as possible, with all rows of a feature.
         """
-        cdef Py_ssize_t i, at, before, first = 0, groups = 1, n = order.shape[0]  # `first`: where the group begins
-        cdef bint conflict
+        # `first`: where the group begins; rows i .. end - 1 are of one feature
+        cdef Py_ssize_t i = 0, end, first = 0, groups = 1, n = order.shape[0]
         if self.same:
             return np.arange(n, dtype=np.int32)
+        if each < 1:
+            raise ValueError("a feature has at least one row")
         found = np.asarray(self.sample)
         if n and not 0 <= np.min(order) <= np.max(order) < len(self.indptr) - 1:
             raise IndexError("no such rows")
@@ -87,22 +90,36 @@ cdef class Columns:
         cdef uint8_t[::1] taken = allocate(samples, np.uint8)  # by a row of the group
         starts = allocate(n + 1, np.int32)
         cdef int32_t[::1] start = starts
-        for i in range(n):
-            conflict = False
-            for at in range(self.indptr_[order[i]], self.indptr_[order[i] + 1]):
-                if taken[self.sample_[at]]:
-                    conflict = True
-                    break
-            if conflict:
-                for before in range(first, i):
-                    for at in range(self.indptr_[order[before]], self.indptr_[order[before] + 1]):
-                        taken[self.sample_[at]] = False
+        while i < n:
+            end = i + 1
+            while end < n and order[end] // each == order[i] // each:
+                end += 1
+            if self.any_taken(order, i, end, taken):
+                self.take(order, first, i, taken, False)
                 first = i
                 start[groups] = <int32_t>i
                 groups += 1
-            for at in range(self.indptr_[order[i]], self.indptr_[order[i] + 1]):
-                taken[self.sample_[at]] = True
+            self.take(order, i, end, taken, True)
+            i = end
         return starts[:groups].copy()
+
+    # Whether rows order[begin:end] affect any sample that is taken.
+    cdef bint any_taken(
+            self, const int32_t[::1] order, Py_ssize_t begin, Py_ssize_t end, const uint8_t[::1] taken) noexcept:
+        cdef Py_ssize_t i, at
+        for i in range(begin, end):
+            for at in range(self.indptr_[order[i]], self.indptr_[order[i] + 1]):
+                if taken[self.sample_[at]]:
+                    return True
+        return False
+
+    # The samples that these rows affect are taken, or free.
+    cdef void take(
+            self, const int32_t[::1] order, Py_ssize_t begin, Py_ssize_t end, uint8_t[::1] taken, bint yes) noexcept:
+        cdef Py_ssize_t i, at
+        for i in range(begin, end):
+            for at in range(self.indptr_[order[i]], self.indptr_[order[i] + 1]):
+                taken[self.sample_[at]] = yes
 
 
 def of_all(Py_ssize_t samples):

@@ -1,8 +1,9 @@
 // Kernels of coordinate descent over columns: sums of derivatives, and score changes, over the samples that one row of
-// parameters affects.
+// parameters affects, and the small problem that these sums define.
 
 #include "fmcli/base/runs.h"
 #include "fmcli/base/types.h"
+#include "fmcli/penalties/elementwise.h"
 
 namespace {
 
@@ -88,6 +89,31 @@ void affine_score_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t
         Vec4 sums = {};
         for (ptrdiff_t at = 0; at < lanes; at += LANES) sums += load<Vec4>(q + at) * load<Vec4>(step + at);
         out[i] = sum(sums) + (lanes < width ? (double)q[lanes] * step[lanes] : 0);
+    }
+}
+
+// Few sweeps, for the problem is only a bound on the real one. They end early if none of the parameters, as they are
+// stored, moves any more.
+enum { SWEEPS = 5 };
+constexpr double NO_MOVE = sizeof(real) == sizeof(float) ? 0x1p-24 : 0x1p-53;
+
+void small_descent(ptrdiff_t width, ptrdiff_t moved, const double* r, const double* G, const double* phi,
+                   const ExactStrength* strength, double* slope, double* step) {
+    for (ptrdiff_t f = 0; f < width; ++f) slope[f] = r[f], step[f] = 0;
+    bool moves = true;
+    for (int sweep = 0; sweep < SWEEPS && moves; ++sweep) {
+        moves = false;
+        for (ptrdiff_t f = 0; f < moved; ++f) {
+            const double* const row = G + f * width;
+            const double now = phi[f] + step[f], h = row[f];
+            double to = strength[f].l1 > 0 ? 0 : now;  // if nothing else depends on the parameter
+            if (h + strength[f].l2 > 0) to = prox(h * now - slope[f], h, strength[f]);
+            const double change = to - now;
+            if (change == 0) continue;
+            step[f] += change;
+            for (ptrdiff_t i = 0; i < width; ++i) slope[i] += change * row[i];
+            moves |= magnitude(change) > NO_MOVE * magnitude(to);
+        }
     }
 }
 

@@ -169,15 +169,13 @@ cdef class Descent:
     def order(self, int b, Columns columns=None):
         """int32: block b's rows of one class that enter samples, or entries of these columns, in the order of updates.
 
-        If features have several rows, the first rows of all features come first: two rows of one feature enter the same
-        samples, those of two features often do not.
+        If features have several rows, those of a feature follow each other: they enter the same samples, whose states
+        are then in the cache.
         """
         self.require()
         if not 0 <= b < self.model.n_blocks:
             raise IndexError("no such block")
-        each = max(1, self.model.layout[b].rows_each if self.model.layout[b].by_feature else 1)
-        rows = (self.columns[b] if columns is None else columns).occupied(self.model.block[b].rows)
-        return rows if each == 1 else rows[np.argsort(rows % each, kind="stable")]
+        return (self.columns[b] if columns is None else columns).occupied(self.model.block[b].rows)
 
     def recompute_kernel_norms(self):
         """Recompute the norms of the kernels' factors, which the nuclear norm weighs the kernels' weights by."""

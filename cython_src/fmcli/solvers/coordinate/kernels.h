@@ -3,6 +3,7 @@
 #define FMCLI_SOLVERS_COORDINATE_KERNELS_H
 
 #include "fmcli/base/types.h"
+#include "fmcli/penalties/arguments.h"
 
 typedef struct CoordinateKernels {
     // r (width) += sum_i g_i q_i, and G (width x width, on and above the diagonal) += sum_i s_i q_i q_i^T. The q_i are
@@ -15,6 +16,10 @@ typedef struct CoordinateKernels {
     // out[i] <- <q_i, step>
     void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step,
                                  double* out);
+    // step (width) <- from 0 to about the minimum of <r, s> + s'Gs/2 plus the penalty of phi + s, by sweeps over the first
+    // `moved` coordinates. `slope` (width) is work space.
+    void (*small_descent)(ptrdiff_t width, ptrdiff_t moved, const double* r, const double* G, const double* phi,
+                          const ExactStrength* strength, double* slope, double* step);
     // Coordinate descent over the rows of a relation that a feature enters, with the factors `row` and the states
     // of relation_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
     void (*relation_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);

@@ -27,7 +27,7 @@ cdef class QuadraticBound:
     cdef void minimise(self) noexcept nogil
     cdef void shorten(self) noexcept nogil
     cdef void eliminate_last(self) noexcept nogil
-    cdef void move_one(self, Py_ssize_t f) noexcept nogil
+    cdef void move_last(self) noexcept nogil
     cdef double minimum(self, Py_ssize_t f, double hu, double h) noexcept nogil
     cdef void move_together(self) noexcept nogil
     cdef double penalty(self) noexcept nogil

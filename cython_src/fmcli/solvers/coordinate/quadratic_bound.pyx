@@ -5,16 +5,13 @@ import numpy as np
 
 from fmcli.penalties.arguments cimport ExactStrength
 from fmcli.penalties.formulas cimport group_prox, group_value, penalty_of, prox, reduce
+from fmcli.solvers.coordinate.kernels cimport kernels
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
 
 
 # If the last coordinate explains all but this share of a coordinate's curvature, the rest is rounding.
 cdef double LEAST_SHARE = 1e-9
-
-
-cdef enum:
-    SWEEPS = 5  # over the coordinates: few, for the problem is only a bound on the real one
 
 
 cdef class QuadraticBound:
@@ -81,18 +78,15 @@ cdef class QuadraticBound:
     # The step to about the minimum. Weights of kernels that hardly vary go with the bias, so that it would take them
     # many rounds of single steps: they move as if it followed each of them.
     cdef void minimise(self) noexcept nogil:
-        cdef int _
-        cdef Py_ssize_t f
         if self.together:
             self.move_together()
             return
         if self.follows:
             self.eliminate_last()
-        for _ in range(SWEEPS):
-            for f in range(self.width - self.follows):
-                self.move_one(f)
+        kernels.small_descent(
+            self.width, self.width - self.follows, self.r, self.G, self.phi, self.strength, self.c, self.step)
         if self.follows:
-            self.move_one(self.width - 1)
+            self.move_last()
 
     # A shorter step, where the bound did not hold.
     cdef void shorten(self) noexcept nogil:
@@ -122,14 +116,14 @@ cdef class QuadraticBound:
                 for h in range(last):
                     self.G[f * self.width + h] = self.G[h * self.width + f] = 0
 
-    # One coordinate to its minimum.
-    cdef void move_one(self, Py_ssize_t f) noexcept nogil:
-        cdef const double* row = self.G + f * self.width
-        cdef double now = self.phi[f] + self.step[f], slope = self.r[f]
-        cdef Py_ssize_t h
-        for h in range(self.width):
+    # The last coordinate to its minimum, given the steps of the others.
+    cdef void move_last(self) noexcept nogil:
+        cdef Py_ssize_t h, last = self.width - 1
+        cdef const double* row = self.G + last * self.width
+        cdef double slope = self.r[last]
+        for h in range(last):
             slope += row[h] * self.step[h]
-        self.step[f] += self.minimum(f, row[f] * now - slope, row[f]) - now
+        self.step[last] = self.minimum(last, row[last] * self.phi[last] - slope, row[last]) - self.phi[last]
 
     # The least point of h/2 (v - u)^2 plus a parameter's penalty, given hu = h u; if nothing depends on v, where it is.
     cdef double minimum(self, Py_ssize_t f, double hu, double h) noexcept nogil:

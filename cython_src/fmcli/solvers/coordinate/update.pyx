@@ -4,6 +4,7 @@ from fmcli.models.layout import allocate
 
 from fmcli.base.denormals cimport FloatingMode, flush_denormals, return_to_mode
 from fmcli.base.types cimport LANES, ColumnView, cache_in, real
+from fmcli.losses.arguments cimport ScalarLoss
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.related.sums cimport join
@@ -331,10 +332,17 @@ cdef class CoordinateUpdater(RowSlice):
         cdef double curvature = self.descent.curvature
         cdef double* sample_state
         cdef double* slope = self.workspace.scratch.slope
+        cdef double[2] of_one
+        cdef ScalarLoss scalar = self.descent.loss.of_one_score()
+        cdef bint single = self.model.outputs == 1
         for n in range(part.n):
             sample_state = self.descent.sample_state(part.sample[n])
-            self.descent.loss.slope(sample_state[LABEL], sample_state + SCORES, slope)
-            self.slopes[n] = <real>(sample_state[SHARE] * slope[part.output])
+            if single:  # without the value of the loss, if that needs a logarithm
+                scalar.slope(scalar.self, sample_state[LABEL], sample_state + SCORES, of_one)
+                self.slopes[n] = <real>(sample_state[SHARE] * of_one[0])
+            else:
+                self.descent.loss.slope(sample_state[LABEL], sample_state + SCORES, slope)
+                self.slopes[n] = <real>(sample_state[SHARE] * slope[part.output])
             if not self.descent.bounded:
                 curvature = self.descent.loss.curvature(sample_state[LABEL], sample_state + SCORES)
             self.curvatures[n] = <real>(sample_state[SHARE] * curvature)
