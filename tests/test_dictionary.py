@@ -55,10 +55,17 @@ def test_ids_are_found_as_in_a_dict():
     assert [dictionary.ids.find(id) for id in slow] == columns.tolist()
 
 
-def test_names_with_the_same_hash_are_different_names():
-    """Of so many names, about ten pairs have the 32 bits in common by which they are searched."""
-    found, count = FeatureIds(), 300_000
-    assert [found.column_of(b"%d" % name) for name in range(count)] == list(range(count))
+@pytest.mark.parametrize("prefix", [b"", b"a name that is longer than a slot of the table"])
+def test_many_names_are_found_again(prefix):
+    found, count = FeatureIds(), 100_000
+    for _ in range(2):
+        assert [found.column_of(prefix + b"%d" % name) for name in range(count)] == list(range(count))
+
+
+def test_names_that_begin_alike_are_different_names():
+    found, names = FeatureIds(), [b"a" * length + b"\0" * zeros for length in range(1, 40) for zeros in range(3)]
+    assert [found.column_of(name) for name in names] == list(range(len(names)))
+    assert [found.find(name) for name in names] == list(range(len(names)))
 
 
 def test_the_columns_do_not_depend_on_the_order():
@@ -78,6 +85,19 @@ def test_united_dictionaries():
     few = Numbering(np.array([2, 3], np.int32), 9)
     assert few.united(one).written(range(4)) == one.united(few).written(range(4)) == [2, 3, 2**50, "a"]
     assert few.columns_from(made_of([2, 10, b"a"])).tolist() == [0, -1, -1]
+
+
+def test_threads_number_many_names_as_one_does(tmp_path):
+    """Some buffers have names of those before, which a thread keeps, and some have so many that it forgets them."""
+    few = [b"few=%d" % (i * i % 3001) for i in range(200_000)]
+    many = [b"many=%d" % i for i in range(200_000)]
+    names = [*few, *many, *few, *reversed(many)]
+    rows = zip(names[::2], names[1::2], strict=True)
+    (tmp_path / "t").write_bytes(b"".join(b"1 %b:1 %b:2\n" % row for row in rows))
+    one, two = (reader.read([str(tmp_path / "t")], threads=threads).dataset for threads in (1, 2))
+    assert one.index.tobytes() == two.index.tobytes()
+    for array, other in zip(one.numbering.arrays, two.numbering.arrays, strict=True):
+        assert array.tobytes() == other.tobytes()
 
 
 def murmur64a(key):

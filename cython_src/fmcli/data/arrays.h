@@ -3,8 +3,10 @@
 #define FMCLI_ARRAYS_H
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -48,9 +50,7 @@ class Array {
     void reserve(size_t capacity) {
         if (capacity <= capacity_) return;
         capacity = std::max(capacity, capacity_ + capacity_ / 2);
-        void* moved = std::realloc(data_, capacity * sizeof(T));
-        if (!moved) throw std::bad_alloc();
-        data_ = static_cast<T*>(moved);
+        data_ = moved(capacity * sizeof(T));
         capacity_ = capacity;
         ask_for_huge_pages(data_, capacity * sizeof(T));
     }
@@ -83,6 +83,21 @@ class Array {
   private:
     T* data_ = nullptr;
     size_t size_ = 0, capacity_ = 0;
+
+    // The items in memory of another size. Those of a type with an alignment of its own begin with a cache line, so that
+    // none lies in two; realloc would not keep this.
+    T* moved(size_t bytes) {
+        constexpr size_t CACHE_LINE = 64;
+        void* memory = nullptr;
+        if constexpr (alignof(T) <= alignof(std::max_align_t)) {
+            memory = std::realloc(data_, bytes);
+        } else if (posix_memalign(&memory, std::max(alignof(T), CACHE_LINE), bytes) == 0) {
+            if (size_) std::memcpy(memory, data_, size_ * sizeof(T));
+            std::free(data_);
+        }
+        if (!memory) throw std::bad_alloc();
+        return static_cast<T*>(memory);
+    }
 };
 
 // Makes a hash table twice as large, with empty slots. Returns the old one, whose slots the caller places again.

@@ -9,7 +9,8 @@ from libc.string cimport memcpy
 
 # The bytes between tokens, which cannot be in a name.
 BLANKS = b" \t\r\n"
-BYTES_TO_SEARCH = 55  # at most, for each id: a number takes 8/3 slots of 16 bytes, and 12; a name 4 slots of 8, and 23
+# At most, for each id: a number takes 8/3 slots of 16 bytes, and 12; a name 8/3 slots of 32, and 4.
+BYTES_TO_SEARCH_NUMBER, BYTES_TO_SEARCH_NAME = 55, 90
 SHARED = "(rare)"  # no id, because it would be a name
 
 cdef enum:
@@ -189,7 +190,8 @@ cdef class Dictionary:
     @property
     def bytes_to_search(self):
         """About the bytes that `ids` takes."""
-        return BYTES_TO_SEARCH * len(self) + sum(array.nbytes for array in self.arrays)
+        search = BYTES_TO_SEARCH_NUMBER * len(self.numbers) + BYTES_TO_SEARCH_NAME * len(self.ends)
+        return search + sum(array.nbytes for array in self.arrays)
 
     @property
     def ids(self):

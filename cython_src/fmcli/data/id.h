@@ -18,6 +18,13 @@ inline uint64_t load8(const char* p) {
     return chunk;
 }
 
+inline void store8(char* p, uint64_t chunk) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    chunk = __builtin_bswap64(chunk);
+#endif
+    std::memcpy(p, &chunk, 8);
+}
+
 inline uint64_t load4(const char* p) {
     uint32_t chunk;
     std::memcpy(&chunk, p, 4);
@@ -51,17 +58,22 @@ inline uint64_t murmur_hash(const char* p, size_t length) {
     return h ^ h >> 47;
 }
 
-// The hash by which a name is searched in memory: it is never stored in files. Two words make one by the product of 128
-// bits, whose halves are added without carry, as in wyhash (Wang Yi, public domain). Words may overlap, so that no byte
-// beyond the name is read.
+constexpr uint64_t SEARCH_SEED = 0xa0761d6478bd642f;
+
+// Two words make one by the product of 128 bits, whose halves are added without carry, as in wyhash (Wang Yi, public
+// domain).
+inline uint64_t joined_words(uint64_t h, uint64_t one, uint64_t other) {
+    constexpr uint64_t OTHER_SEED = 0xe7037ed1a0b428db;
+    __extension__ using Product = unsigned __int128;
+    const Product product = static_cast<Product>(one ^ h) * (other ^ OTHER_SEED);
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+// A hash of bytes by which they are searched in memory: it is never stored in files. Words may overlap, so that no byte
+// beyond these is read.
 inline uint64_t search_hash(const char* p, size_t length) {
-    constexpr uint64_t SEED = 0xa0761d6478bd642f, OTHER_SEED = 0xe7037ed1a0b428db;
-    uint64_t h = SEED ^ length;
-    const auto take = [&h](uint64_t one, uint64_t other) {
-        __extension__ using Product = unsigned __int128;
-        const Product product = static_cast<Product>(one ^ h) * (other ^ OTHER_SEED);
-        h = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-    };
+    uint64_t h = SEARCH_SEED ^ length;
+    const auto take = [&h](uint64_t one, uint64_t other) { h = joined_words(h, one, other); };
     const char* const end = p + length;
     if (length >= 8) {
         for (; end - p > 16; p += 16) take(load8(p), load8(p + 8));
@@ -91,9 +103,30 @@ struct Id {
     uint64_t key = 0;  // the number, or the hash by which the name is searched
     const char* name = nullptr;
     size_t length = 0;
+    uint64_t low = 0, high = 0;  // the first bytes of the name, with zeros behind it
 };
 
-inline Id named(const char* name, size_t length) { return {search_hash(name, length), name, length}; }
+constexpr size_t FIRST_BYTES = 16;  // of a name, which its Id contains
+
+// The Id of a name with these first bytes, which are the whole of a usual one.
+inline Id name_of(const char* name, size_t length, uint64_t low, uint64_t high) {
+    const uint64_t key = length <= FIRST_BYTES ? joined_words(SEARCH_SEED ^ length, low, high) : search_hash(name, length);
+    return {key, name, length, low, high};
+}
+
+inline Id named(const char* name, size_t length) {
+    char first[FIRST_BYTES] = {};
+    std::copy_n(name, std::min(length, FIRST_BYTES), first);
+    return name_of(name, length, load8(first), load8(first + 8));
+}
+
+// The same, if FIRST_BYTES can be read from the name on: without a branch on its length, which is different from one name
+// of a text to the next.
+inline __attribute__((always_inline)) Id named_in_text(const char* name, size_t length) {
+    static constexpr uint64_t KEPT[4] = {UINT64_MAX, UINT64_MAX, 0, 0};
+    const char* const kept = reinterpret_cast<const char*>(KEPT) + FIRST_BYTES - std::min(length, FIRST_BYTES);
+    return name_of(name, length, load8(name) & load8(kept), load8(name + 8) & load8(kept + 8));
+}
 
 // Whether a name comes before another one in the order of their bytes.
 inline bool before(const Id& one, const Id& other) {

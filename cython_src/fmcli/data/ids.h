@@ -31,59 +31,55 @@ class Ids {
         return (sizeof(int64_t) + sizeof(int32_t)) * numbers.size() + sizeof(Slot) * slots_.size() + names.bytes();
     }
 
-    // Asks for the memory in which an id is searched first.
-    void prefetch(const Id& id) const {
+    // Asks for the memory in which an id is searched first. Always inlined: gcc takes a function that only prefetches for
+    // one without an effect, and removes calls of it.
+    __attribute__((always_inline)) void prefetch(const Id& id) const {
         if (id.name) names.prefetch(id);
         else if (slots_.size()) __builtin_prefetch(&slots_[first(id.key)]);
     }
 
-    // The column of an id, or NO_COLUMN. Several threads can search at the same time. `likely` is what `names.likely`
-    // returns for a name.
-    int32_t find(const Id& id, Names::Record likely) const {
-        if (id.name) return names.find(id, likely);
+    // The column of an id, or NO_COLUMN. Several threads can search at the same time.
+    int32_t find(const Id& id) const {
+        if (id.name) return names.find(id);
         if (!slots_.size()) return NO_COLUMN;
         const Slot& slot = slots_[place_of(id.key)];
         return slot.taken ? slot.column : NO_COLUMN;
     }
 
-    int32_t find(const Id& id) const { return find(id, likely(id)); }
-
     // The column of an id, which is added if it is new. `row` identifies the caller's row; `repeated` is set if the id
     // was already searched for it. Throws std::bad_alloc.
-    int32_t add(const Id& id, Names::Record likely, uint32_t row, bool& repeated) {
-        const int32_t column = static_cast<int32_t>(size());
-        if (id.name) return names.add(id, likely, column, row, repeated);
-        if (4 * (numbers.size() + 1) > 3 * slots_.size()) grow();
-        Slot& slot = slots_[place_of(id.key)];
-        if (slot.taken) {
-            repeated |= slot.row == row;
-            slot.row = row;
-            return slot.column;
-        }
-        numbers.push(static_cast<int64_t>(id.key));
-        number_columns.push(column);
-        slot = {id.key, column, row, true};
-        return column;
+    __attribute__((always_inline)) int32_t add(const Id& id, uint32_t row, bool& repeated) {
+        return id.name ? names.add(id, static_cast<int32_t>(size()), row, repeated) : add_number(id.key, row, repeated);
     }
 
     int32_t add(const Id& id) {
         bool repeated = false;
-        return add(id, likely(id), 0, repeated);
+        return add(id, 0, repeated);
     }
 
-    // The record that a name probably has; 0 for a number.
-    Names::Record likely(const Id& id) const { return id.name ? names.likely(id) : 0; }
+    // What the columns of the first ids of another object are here.
+    struct Joined {
+        std::vector<int32_t> columns;
+        size_t numbers = 0, names = 0;
+    };
+
+    // Adds the ids of another object that have been added there since the last time. Throws std::bad_alloc.
+    void join(const Ids& other, Joined& joined) {
+        joined.columns.resize(other.size());
+        add_each(joined.numbers, other.numbers.size(), joined.columns, [&other](size_t i) {
+            return std::pair(Id{static_cast<uint64_t>(other.numbers[i])}, other.number_columns[i]);
+        });
+        add_each(joined.names, other.names.size(), joined.columns, [&other](size_t i) {
+            return std::pair(other.names.name(i), other.names.column(i));
+        });
+        joined.numbers = other.numbers.size(), joined.names = other.names.size();
+    }
 
     // Adds all ids of another object. Returns the columns here of its columns. Throws std::bad_alloc.
     std::vector<int32_t> add_all(const Ids& other) {
-        std::vector<int32_t> columns(other.size());
-        add_each(other.numbers.size(), columns, [&other](size_t i) {
-            return std::pair(Id{static_cast<uint64_t>(other.numbers[i])}, other.number_columns[i]);
-        });
-        add_each(other.names.size(), columns, [&other](size_t i) {
-            return std::pair(other.names.name(i), other.names.column(i));
-        });
-        return columns;
+        Joined joined;
+        join(other, joined);
+        return std::move(joined.columns);
     }
 
     // Removes all ids and keeps the memory.
@@ -105,23 +101,35 @@ class Ids {
 
     Array<Slot> slots_;  // as many as a power of two, or none
 
-    // Adds `count` ids, which `item` returns with their columns elsewhere, and stores their columns here at these. Some
-    // are searched together, so that the memory for all of them is fetched at the same time.
+    int32_t add_number(uint64_t number, uint32_t row, bool& repeated) {
+        if (4 * (numbers.size() + 1) > 3 * slots_.size()) grow();
+        Slot& slot = slots_[place_of(number)];
+        if (slot.taken) {
+            repeated |= slot.row == row;
+            slot.row = row;
+            return slot.column;
+        }
+        const int32_t column = static_cast<int32_t>(size());
+        numbers.push(static_cast<int64_t>(number));
+        number_columns.push(column);
+        slot = {number, column, row, true};
+        return column;
+    }
+
+    // Adds the ids from `first` to `last` - 1, which `item` returns with their columns elsewhere, and stores their columns
+    // here at these. Some are searched together, so that the memory for all of them is fetched at the same time.
     template <class Item>
-    void add_each(size_t count, std::vector<int32_t>& columns, Item item) {
+    void add_each(size_t first, size_t last, std::vector<int32_t>& columns, Item item) {
         constexpr size_t TOGETHER = 32;
         std::pair<Id, int32_t> items[TOGETHER];
-        Names::Record records[TOGETHER];
         bool repeated = false;
-        for (size_t start = 0; start < count; start += TOGETHER) {
-            const size_t n = std::min(count - start, TOGETHER);
+        for (size_t start = first; start < last; start += TOGETHER) {
+            const size_t n = std::min(last - start, TOGETHER);
             for (size_t i = 0; i < n; ++i) {
                 items[i] = item(start + i);
                 prefetch(items[i].first);
             }
-            for (size_t i = 0; i < n; ++i) records[i] = likely(items[i].first);
-            for (size_t i = 0; i < n; ++i)
-                columns[static_cast<size_t>(items[i].second)] = add(items[i].first, records[i], 0, repeated);
+            for (size_t i = 0; i < n; ++i) columns[static_cast<size_t>(items[i].second)] = add(items[i].first, 0, repeated);
         }
     }
 

@@ -17,74 +17,50 @@ constexpr int32_t NO_COLUMN = -1;
 
 // Names in the order in which they were added, with their columns.
 //
-// They are found by open addressing. A name and all that belongs to it lie together in one record, so that a search
-// reads memory in two places: a slot of the table, and the record. The caller can have both fetched in advance, by
-// `prefetch` for several names, and then by `likely`.
+// They are found by open addressing. A slot has all that belongs to a short name, so that a search usually reads one
+// line of memory, which the caller can have fetched in advance.
 class Names {
   public:
     Names() = default;
     Names(const Names&) = delete;
     Names& operator=(const Names&) = delete;
 
-    using Record = uint32_t;  // its position in `records_`, in units, from 1; 0: none
-
     size_t size() const { return order_.size(); }
 
     // The sum of the lengths of all names.
     size_t text_bytes() const { return text_bytes_; }
 
-    size_t bytes() const {
-        return records_.size() + sizeof(Record) * order_.size() + sizeof(Slot) * slots_.size();
-    }
+    size_t bytes() const { return long_text_.size() + sizeof(uint32_t) * order_.size() + sizeof(Slot) * slots_.size(); }
 
     // Name i.
     Id name(size_t i) const {
-        const Record record = order_[i];
-        return named(text_of(record), header_of(record).length);
+        const Text found = text(i);
+        return named(found.begin, found.length);
     }
 
-    int32_t column(size_t i) const { return header_of(order_[i]).column; }
+    int32_t column(size_t i) const { return slots_[order_[i]].column; }
 
-    // Prefetches a name's home slot.
-    void prefetch(const Id& name) const {
+    // Asks for the memory in which a name is searched first. Always inlined, as Ids::prefetch.
+    __attribute__((always_inline)) void prefetch(const Id& name) const {
         if (slots_.size()) __builtin_prefetch(&slots_[first(name)]);
     }
 
-    // The record of the first name with this hash, or 0. Asks for its memory.
-    Record likely(const Id& name) const {
-        if (!slots_.size()) return 0;
-        size_t at = first(name);
-        while (slots_[at].record && slots_[at].hash != hash_in_slot(name)) at = next(at);
-        const Record record = slots_[at].record;
-        if (record) __builtin_prefetch(at_record(record));
-        return record;
-    }
-
     // The column of a name, or NO_COLUMN. Several threads can search at the same time.
-    int32_t find(const Id& name, Record likely) const {
-        if (!likely) return NO_COLUMN;
-        if (!is_name(likely, name)) likely = slots_[place_of(name)].record;
-        return likely ? header_of(likely).column : NO_COLUMN;
+    int32_t find(const Id& name) const {
+        if (!slots_.size()) return NO_COLUMN;
+        const Slot& slot = slots_[place_of(name)];
+        return slot.length ? slot.column : NO_COLUMN;
     }
 
     // Finds the column of a name; a new name gets this one. `row` identifies the caller's row; `repeated` is set if the
     // name was already searched for it. Throws std::bad_alloc.
-    int32_t add(const Id& name, Record likely, int32_t column, uint32_t row, bool& repeated) {
-        Record record = likely;
-        if (!record || !is_name(record, name)) {
-            if (2 * (size() + 1) > slots_.size()) grow();
-            Slot& slot = slots_[place_of(name)];
-            if (!slot.record) {
-                slot = {hash_in_slot(name), new_record(name, {row, column, static_cast<uint32_t>(name.length)})};
-                return column;
-            }
-            record = slot.record;
-        }
-        Header header = header_of(record);
-        repeated |= header.row == row;
-        header.row = row;
-        std::memcpy(at_record(record), &header, sizeof header);
-        return header.column;
+    __attribute__((always_inline)) int32_t add(const Id& name, int32_t column, uint32_t row, bool& repeated) {
+        if (!slots_.size()) grow();
+        Slot& slot = slots_[place_of(name)];
+        if (!slot.length) return add_at(slot, name, column, row);
+        repeated |= slot.row == row;
+        slot.row = row;
+        return slot.column;
     }
 
     // The bytes of name i.
@@ -93,10 +69,13 @@ class Names {
         size_t length;
     };
 
-    Text text(size_t i) const { return {text_of(order_[i]), header_of(order_[i]).length}; }
+    Text text(size_t i) const {
+        const Slot& slot = slots_[order_[i]];
+        return {text_of(slot), slot.length - 1};
+    }
 
     // Asks for the memory of name i.
-    void prefetch_text(size_t i) const { __builtin_prefetch(at_record(order_[i])); }
+    __attribute__((always_inline)) void prefetch_text(size_t i) const { __builtin_prefetch(&slots_[order_[i]]); }
 
     // The positions of the names in increasing order of their bytes. They are sorted by eight bytes, then those for
     // which these are the same by the next eight that differ, and so on.
@@ -126,22 +105,19 @@ class Names {
     // Removes all names and keeps the memory.
     void clear() {
         order_.resize(0);
-        records_.resize(0);
+        long_text_.resize(0);
         text_bytes_ = 0;
         if (slots_.size()) std::fill_n(slots_.data(), slots_.size(), Slot{});
     }
 
   private:
-    // The beginning of a record; the bytes of the name follow.
-    struct Header {
-        uint32_t row;  // that searched the name last
-        int32_t column;
-        uint32_t length;
-    };
-
-    struct Slot {
+    // A slot of the table: two lie in a line of memory.
+    struct alignas(32) Slot {
+        char first[FIRST_BYTES] = {};  // of the name, as in its Id; of a longer one, its key and where its text is
+        uint32_t row = 0;              // that searched it last
+        int32_t column = 0;
+        uint32_t length = 0;           // plus 1; 0 for a free slot
         uint32_t hash = 0;
-        Record record = 0;
     };
 
     // Some bytes of a name, by which it is sorted.
@@ -151,30 +127,36 @@ class Names {
         uint8_t count;  // of bytes, less than eight at the end of the name
     };
 
-    static constexpr size_t UNIT = 8;  // bytes; records begin at multiples of it
-
-    Array<char> records_;
-    Array<Record> order_;
-    Array<Slot> slots_;  // as many as a power of two, or none
+    Array<uint32_t> order_;  // the slot of each name
+    Array<char> long_text_;  // of the names that are longer than a slot
+    Array<Slot> slots_;      // as many as a power of two, or none
     size_t text_bytes_ = 0;
 
-    static uint32_t hash_in_slot(const Id& name) { return static_cast<uint32_t>(name.key); }
-    size_t first(const Id& name) const { return hash_in_slot(name) & (slots_.size() - 1); }
-    size_t next(size_t at) const { return (at + 1) & (slots_.size() - 1); }
+    // The slots in which a name may be: a line of memory, then the next one.
+    struct Probe {
+        size_t at, mask;
+        bool second = false;
 
-    char* at_record(Record record) { return records_.data() + UNIT * (size_t{record} - 1); }
-    const char* at_record(Record record) const { return records_.data() + UNIT * (size_t{record} - 1); }
+        Probe(size_t hash, size_t slots) : at(hash & (slots - 1)), mask(slots - 1) {}
+        void next() {
+            at ^= 1;
+            if (second) at = (at + 2) & mask;
+            second = !second;
+        }
+    };
 
-    Header header_of(Record record) const {
-        Header header;
-        std::memcpy(&header, at_record(record), sizeof header);
-        return header;
+    size_t first(const Id& name) const { return name.key & (slots_.size() - 1); }
+
+    static bool is_long(const Slot& slot) { return slot.length > FIRST_BYTES + 1; }
+
+    const char* text_of(const Slot& slot) const {
+        return is_long(slot) ? long_text_.data() + load8(slot.first + 8) : slot.first;
     }
 
-    const char* text_of(Record record) const { return at_record(record) + sizeof(Header); }
-
-    bool is_name(Record record, const Id& name) const {
-        return header_of(record).length == name.length && same_bytes(text_of(record), name.name, name.length);
+    bool is_name(const Slot& slot, const Id& name) const {
+        if (slot.length != name.length + 1) return false;
+        if (!is_long(slot)) return ((load8(slot.first) ^ name.low) | (load8(slot.first + 8) ^ name.high)) == 0;
+        return load8(slot.first) == name.key && same_bytes(text_of(slot), name.name, name.length);
     }
 
     // Sets the bytes of the keys of some names, which have `common` first bytes in common, to those behind the first
@@ -228,33 +210,44 @@ class Names {
     }
 
     // The place of a name in the table: its own, or the free one where it belongs.
-    size_t place_of(const Id& name) const {
-        size_t at = first(name);
-        for (; slots_[at].record; at = next(at))
-            if (slots_[at].hash == hash_in_slot(name) && is_name(slots_[at].record, name)) break;
-        return at;
+    __attribute__((always_inline)) size_t place_of(const Id& name) const {
+        Probe probe(name.key, slots_.size());
+        while (slots_[probe.at].length && !is_name(slots_[probe.at], name)) probe.next();
+        return probe.at;
     }
 
-    Record new_record(const Id& name, Header header) {
-        const size_t start = records_.size(), end = start + (sizeof header + name.length + UNIT - 1) / UNIT * UNIT;
-        const size_t record = start / UNIT + 1;
-        if (record > UINT32_MAX) throw std::bad_alloc();
-        records_.reserve(end);
-        order_.push(static_cast<Record>(record));
-        records_.resize(end);
-        std::memcpy(records_.data() + start, &header, sizeof header);
-        std::copy_n(name.name, name.length, records_.data() + start + sizeof header);
+    // Adds a new name whose place is this free slot.
+    __attribute__((noinline)) int32_t add_at(Slot& free, const Id& name, int32_t column, uint32_t row) {
+        if (name.length >= UINT32_MAX) throw std::bad_alloc();
+        const bool full = 4 * (size() + 1) > 3 * slots_.size();
+        if (full) grow();
+        Slot& slot = full ? slots_[place_of(name)] : free;
+        uint64_t words[2] = {name.low, name.high};
+        const size_t start = long_text_.size(), kept = name.length > FIRST_BYTES ? name.length : 0;
+        if (kept) {
+            long_text_.reserve(start + kept);
+            std::copy_n(name.name, kept, long_text_.data() + start);
+            words[0] = name.key, words[1] = start;
+        }
+        order_.push(static_cast<uint32_t>(&slot - slots_.data()));
+        long_text_.resize(start + kept);
         text_bytes_ += name.length;
-        return static_cast<Record>(record);
+        slot = {{}, row, column, static_cast<uint32_t>(name.length + 1), static_cast<uint32_t>(name.key)};
+        for (int i : {0, 1}) store8(slot.first + 8 * i, words[i]);
+        return column;
     }
 
+    // Names are placed in the order in which they were added, so that frequent names are found at once.
     void grow() {
+        constexpr size_t AHEAD = 16;  // names whose memory is asked for in advance
         const Array<Slot> slots = doubled(slots_);
-        for (size_t i = 0; i < slots.size(); ++i) {
-            if (!slots[i].record) continue;
-            size_t at = slots[i].hash & (slots_.size() - 1);
-            while (slots_[at].record) at = next(at);
-            slots_[at] = slots[i];
+        for (size_t i = 0; i < size(); ++i) {
+            if (i + AHEAD < size()) __builtin_prefetch(&slots[order_[i + AHEAD]]);
+            const Slot& slot = slots[order_[i]];
+            Probe probe(slot.hash, slots_.size());
+            while (slots_[probe.at].length) probe.next();
+            slots_[probe.at] = slot;
+            order_[i] = static_cast<uint32_t>(probe.at);
         }
     }
 };

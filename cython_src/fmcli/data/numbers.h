@@ -13,9 +13,9 @@
 
 namespace fmcli {
 
-// The number of bytes that must be readable behind the last line break of a text: digits are loaded eight at a time.
-// Bytes behind the first character that is not a digit are loaded but ignored.
-constexpr int PADDING = 8;
+// The number of bytes that must be readable behind the last line break of a text: as many are looked at together. Bytes
+// behind the end of a token are loaded but ignored.
+constexpr int PADDING = 32;
 
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }

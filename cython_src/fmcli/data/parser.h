@@ -6,6 +6,7 @@
 #include "fmcli/data/numbers.h"
 #include "fmcli/data/rows.h"
 #include "fmcli/data/numbered.h"
+#include "fmcli/data/window.h"
 
 namespace fmcli {
 
@@ -146,7 +147,6 @@ class Parser {
     // An entry whose column is not known yet.
     struct Pending : Entry {
         const char* token;
-        Names::Record likely;  // of a name
     };
 
     // The label of numbered rows.
@@ -304,8 +304,6 @@ class Parser {
             p = next;
         }
         if (!rows_.by_id) rows_.number_ids();
-        if (reading.ids)
-            for (size_t i = 0; i < count; ++i) pending_[i].likely = reading.ids->likely(pending_[i].id);
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
         const size_t start = rows_.index.size();
         size_t n = start;
@@ -313,7 +311,7 @@ class Parser {
         bool untidy = false;
         for (size_t i = 0; i < count; ++i) {
             Pending& entry = pending_[i];
-            const int32_t column = column_of(entry.id, entry.likely, row, untidy);
+            const int32_t column = column_of(entry.id, row, untidy);
             if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
             if (column == NO_COLUMN) {
                 if (reading.refuse_unseen && entry.value != 0) return unseen_id(entry.token);
@@ -373,8 +371,7 @@ class Parser {
             const Entry& entry = pending_[i];
             const int32_t field = ffm ? static_cast<int32_t>(entry.field) : 0;
             if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
-            known[i] = {rows_.by_id ? column_of(entry.id, reading.ids ? reading.ids->likely(entry.id) : 0, row, repeated)
-                                    : indexed(entry.id), field};
+            known[i] = {rows_.by_id ? column_of(entry.id, row, repeated) : indexed(entry.id), field};
         }
         return true;
     }
@@ -393,15 +390,15 @@ class Parser {
     }
 
     // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
-    int32_t column_of(const Id& id, Names::Record likely, uint32_t row, bool& repeated) {
+    int32_t column_of(const Id& id, uint32_t row, bool& repeated) {
         const Reading& reading = rows_.reading;
         switch (reading.space) {
             case Space::HASHED: return hashed_column(id, reading.hash_bits);
             case Space::KNOWN: {
-                const int32_t column = reading.ids->find(id, likely);
+                const int32_t column = reading.ids->find(id);
                 return column == NO_COLUMN ? reading.others : column;
             }
-            case Space::GROWING: return reading.ids->add(id, likely, row, repeated);
+            case Space::GROWING: return reading.ids->add(id, row, repeated);
             case Space::INDEX: break;
         }
         return NO_COLUMN;
@@ -437,7 +434,7 @@ class Parser {
             return true;
         }
         const Id id = named(part.begin, static_cast<size_t>(part.end - part.begin));
-        const int32_t place = rows_.label_names.find(id, rows_.label_names.likely(id));
+        const int32_t place = rows_.label_names.find(id);
         has_label = place != NO_COLUMN;
         double any;
         if (has_label) y = place;
@@ -517,10 +514,10 @@ class Parser {
     }
 
     // Reads the entry at p, which may have a name. Returns its end, or nullptr at a fault.
-    const char* entry_of(const char* p, Entry& entry) {
+    __attribute__((always_inline)) const char* entry_of(const char* p, Entry& entry) {
         entry.id.name = nullptr;
-        const char* next = plain_entry(p, entry);
-        if (!next) next = named_entry(p, entry);
+        const char* next = named_entry(p, entry);
+        if (!next) next = plain_entry(p, entry);
         return next ? next : any_entry(p, entry);
     }
 
@@ -563,36 +560,40 @@ class Parser {
         return p && ends_token(*p) && to_float(decimal, value) ? p : nullptr;
     }
 
+    // Whether a token with this first character can be a number.
+    static bool begins_number(char c) { return is_digit(c) || c == '+' || c == '-' || c == '.' || c == ':'; }
+
     // Reads the entry at p if the first character of its id shows that this is a name, and its value is a plain decimal.
     // Returns its end, or else nullptr.
-    static const char* named_entry(const char* p, Entry& entry) {
+    __attribute__((always_inline)) static const char* named_entry(const char* p, Entry& entry) {
         if (ffm) {
             p = plain_field(p, entry.field);
             if (!p) return nullptr;
         }
-        if (is_digit(*p) || *p == '+' || *p == '-' || *p == '.' || *p == ':' || begins_query(p)) return nullptr;
-        const char* const name = p;
-        const char* const colon = colon_of_value(p);
+        if (begins_number(*p) || begins_query(p)) return nullptr;
+        const char *const name = p, *end;
+        const char* const colon = last_colon(p, end);
         if (!colon) return nullptr;
-        entry.id = named(name, static_cast<size_t>(colon - name));
+        entry.id = named_in_text(name, static_cast<size_t>(colon - name));
+        if (colon[1] == '1' && colon + 2 == end) {
+            entry.value = 1;
+            return end;
+        }
         return plain_value(colon + 1, entry.value);
     }
 
-    // The last colon of the token at p, or nullptr. Eight bytes are looked at together; a byte is a blank only if it is at
-    // most as large as a space, and the lowest one of these is found exactly.
-    static const char* colon_of_value(const char* p) {
-        constexpr uint64_t EACH = 0x0101010101010101, HIGH = 0x80 * EACH, LOW = ~HIGH;
+    // The last colon of the token at p, or nullptr; `end` becomes the end of the token. There is no branch on a byte of a
+    // usual token, because names have different lengths.
+    __attribute__((always_inline)) static const char* last_colon(const char* p, const char*& end) {
         const char* colon = nullptr;
-        for (;; p += 8) {
-            const uint64_t chunk = load8(p), other = chunk ^ ':' * EACH;
-            const uint64_t small = (chunk - (' ' + 1) * EACH) & ~chunk & HIGH;
-            uint64_t colons = ~(((other & LOW) + LOW) | other) & HIGH;
+        for (;; p += WINDOW) {
+            auto [small, colons] = window_at(p);
+            while (small && !ends_token(p[__builtin_ctz(small)])) small &= small - 1;  // the byte is part of the token
             if (small) colons &= (small & -small) - 1;
-            if (colons) colon = p + (63 - __builtin_clzll(colons)) / 8;
+            if (colons) colon = p + (31 - __builtin_clz(colons));
             if (!small) continue;
-            p += __builtin_ctzll(small) / 8;
-            if (ends_token(*p)) return colon;
-            p -= 7;  // the byte is part of the token
+            end = p + __builtin_ctz(small);
+            return colon;
         }
     }
 
@@ -684,8 +685,7 @@ class Parser {
             const Span here = {p, token_end(p)};
             Id id;
             if (std::find(p, here.end, ':') != here.end && !read_id(id_in(here), id)) {
-                const Names::Record likely = rows_.reading.ids ? rows_.reading.ids->likely(id) : 0;
-                const uint64_t found = rows_.by_id ? static_cast<uint64_t>(column_of(id, likely, row, any)) : id.key;
+                const uint64_t found = rows_.by_id ? static_cast<uint64_t>(column_of(id, row, any)) : id.key;
                 if (found == static_cast<uint64_t>(index) && (rows_.by_id || !id.name)) token = here, part = id_in(here);
             }
             p = skip_blanks(here.end);

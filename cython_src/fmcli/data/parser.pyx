@@ -281,7 +281,7 @@ cdef class Rows:
         self.text.reserve_for_growth(factor)
 
     def clear(self):
-        """Remove all rows and keep the memory for new ones."""
+        """Remove all rows, and keep the memory for new ones and some of a growing dictionary."""
         self.require()
         self.text.clear()
 

@@ -158,11 +158,11 @@ struct Rows {
         return static_cast<int64_t>(n);
     }
 
-    // Where the rows of another object go, and what its columns and labels are there.
+    // Where the rows of another object go, and what its labels are there.
     struct Place {
         size_t row = 0, entry = 0;
-        bool valued = false;
-        std::vector<int32_t> columns, labels;
+        bool valued = false, joined = false;
+        std::vector<int32_t> labels;
     };
 
     // Whether `make_room` for these rows leaves the arrays where they are.
@@ -186,8 +186,8 @@ struct Rows {
         if (reading.keep_fields) field.reserve(entries);
         if (other.valued && !valued) start_values(index.size());
         if (valued) value.reserve(index.capacity());
-        Place place = {label.size(), index.size(), valued, {}, {}};
-        if (reading.space == Space::GROWING && by_id) place.columns = reading.ids->add_all(*other.reading.ids);
+        Place place = {label.size(), index.size(), valued, reading.space == Space::GROWING && by_id, {}};
+        if (place.joined) reading.ids->join(*other.reading.ids, other.joined);
         indptr.resize(rows + 1);
         label.resize(rows);
         if (reading.label_weights) weight.resize(rows);
@@ -215,9 +215,9 @@ struct Rows {
         copy(other.weight, weight, place.row);
         copy(other.group, group, place.row);
         copy(other.index, index, place.entry);
-        if (!place.columns.empty())
+        if (place.joined)
             for (size_t i = place.entry; i < place.entry + other.index.size(); ++i)
-                index[i] = place.columns[static_cast<size_t>(index[i])];
+                index[i] = other.joined.columns[static_cast<size_t>(index[i])];
         copy(other.field, field, place.entry);
         if (!place.valued) return;
         if (other.valued) copy(other.value, value, place.entry);
@@ -229,8 +229,10 @@ struct Rows {
         return !valued || std::all_of(x, x + value.size(), [](float v) { return v == 1.0f; });
     }
 
-    // Removes all rows and keeps the memory.
+    // Removes all rows and keeps the memory; also some ids, which the next rows probably have, too, and which then need
+    // not be joined with those of other rows again.
     void clear() {
+        constexpr size_t MOST_KEPT = 1 << 16;
         indptr.resize(1);
         index.resize(0);
         field.resize(0);
@@ -239,8 +241,9 @@ struct Rows {
         weight.resize(0);
         group.resize(0);
         label_names.clear();
-        if (reading.space == Space::GROWING) {
+        if (reading.space == Space::GROWING && reading.ids->size() > MOST_KEPT) {
             reading.ids->clear();
+            joined = {};
             by_id = false;
         }
         skipped.clear();
@@ -256,6 +259,7 @@ struct Rows {
         float value;
     };
     std::vector<Entry> scratch, merged;
+    Ids::Joined joined;  // the ids of these rows, with those of the rows that they are appended to
 
     template <typename T>
     static void copy(const Array<T>& from, Array<T>& to, size_t at) {

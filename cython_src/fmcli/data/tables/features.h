@@ -376,7 +376,7 @@ class TableLines : public FeatureWriter {
     }
 
     bool write_group() {
-        uint64_t number;
+        uint64_t number = 0;
         if (!read_group(number)) return false;
         gap();
         put("qid:", 4);
@@ -404,7 +404,7 @@ class TableLines : public FeatureWriter {
     }
 
     bool write_joined(const TableJoin& join) {
-        const std::string* text;
+        const std::string* text = nullptr;
         if (!find_joined(join, text)) return false;
         const size_t blank = out_ == begun_ && !text->empty();
         put(text->data() + blank, text->size() - blank);
