@@ -205,6 +205,19 @@ def test_validation_sees_what_is_saved(solver, tmp_path):
     assert found == pytest.approx(np.sqrt(np.mean((score - valid.label) ** 2)), rel=1e-12)
 
 
+@pytest.mark.parametrize(("loss", "outputs"), [("squared", 1), ("softmax", 3)])
+def test_the_bias_of_each_anchor_begins_at_the_best_constant(loss, outputs):
+    """From 0, the weights of all features would first have to move the scores to the labels."""
+    rng = np.random.default_rng(5)
+    data = dataset(sparse_rows(rng, 80, 20), 20, rng.integers(2, 5, size=80).astype(float))
+    spec = make_spec("llfm", "adagrad", loss, {"epochs": 0, "anchors": 4})
+    bias = job.train(job.plan(data, spec)).plan.model.parameters["bias"]
+    one = job.train(job.plan(data, make_spec("fm", "adagrad", loss, {"epochs": 0}))).plan.model.parameters["bias"]
+    assert bias.shape == (outputs, 4)
+    np.testing.assert_array_equal(bias.T, np.tile(one, (4, 1)))
+    assert bias.any()
+
+
 def warm_start_of(trained, tmp_path, keep_state=False) -> WarmStart:
     path = str(tmp_path / "earlier")
     saving.save_model(path, trained, job.summary(trained), "libsvm", keep_state=keep_state)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import validation_rows
+from problems import dataset, validation_rows
 from test_every_pair import planted
 
 from fmcli.choosing import look as looking
@@ -80,6 +80,16 @@ def test_a_difference_within_its_error_decides_nothing(rows, trying):
     assert compared.found < compared.before
     assert not compared.chosen
     assert chosen is plan
+
+
+@pytest.mark.parametrize(("l2_w", "taken"), [(1e4, True), (1.0, False)])
+def test_any_better_value_is_taken_if_the_usual_run_learns_nothing(rows, trying, l2_w, taken):
+    trying(Trial(((1e-7,),), errors=(1000,)), "l2_v", "cd")
+    plan = planned(rows, "cd", l2_w=l2_w, epochs=10)
+    plan.spec.values["l2_v"] = 1e4
+    chosen, (compared,) = look(plan)
+    assert compared.found < 0.9 * compared.before
+    assert compared.chosen == taken == (chosen is not plan)
 
 
 def test_each_path_has_its_own_margin(rows, trying):
@@ -272,6 +282,25 @@ def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_
     assert third.runs[0].epochs == 0
 
 
+def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
+    """Otherwise, values with which a model learns slowly would lose to one that has overfit within few epochs."""
+    usual, other = (Entrant([planned(rows, learning_rate=r, epochs=epochs)]) for r, epochs in ((0.3, 2), (0.003, 200)))
+    usual.first(1, lambda fold: 200)
+    assert usual.runs[0].epochs == 2
+    looking.compared(Budget(usual, 200), other, "learning_rate", 1.0)
+    assert other.runs[0].epochs == looking.LEAST_EPOCHS
+
+
+def test_each_option_has_as_many_epochs(rows, monkeypatch):
+    """The usual run has 30, and its refit at most as many, so that they would be too few for three options."""
+    tried = {option: Trial(((2,),), errors=(1000,)) for option in ("learning_rate_w", "learning_rate_v", "l2_v")}
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks=tried))
+    monkeypatch.setattr(plans, "MOST_FOLDS", 1)
+    plan = planned(rows, epochs=30)
+    plan.spec.values.update(learning_rate_w=0.01, learning_rate_v=0.01)
+    assert [(one.option, one.found is not None) for one in look(plan)[1]] == [(option, True) for option in tried]
+
+
 def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
     trying(Trial(((4, 8, 16),)))
     plan = planned(rows, learning_rate_v=0.001, epochs=3)
@@ -311,3 +340,23 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     linear = Entrant([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)]).first(1, lambda fold: 20)
     assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "fobos"])
+def test_a_model_without_interactions_need_not_be_clearly_better(rows, solver):
+    """Weights have their step size after that: it depends on whether there are interactions."""
+    tried = dict(looking.trials(planned(rows.take(np.arange(600, dtype=np.int32)), solver)))
+    assert tried["l2_v"].errors == (0,)
+    assert list(SOLVERS[solver].looks) == ["l2_v", "learning_rate_w"]
+
+
+def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
+    """Effects of users and items are added, and all rows are equally far from each other."""
+    users, items = rng.integers(20, size=600), rng.integers(20, 40, size=600)
+    effect = rng.normal(size=40)
+    label = effect[users] + effect[items] + 0.1 * rng.normal(size=600)
+    data = dataset([{int(u): 1.0, int(i): 1.0} for u, i in zip(users, items, strict=True)], 40, label)
+    plan = job.plan(data, make_spec("llfm", "adagrad", None, {}), holdout=0.2, look=True)
+    chosen, (first, *_) = look(plan)
+    assert (first.option, first.value, first.usual, first.chosen) == ("anchors", 1, 3, True)
+    assert chosen.model.shapes()["anchors"][0] == 1

@@ -101,8 +101,8 @@ def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
     usual = Entrant([plan], conduct=conduct)
     usual.first(1, lambda fold: most)
     usual.add(folds_of(plan, usual.runs[0].epochs or most)[1:])
-    budget = Budget(usual, most)
     for option, trial in tried:
+        budget = Budget(usual, most)
         for path, errors in zip(paths(trial, usual.plan.spec.values[option]), trial.errors, strict=True):
             first = len(found)
             for value in path:
@@ -128,8 +128,9 @@ def refitting(usual: Entrant, most: int) -> Plan:
 
 
 class Budget:
-    """The epochs that other values may have on each fold: as many as the usual run and its refit. It begins anew with a
-    value that is taken, because a path of values may have to be followed to its end.
+    """The epochs that other values of an option may have on each fold: as many as the usual run and its refit, and at
+    least LEAST_EPOCHS, because a run that overfits within few epochs is compared with others that learn slowly. It
+    begins anew with a value that is taken, because a path of values may have to be followed to its end.
 
     most : how many epochs a run has at most.
     """
@@ -142,7 +143,7 @@ class Budget:
         """Return how many epochs are left on a fold, whose usual run has been made."""
         run = self.usual.runs[fold]
         refitted = (run.best if run.ended else run.epochs) if refits(run.plan) else 0
-        own = run.epochs + refitted if run.epochs else LEAST_EPOCHS
+        own = max(LEAST_EPOCHS, run.epochs + refitted)
         return own - sum(other.runs[fold].epochs for other in self._others)
 
     def outcome(self, other: Entrant, folds: int) -> Outcome | None:
@@ -154,7 +155,7 @@ class Budget:
 
 def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look:
     """Return the comparison of runs with another value of an option with the usual ones, on as many folds as it takes
-    until the other one is clearly better, or is not better. errors : see Trial."""
+    until the other one is clearly better, or is not better. errors : see Trial; 0 if the usual run learns nothing."""
     usual, plan, metric = budget.usual, budget.usual.plan, other.chooser
     for folds in range(1, len(usual.runs) + 1):
         before, outcome = usual.first(folds, lambda fold: budget.most), None
@@ -163,6 +164,7 @@ def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look
         chosen = outcome is not None
         if outcome is None or before is None:
             break
+        errors = errors if usual.runs[0].learned else 0.0
         found = difference(metric, outcome, before, plan.settings.threads)
         chosen = -found.worse > errors * found.error
         if found.worse >= 0 or -found.worse > max(DECIDED, errors) * found.error:

@@ -26,6 +26,8 @@ from fmcli.training.trained import Epoch
 
 # A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
 ENTRIES_A_PARAMETER = 4
+# A run has learned nothing if its metric is that of the best constant but for so small a part of it.
+NOTHING = 1e-3
 # The progress of a run that pauses is kept if it takes at most this part of the free memory.
 PART_OF_MEMORY = 64
 
@@ -113,7 +115,7 @@ class FoldRun:
     begin : returns the parameters from which it begins; None: the usual start values.
     followed : whether another one will begin from its own.
     outcome : of the best epoch so far, on the held-out rows.
-    values : the choosing metric of each epoch there.
+    values : the choosing metric of each epoch there; constant : that of the best constant.
     sparsity, parameters : of the best epoch; parameters only if another run follows.
     best : the best epoch; ended : whether more epochs would change nothing.
     """
@@ -132,6 +134,7 @@ class FoldRun:
         self.values: list[float] = []
         self.parameters: dict[str, NDArray[Any]] | None = None
         self.sparsity, self.epochs, self.best, self.ended = 0.0, 0, 0, False
+        self.constant = math.nan
 
     @property
     def samples(self) -> bool:
@@ -168,12 +171,20 @@ class FoldRun:
         self.sparsity = model_sparsity(plan.model)
         if self._followed:
             self.parameters = {name: array.copy() for name, array in plan.model.parameters.items()}
+        self.constant = trained.baseline.measure(validation)[validation.chooser]
         self.epochs, self.best = len(trained.epochs), trained.best
         # The shorter runs of a sampler are whole ones.
         self.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
         if trained.out_of_time and self.epochs < epochs:
             raise LateError
         return True
+
+    @property
+    def learned(self) -> bool:
+        """Whether its best epoch is not a constant."""
+        if not self.best:
+            return True
+        return not abs(self.values[self.best - 1] - self.constant) <= NOTHING * abs(self.constant)
 
     def keep_nothing(self) -> None:
         """Free the memory with which the run could go on."""

@@ -135,6 +135,9 @@ _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
+# With one anchor, llfm is fm: where rows are few or have no places, several FMs fit noise.
+_ONE_ANCHOR = {"anchors": Trial(((1,),), absolute=True, errors=(0,))}
+
 # The values of a search, relative to the usual ones if these depend on the kind or the data.
 _TUNED = {"rank": of(2, 4, 8, 16, 32), "init_std": by(3, 10)}
 _TUNED_L1, _TUNED_GROUP = {"l1": by(30, 10)}, {"group_l1": by(30, 10)}
@@ -361,6 +364,7 @@ _MODELS = (
         "fmcli.models.local.llfm:LLFM",
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         with_solver={"ftrl": {"anchor_rate": 0.01}},
+        looks=_ONE_ANCHOR,
         apart=False,
         cost=2.7,
         cost_with={"cd": 1.6},

@@ -81,11 +81,11 @@ _PER_ROW = {
 # rows jump from epoch to epoch, and epochs take little time. Chosen on held-out rows of ten data sets.
 _PLATEAU = 10
 FEW_ROWS = 5_000
+# With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
+# only noise, nothing else helps. It is simpler, so that it need not be clearly better.
+_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,))}
 # On many rows, linear weights may need larger steps than factors, which overfit within few epochs.
 _FASTER_WEIGHTS = {"learning_rate_w": Trial(((4,),), least_rows=10_000)}
-# With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
-# only noise, nothing else helps.
-_WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True)}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
@@ -120,7 +120,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.adagrad:AdaGrad",
         _RATES,
         {"learning_rate": 0.05},
-        looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
+        looks=_WITHOUT_INTERACTIONS | _FASTER_WEIGHTS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         rounds=True,
         cluster=ROUNDS,
@@ -144,7 +144,7 @@ _SOLVERS = (
         "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
-        looks=_FASTER_WEIGHTS | _WITHOUT_INTERACTIONS,
+        looks=_WITHOUT_INTERACTIONS | _FASTER_WEIGHTS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         cost=2.3,
         rounds=True,

@@ -257,10 +257,11 @@ def start(plan: Plan, loss: Loss) -> None:
     if model.cutpoints:
         best = loss.best_constant(labels.label, labels.weight, labels.rows)
         model.parameters[CUTPOINTS][...] = best[0] - best
-    if model.has_bias:
+    bias = model.parameters.get("bias")
+    if bias is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             best = loss.best_constant(labels.label, labels.weight, labels.rows)
-            model.parameters["bias"][...] = (best - empty_score(model))[: model.outputs]
+            bias.T[...] = (best - empty_score(model))[: model.outputs]  # llfm has one for each anchor
     if plan.newcomers:
         newcomers.start(model, plan.newcomers, spec.values["init_std"], spec.values["seed"])
     if plan.warm_start:
