@@ -28,7 +28,7 @@ def saved(path, trained, *, keep_state=True):
 
 
 def labelled(loss):
-    rows, _ = planted("fm", {"softmax": "logistic"}.get(loss, loss))
+    rows, _ = planted("fm", {"softmax": "logistic"}.get(loss, loss), rows=4000)
     return rows.changed(label=rows.label + (np.arange(rows.rows) % 2)) if loss == "softmax" else rows
 
 
