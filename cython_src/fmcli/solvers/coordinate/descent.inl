@@ -92,27 +92,36 @@ void affine_score_changes(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t
     }
 }
 
-// Few sweeps, for the problem is only a bound on the real one. They end early if none of the parameters, as they are
-// stored, moves any more.
+// Few sweeps, for the problem is only a bound on the real one. They end early if no coordinate moves by more than a small
+// part of its step so far.
 enum { SWEEPS = 5 };
-constexpr double NO_MOVE = sizeof(real) == sizeof(float) ? 0x1p-24 : 0x1p-53;
+constexpr double SMALL_PART = 0.001;
 
 void small_descent(ptrdiff_t width, ptrdiff_t moved, const double* r, const double* G, const double* phi,
-                   const ExactStrength* strength, double* slope, double* step) {
-    for (ptrdiff_t f = 0; f < width; ++f) slope[f] = r[f], step[f] = 0;
+                   const ExactStrength* strength, double* room, double* step) {
+    double* const slope = room;
+    double* const inverse = room + width;  // of the curvatures with the penalty; no division waits for a move
+    for (ptrdiff_t f = 0; f < width; ++f) {
+        slope[f] = r[f], step[f] = 0;
+        const double curvature = G[f * width + f] + strength[f].l2;
+        inverse[f] = curvature > 0 ? 1 / curvature : 0;
+    }
     bool moves = true;
     for (int sweep = 0; sweep < SWEEPS && moves; ++sweep) {
         moves = false;
         for (ptrdiff_t f = 0; f < moved; ++f) {
             const double* const row = G + f * width;
-            const double now = phi[f] + step[f], h = row[f];
+            const double now = phi[f] + step[f];
             double to = strength[f].l1 > 0 ? 0 : now;  // if nothing else depends on the parameter
-            if (h + strength[f].l2 > 0) to = prox(h * now - slope[f], h, strength[f]);
+            if (inverse[f] > 0) {
+                double unused;
+                to = reduce(row[f] * now - slope[f], row[f], strength[f], unused) * inverse[f];
+            }
             const double change = to - now;
             if (change == 0) continue;
             step[f] += change;
             for (ptrdiff_t i = 0; i < width; ++i) slope[i] += change * row[i];
-            moves |= magnitude(change) > NO_MOVE * magnitude(to);
+            moves |= magnitude(change) > SMALL_PART * magnitude(step[f]);
         }
     }
 }

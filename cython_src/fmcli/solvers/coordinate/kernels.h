@@ -17,9 +17,9 @@ typedef struct CoordinateKernels {
     void (*affine_score_changes)(const real* q, ptrdiff_t apart, ptrdiff_t n, ptrdiff_t width, const real* step,
                                  double* out);
     // step (width) <- from 0 to about the minimum of <r, s> + s'Gs/2 plus the penalty of phi + s, by sweeps over the first
-    // `moved` coordinates. `slope` (width) is work space.
+    // `moved` coordinates. `room` (2 width) is work space.
     void (*small_descent)(ptrdiff_t width, ptrdiff_t moved, const double* r, const double* G, const double* phi,
-                          const ExactStrength* strength, double* slope, double* step);
+                          const ExactStrength* strength, double* room, double* step);
     // Coordinate descent over the rows of a relation that a feature enters, with the factors `row` and the states
     // of relation_rows.inl: r and G of a slice; r, and the trace of G; and what a step changes in the states.
     void (*relation_row_bound)(const ColumnView* v, const real* row, ptrdiff_t width, double* r, double* G);
