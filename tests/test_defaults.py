@@ -65,16 +65,23 @@ def test_epochs_depend_on_validation_data(solver):
 
 
 def test_a_model_may_have_defaults_beside_one_solver():
-    assert make_spec("ffm").values["l2_v"] == 1e-4
+    assert make_spec("poly2").values["learning_rate"] != make_spec("fm").values["learning_rate"]
     assert make_spec("ffm", "ftrl").values["l2_v"] == 1
     assert str(make_spec("ffm", "cd").values["l2_v"]) == "10/rows"
     assert make_spec("poly2", "sgd").values["learning_rate"] == make_spec("fm", "sgd").values["learning_rate"]
     assert make_spec("ffm", options={"l2": 0.5}).values["l2_w"] == 0.5
 
 
-def resolved(model, solver=None, *, rows, nonzeros, features):
+def resolved(model, solver=None, loss=None, *, rows, nonzeros, features):
     facts = {"rows": rows, "nonzeros": nonzeros, "features": features, "validated": False}
-    return resolve(make_spec(model, solver), **facts).values
+    return resolve(make_spec(model, solver, loss), **facts).values
+
+
+def test_ffm_begins_with_larger_factors_for_classes():
+    for loss, l2, init_std in (("logistic", 2e-5, 0.1), ("squared", 1e-4, 0.03), (None, 1e-4, 0.03)):
+        values = resolved("ffm", loss=loss, rows=10, nonzeros=20, features=5)
+        assert (values["l2_w"], values["l2_v"], values["init_std"]) == (l2, l2, init_std)
+    assert resolved("ffm", "sgd", "logistic", rows=10, nonzeros=20, features=5)["init_std"] == 0.03
 
 
 def test_lifted_pn_is_penalised_by_the_rows_of_its_features():

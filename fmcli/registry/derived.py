@@ -23,7 +23,7 @@ class Facts:
     updates : whether training resumes from a model.
     earlier : how many rows that model was trained on; 0 if that is not known.
     holds : whether these are known, and others than those of the run, so that they may hold its parameters.
-    solver : the name of the solver.
+    solver, loss : their names.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
     """
@@ -34,6 +34,7 @@ class Facts:
     longest: float
     validated: bool
     solver: str
+    loss: str | None
     by_rows: bool
     values: Mapping[str, Any]
     spread: float = 1.0
@@ -175,6 +176,13 @@ def by_occurrence(strength: float, most: float) -> Derived:
     return Derived(
         f"min({most:g}, {strength:g} features/non-zeros)",
         lambda facts: min(most, strength * facts.features / max(1, facts.nonzeros)),
+    )
+
+
+def by_loss(logistic: float, others: float) -> Derived:
+    """Return a default for the logistic loss, and one for other losses."""
+    return Derived(
+        f"{logistic:g} (logistic) / {others:g}", lambda facts: logistic if facts.loss == "logistic" else others
     )
 
 

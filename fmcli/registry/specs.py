@@ -177,6 +177,7 @@ def resolve(
                 longest,
                 validated,
                 spec.solver,
+                spec.loss,
                 spec.by_rows,
                 values,
                 spread,
