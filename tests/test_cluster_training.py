@@ -136,7 +136,7 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     cluster, inputs = source.partitions.cluster, source.partitions.inputs.value
     shared = source.goal(plan.task, 1.0).value
     ends = rounds_module.ends_of_rounds(plan.task, 1)
-    assert np.diff(ends).tolist() == [20, 20] + [8] * 3 + [16] * 4 + [32] * 4 + [ROUND, 4]
+    assert np.diff(ends).tolist() == [20, 20, 20, 20] + [16] * 3 + [32] * 4 + [ROUND, 4]
     numbers = range(len(source.sizes))
     of_rounds = [
         [shared.take(inputs, number, in_round(shared, inputs, number, *cut)) for number in numbers]
@@ -145,11 +145,11 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     sizes = [sum(part.rows for part in parts) for parts in of_rounds]
     assert sum(sizes) == ROWS
     assert max(np.abs(sizes - np.diff(ends))) <= len(source.sizes)
-    singly, sizes = sizes[:2], sizes[2:]
+    singly, sizes = sizes[:4], sizes[4:]
     orders = [np.arange(count, dtype=np.int32) for count in singly]
     for at, order in enumerate(orders):
         generator(spec, ROUND_STREAM, 1, at).shuffle(order)
-    first, data = (concatenated([part for parts in some for part in parts]) for some in (of_rounds[:2], of_rounds[2:]))
+    first, data = (concatenated([part for parts in some for part in parts]) for some in (of_rounds[:4], of_rounds[4:]))
     assert sorted([*first.label, *data.label]) == sorted(planted(model, "squared", rows=ROWS)[0].label.tolist())
 
     model_, loss = make_model(spec, data.features, 1, 0), build_loss(spec, spec.loss, 1)
@@ -159,7 +159,7 @@ def test_rounds_are_those_of_memory(rows, model, solver):
     job.start(again, loss)
     step.bind(model_, Penalty(**strengths_of(spec)))
     step.start()
-    order = np.concatenate([orders[0], orders[1] + np.int32(singly[0])])
+    order = np.concatenate([order + np.int32(sum(singly[:at])) for at, order in enumerate(orders)])
     RowLoop(model_, step, loss, first).train_on(order, 0, sum(singly))
     rounds = SampleRounds(data, np.cumsum([0, *sizes]), by_sample=model_.pair_block >= 0)
     RoundLoop(model_, step, loss).train_on(None, rounds, np.arange(len(sizes), dtype=np.int32), 0, len(sizes))

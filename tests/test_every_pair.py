@@ -249,7 +249,8 @@ def test_save_load_predict(model, solver, loss, tmp_path):
 
 @pytest.mark.parametrize(("model", "solver"), FEW_PAIRS)
 def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
-    """But a sampler draws cold features that have parameters from their prior, unless rows have a norm without them."""
+    """But a sampler draws cold features that have parameters from their prior, unless rows have a norm without them, or
+    the field of a feature is not that of its neighbours."""
     train, _ = planted(model, "squared", rows=FEW)
     wide = Dataset(train.indptr, train.index * 2, train.value, train.label, 2 * FEATURES, train.field)
     for epochs in (0, 2):
@@ -260,8 +261,9 @@ def test_cold_features_are_zero_and_no_epochs_give_start_values(model, solver):
             rows = by_feature(trained.plan.model, name)
             if trained.plan.data.numbering is not None:  # there are parameters only for features that occur
                 rows = moved(rows, 0, slice(None), trained.plan.data.numbering.ids, 2 * FEATURES)
-            drawn = trained.plan.spec.solver_entry.is_sampler and epochs > 0 and trained.plan.data.numbering is None
-            assert rows[1::2].any() == (drawn and not trained.plan.transform.norm)
+            plan = trained.plan
+            drawn = plan.spec.solver_entry.is_sampler and epochs > 0 and plan.data.numbering is None
+            assert rows[1::2].any() == (drawn and not plan.transform.norm and wide.field is None)
             assert (rows[::2] != 0).any() == (epochs > 0 or name != "w")
         if epochs == 0 and trained.plan.model.has_bias:
             assert job.empty_score(trained.plan.model) == pytest.approx(train.label.mean(), rel=1e-5)

@@ -142,8 +142,8 @@ class Request:
     "--unseen",
     type=click.Choice(["zero", "warn", "error"]),
     default="zero",
-    help="What to do with features that did not occur in training: count them as 0; also warn of them; or stop with an "
-    "error. [default: zero]",
+    help="What to do with features that did not occur in training: count them as 0, or as the prior of mcmc; also "
+    "warn of them; or stop with an error. [default: zero]",
 )
 @fold_in_option
 @option(

@@ -44,7 +44,7 @@ FEW_ROUNDS, MANY_ROUNDS = 50, 500
 # each.
 GROWTH = 1 / 64
 # Rows that are brought to the client at a time, and bytes of an entry: feature, value and field.
-BROUGHT_ROWS, ENTRY_BYTES = 8192, 12
+BROUGHT_ROWS, ENTRY_BYTES = 32768, 12
 
 
 def round_size(rows: int) -> int:
@@ -213,10 +213,10 @@ def largest_round(task: Task) -> int:
 
 
 def rows_before(task: Task) -> int:
-    """Return how many rows of a run have a step each: those before its first round, which has about a quarter of the
-    rows of the largest, because small ones take nearly as long."""
+    """Return how many rows of a run have a step each: those before its first round, which has about half the rows
+    of the largest, because small ones take nearly as long, and rows that are brought here less."""
     largest = largest_round(task)
-    return int(max(min(LEAST_ROWS, largest), largest // 4) / GROWTH)
+    return int(max(min(LEAST_ROWS, largest), largest // 2) / GROWTH)
 
 
 def ends_of_rounds(task: Task, epoch: int) -> list[int]:
