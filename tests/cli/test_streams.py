@@ -77,7 +77,7 @@ def on_terminal(start, *arguments, also=(), **keywords) -> tuple[int, str]:
 
 
 def test_a_terminal_shows_a_line_that_is_updated(start, large):
-    status, got = on_terminal(start, "train", "--holdout", "0", "-e", "20", "-k", "16", "-o", "m", large)
+    status, got = on_terminal(start, "train", "--holdout", "0", "-e", "20", "-k", "64", "-o", "m", large)
     assert status == 0
     assert re.search(r"\repoch \d+/20  \d+ %  [\d,]+ rows/s  \d+ s left", got)
     assert "\x1b" not in got
