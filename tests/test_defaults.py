@@ -131,3 +131,14 @@ def test_the_sparse_models_are_penalised_by_their_rows_under_ftrl(model):
         values = resolved(model, "ftrl", rows=rows, nonzeros=rows, features=10)
         assert (values["l1"], values["l1_v"]) == (l1, l1)
     assert make_spec(model, "adagrad").values["l1"] == 0
+
+
+@pytest.mark.parametrize(("model", "step"), [("sha2", 0.05), ("shfm", 0.1)])
+def test_small_values_have_a_weaker_penalty_and_larger_steps(model, step):
+    """Rows of 25 entries of 0.1, and rows of ones, some of them shorter."""
+    of_longest = {0.25: 0.1, 25.0: 1.0, 50.0: 1.0, 0.0: 1.0}
+    for longest, size in of_longest.items():
+        facts = {"rows": 100, "nonzeros": 2500, "features": 50, "longest": longest, "validated": True}
+        values = resolve(make_spec(model, "ftrl"), **facts).values
+        assert values["l1"] == pytest.approx(0.1 * size)
+        assert values["alpha_v"] == pytest.approx(step / size)

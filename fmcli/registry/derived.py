@@ -44,6 +44,12 @@ class Facts:
     holds: bool = False
 
     @property
+    def small(self) -> float:
+        """The size of the values of entries, as a norm of the longest row divided among the entries of a mean row; 1 if
+        they are larger, as indicators are."""
+        return math.sqrt(min(1.0, self.longest * self.rows / self.nonzeros)) if self.nonzeros and self.longest else 1.0
+
+    @property
     def all_rows(self) -> float:
         """How many rows a penalty is relative to: those of the run, and the earlier ones that hold the parameters."""
         given = self.values.get("init_strength", 0.0)
@@ -121,6 +127,17 @@ def by_longest_row(most: float, share: float) -> Derived:
         return min(most, share / facts.longest**2) if plain else most
 
     return Derived(f"min({most:g}, {share:g} / fourth power of the longest row's norm)", of)
+
+
+def if_small(text: str, of: Callable[[Facts], float], power: int) -> Derived:
+    """Return a value that is multiplied by a power of the size of the data's values if these are smaller than 1.
+
+    If all values are c times as large, so are the derivatives by factors, and the factors that fit the labels are 1/c
+    times as large, which adaptive steps do not know: a penalty that compares with sums of derivatives has power 1, and
+    a step size -1.
+    """
+    sign = "*" if power > 0 else "/"
+    return Derived(f"{text} {sign} min(1, size of values)", lambda facts: of(facts) * facts.small**power)
 
 
 def by_interactions(share: float, usual: float) -> Derived:

@@ -15,6 +15,7 @@ from fmcli.registry.derived import (
     by_loss,
     by_occurrence,
     by_order,
+    if_small,
     passes,
     per_row,
     per_row_and_more,
@@ -107,8 +108,13 @@ _START = {
     }.items()
 }
 # An L1 strength that makes factors sparse and costs nothing on held-out rows of ten data sets. In FTRL it is relative
-# to the sum of the losses, so that it must be smaller if there are few rows.
-_SPARSE = {"ftrl": {"l1": Derived("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000))}}
+# to the sum of the losses, so that it must be smaller if there are few rows, or all derivatives are small.
+_SPARSE = {
+    "ftrl": {
+        "l1": if_small("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000), 1),
+        "alpha_v": if_small("0.05", lambda _: 0.05, -1),
+    }
+}
 # The linear functions of pn are initially near 1, not near 0 as in an FM, so that its derivatives are larger.
 _PN_STEP = by_longest_row(0.01, 5)
 # These take precedence over a kind's own under the other solvers.
@@ -193,7 +199,7 @@ _MODELS = (
         ("rank", "bias"),
         solver=_BY_COLUMNS,
         with_solver={
-            "ftrl": {**_SPARSE["ftrl"], "alpha_v": 0.1, "init_std": 0.05},
+            "ftrl": {**_SPARSE["ftrl"], "alpha_v": if_small("0.1", lambda _: 0.1, -1), "init_std": 0.05},
             _BY_COLUMNS: {"l2_v": per_row(15)},
         },
         joins=True,
