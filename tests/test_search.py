@@ -7,7 +7,7 @@ import pytest
 from test_auto import planned, signs
 
 from fmcli.choosing import runs, search
-from fmcli.choosing.entrants import Conduct, Entrant
+from fmcli.choosing.entrants import ERRORS_ENDED, ERRORS_LONGER, Conduct, Entrant, Reached
 from fmcli.choosing.plans import fold_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
 from fmcli.choosing.runs import LateError
@@ -61,6 +61,14 @@ def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
     assert len(set(curves.argmin(axis=1))) > 1
     assert entrant.reached.value == means.min() > curves.min(axis=1).mean()
     assert entrant.reached.best == (means.argmin() + 1,) * 3
+
+
+def test_drawn_options_must_be_as_clearly_better_as_usual_ones(data):
+    for settings in ({}, {"rank": 2}):
+        entrant = Entrant([planned(data, {})], 1, settings)
+        for ended, errors in ((True, ERRORS_ENDED), (False, ERRORS_LONGER)):
+            entrant.reached = Reached(3, 0.5, (3,), ended)
+            assert entrant.margin == errors
 
 
 def test_options_are_drawn_for_as_many_kinds_as_there_is_time_for(data, monkeypatch):

@@ -83,6 +83,12 @@ def test_the_first_trial_has_the_first_of_the_values_and_the_middle_of_a_range(r
     assert found == f"fmcli train -m fm -s adagrad --l2 0.01 -k 3 --holdout 0 {epochs} --no-look --no-bias --seed 4 t\n"
 
 
+def test_a_quiet_search_prints_only_the_command(run, rows):
+    done = run.ok("tune", "-q", "--trials", "1", "--refit", "-o", "m", rows)
+    assert done.stderr == ""
+    assert done.stdout.startswith(b"fmcli train ")
+
+
 def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
     begin = time.perf_counter()
     result = run.ok("tune", "--max-seconds", "0.5", "-v", rows, rows)

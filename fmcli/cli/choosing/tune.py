@@ -136,7 +136,7 @@ def command(asked: Asked, search: SearchChoice) -> None:
             words = run(log, request, plan, searched, wanted)
         write_report(" ".join(map(shell_word, ["fmcli", "train", *words])) + "\n")
         if searched.refit or (searched.refit is None and searched.output):
-            own = [] if searched.threads is None else ["-j", searched.threads]
+            own = ["-q"] * log.quiet + ([] if searched.threads is None else ["-j", searched.threads])
             output = [] if searched.output is None else ["-o", searched.output]
             log.line("training it on all rows")
             assert context.parent
