@@ -210,7 +210,7 @@ def test_help_of_a_kind_follows_the_solver(narrowed, solver):
 
 def test_help_of_a_kind_has_its_defaults(narrowed):
     text, _ = narrowed("-m", "shfm", "-s", "ftrl")
-    assert re.search(r"--l1 X .*\[default: min\(1, rows/1000\); >= 0\]", text)
+    assert re.search(r"--l1 X .*\[default: min\(1, rows/1000\) \* min\(1, size of values\); >= 0\]", text)
     assert re.search(r"--solver NAME .*\[default: cd\]", text)
     assert re.search(r"--alpha-w X .*\[default: --alpha; > 0\]", text)
 
