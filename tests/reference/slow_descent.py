@@ -21,8 +21,6 @@ from reference.slow_penalties import GROUPS
 from reference.slow_solvers import nearest_in_simplex, prox
 
 SLICE, SWEEPS, HALVINGS, LANES = 16, 5, 30, 4
-# Sweeps end once every move is at most such a part of the parameter's step.
-SMALL_PART = 0.001
 
 
 class Problem:
@@ -165,10 +163,9 @@ def objective(problem: Problem, params: Params, row: np.ndarray, l1, l2, group: 
 
 
 def sweeps(phi, r, G, l1, l2) -> np.ndarray:
-    """Return the step s that minimizes <r, s> + s'Gs/2 plus the penalty, by at most SWEEPS sweeps over f."""
+    """Return the step s that minimizes <r, s> + s'Gs/2 plus the penalty, by SWEEPS sweeps over f."""
     new = phi.copy()
     for _ in range(SWEEPS):
-        before = new.copy()
         for f in range(len(phi)):
             curvature = G[f, f] + l2[f]
             if curvature == 0:
@@ -176,8 +173,6 @@ def sweeps(phi, r, G, l1, l2) -> np.ndarray:
                 continue
             u = new[f] - (r[f] + G[f] @ (new - phi) + l2[f] * new[f]) / curvature
             new[f] = np.sign(u) * max(abs(u) - l1[f] / curvature, 0)
-        if np.all(abs(new - before) <= SMALL_PART * abs(new - phi)):
-            break
     return new - phi
 
 
@@ -201,7 +196,7 @@ def naive_als(params: Params, x: np.ndarray, y: np.ndarray, share: np.ndarray, l
 
     Each parameter is updated alone, and all scores are recomputed after each update:
     phi <- phi - (sum of s e q + l2 phi) / (sum of s q^2 + l2). The order is first the bias, then the factors and the
-    weight of each feature, at most SWEEPS times.
+    weight of each feature, SWEEPS times.
     """
     params = {name: array.copy() for name, array in params.items()}
     bias, w, V = params["bias"], params["w"], params["V"]
@@ -217,13 +212,8 @@ def naive_als(params: Params, x: np.ndarray, y: np.ndarray, share: np.ndarray, l
 
     minimise(bias, 0, np.ones(len(y)), 0.0)
     for j in range(x.shape[1]):
-        start = np.append(V[0, j], w[0, j])
         for _ in range(SWEEPS):
-            before = np.append(V[0, j], w[0, j])
             for f in range(V.shape[2]):
                 minimise(V, (0, j, f), x[:, j] * (x @ V[0, :, f] - x[:, j] * V[0, j, f]), l2_v)
             minimise(w, (0, j), x[:, j], l2_w)
-            new = np.append(V[0, j], w[0, j])
-            if np.all(abs(new - before) <= SMALL_PART * abs(new - start)):
-                break
     return params
