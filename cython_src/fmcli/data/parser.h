@@ -3,10 +3,10 @@
 #ifndef FMCLI_PARSER_H
 #define FMCLI_PARSER_H
 
+#include "fmcli/base/window.h"
 #include "fmcli/data/numbers.h"
 #include "fmcli/data/rows.h"
 #include "fmcli/data/numbered.h"
-#include "fmcli/data/window.h"
 
 namespace fmcli {
 
