@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from test_auto import planned, signs
 
-from fmcli.choosing import runs, search
+from fmcli.choosing import runs, search, tuning
 from fmcli.choosing.entrants import ERRORS_ENDED, ERRORS_LONGER, Conduct, Entrant, Reached
-from fmcli.choosing.plans import fold_plans
+from fmcli.choosing.plans import fold_plans, most_folds
 from fmcli.choosing.proposals import PROPOSE, Tried, within
 from fmcli.choosing.runs import LateError
 from fmcli.choosing.search import BRACKET, Group, Search, Tuning, compare
+from fmcli.choosing.tuning import Wanted
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by, of, read
@@ -61,6 +62,16 @@ def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
     assert len(set(curves.argmin(axis=1))) > 1
     assert entrant.reached.value == means.min() > curves.min(axis=1).mean()
     assert entrant.reached.best == (means.argmin() + 1,) * 3
+
+
+def test_trials_are_compared_on_five_folds_where_a_look_has_one(monkeypatch):
+    """For a look, 5,000 held-out rows were enough: four folds."""
+    plan = planned(signs([(0, 1)], rows=8000), {"rank": 1}, {"rivals": (), "holdout": 0.2})
+    assert most_folds(plan) == 1
+    assert Wanted().folds_of(plan) == 5
+    assert Wanted(folds=2).folds_of(plan) == 2
+    monkeypatch.setattr(tuning, "SEARCHED_ROWS", 7999)
+    assert Wanted().folds_of(plan) == 1
 
 
 def test_drawn_options_must_be_as_clearly_better_as_usual_ones(data):

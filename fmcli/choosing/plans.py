@@ -26,22 +26,22 @@ def can_compare(plan: Plan) -> bool:
     return plan.warm_start is None and plan.settings.deadline is None and plan.validation is not None
 
 
-def most_folds(plan: Plan) -> int:
-    """Return on how many folds values can be compared.
+def most_folds(plan: Plan, most_rows: int = ROWS_FOR_FOLDS, enough: int = ENOUGH_HELD_OUT) -> int:
+    """Return on how many folds values can be compared: as many as hold out enough rows.
 
-    Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
-    and the last rows, because others would be predicted from rows after them.
+    More rows than most_rows have one; so do few groups of rows, validation data that are not held out, the partitions
+    of a cluster, and the last rows, because others would be predicted from rows after them.
     """
     validation, source = plan.validation, plan.source
     assert validation is not None
     divides = source.divides and validation.held_out and not plan.settings.hold_out.in_order
-    if not divides or source.all_rows > ROWS_FOR_FOLDS:
+    if not divides or source.all_rows > most_rows:
         return 1
     size, group, of_held = validation.count, source.data.group, validation.group
     units, held = source.all_rows, size
     if group is not None and of_held is not None:
         units, held = len(np.unique(group[source.all_numbers])), len(np.unique(of_held))
-    return min(MOST_FOLDS, math.ceil(ENOUGH_HELD_OUT / size), units // held)
+    return min(MOST_FOLDS, math.ceil(enough / size), units // held)
 
 
 def fold_plans(plan: Plan, number: int) -> list[Plan]:

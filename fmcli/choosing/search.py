@@ -89,8 +89,18 @@ class Group:
     """A kind and a solver: the run by the usual options, those of drawn options, and the ranges of these."""
 
     def __init__(self, usual: Entrant, ranges: Mapping[str, Range]) -> None:
-        self.entrants, self._usual = [usual], usual.plan.spec.values
+        self._usual = usual.plan.spec.values
         self.ranges = ranges or ranges_of(usual.plan)
+        self.entrants, self._places = list[Entrant](), list[Places]()
+        self.add(usual)
+
+    def add(self, entrant: Entrant) -> None:
+        """Take another run. The places of its values in the ranges are kept: among thousands of short runs, finding
+        those of all again for each new one took a quarter of the time."""
+        values = entrant.plan.spec.values
+        places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
+        self.entrants.append(entrant)
+        self._places.append({name: place for name, place in places.items() if place is not None})
 
     @property
     def champion(self) -> Entrant:
@@ -104,12 +114,9 @@ class Group:
 
     def tried(self) -> Iterator[Tried]:
         """Yield what the runs have reached, and those that have not run yet, as far as all their values have places."""
-        for entrant in self.entrants:
-            values = entrant.plan.spec.values
-            places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
-            known = {name: place for name, place in places.items() if place is not None}
-            if len(known) == len(places):
-                yield Tried(known, entrant.rank() if entrant.begun or entrant.part else None)
+        for entrant, places in zip(self.entrants, self._places, strict=True):
+            if len(places) == len(self.ranges):
+                yield Tried(places, entrant.rank() if entrant.begun or entrant.part else None)
 
 
 def compare(plan: Plan, tuning: Tuning | None = None) -> Found:
@@ -289,7 +296,7 @@ class Search:
                         break
             else:
                 return
-            group.entrants.append(Entrant(plans, self.number, settings, self.tuning.conduct))
+            group.add(Entrant(plans, self.number, settings, self.tuning.conduct))
             self.entrants.append(group.entrants[-1])
             self.number += 1
             yield self.entrants[-1]
@@ -323,7 +330,7 @@ class Search:
         for value in one.spaced(self.tuning.path or 0, usual):
             plans = [with_options(plan, {name: value, **at_once}) for plan in self.usual.plans]
             before = Entrant(plans, self.number, {name: value}, self.tuning.conduct, before, followed=True)
-            group.entrants.append(before)
+            group.add(before)
             self.entrants.append(before)
             self.number += 1
             self.train([before], lambda entrant: entrant.plan.spec.values["epochs"])
