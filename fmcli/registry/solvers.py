@@ -57,9 +57,12 @@ class SolverEntry(Entry):
     cluster: str = ""
     alone: str = ""
 
-    def waits(self, rows: int) -> int:
-        """Return how many epochs without a better one training waits for one by default, on so many rows."""
-        return max(self.patience, _PLATEAU) if rows <= FEW_ROWS else self.patience
+    def waits(self, rows: int, *, dense: bool) -> int:
+        """Return how many epochs without a better one training waits for one by default, on so many rows.
+
+        dense : whether they have most features.
+        """
+        return max(self.patience, _PLATEAU) if rows <= (FEW_DENSE_ROWS if dense else FEW_ROWS) else self.patience
 
     @property
     def stops_early(self) -> bool:
@@ -78,9 +81,10 @@ _PER_ROW = {
     "l2_v": per_row(10),
 }
 # The patience of solvers that may stay on a plateau for some epochs, and of all on so few rows: metrics of few held-out
-# rows jump from epoch to epoch, and epochs take little time. Chosen on held-out rows of ten data sets.
+# rows jump from epoch to epoch, and epochs take little time. Where rows have most features, a model overfits late, and
+# may need hundreds of epochs. Chosen on held-out rows of ten data sets.
 _PLATEAU = 10
-FEW_ROWS = 5_000
+FEW_ROWS, FEW_DENSE_ROWS = 5_000, 50_000
 # With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
 # only noise, nothing else helps. It is simpler, so that it need not be clearly better.
 _WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,))}
