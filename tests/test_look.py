@@ -13,6 +13,7 @@ from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.look import Budget, epochs_of, folds_of, refitting
 from fmcli.choosing.runs import ENTRIES_A_PARAMETER
 from fmcli.registry.entry import Trial
+from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
@@ -400,3 +401,18 @@ def test_the_rank_is_tried_only_for_dense_rows_of_which_a_run_takes_little_time(
     for most, few in ((visits, True), (visits - 1, False)):
         monkeypatch.setattr(looking, "MOST_VISITS_OF_RUN", most)
         assert ("rank" in dict(looking.trials(plan))) == few
+
+
+def test_glfm_keeps_the_weights_of_rare_features(rng):
+    """Effects of many users and items are added, and each has few rows."""
+    users, items = rng.integers(100, size=600), rng.integers(100, 200, size=600)
+    effect = rng.normal(size=200)
+    label = effect[users] + effect[items]
+    data = dataset([{int(u): 1.0, int(i): 1.0} for u, i in zip(users, items, strict=True)], 200, label)
+    plan = job.plan(data, make_spec("glfm", "fobos", None, {"epochs": 100}), holdout=0.2, look=True)
+    plan.spec.values["group_l1"] = usual = 3e-3
+    chosen, found = look(plan)
+    (tried,) = [one for one in found if one.option == "group_l1"]
+    assert (tried.value, tried.chosen) == (pytest.approx(usual / 10), True)
+    assert metric_of(chosen) < metric_of(plan)
+    assert MODELS["glfm"].looks["group_l1"].errors == (0,)

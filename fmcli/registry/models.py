@@ -140,6 +140,8 @@ _BY_COLUMNS = "cd"
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 # On small sparse data, factors have overfit before that epoch.
 _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
+# The penalty of whole features takes the weights of those that are in few rows, so that a linear model is better.
+_WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
 # With one anchor, llfm is fm: where rows are few or have no places, several FMs fit noise.
@@ -240,7 +242,7 @@ _MODELS = (
         positive=("group_l1",),
         unpenalised="fm",
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
-        looks=_SGL_LOOKS,
+        looks=_SGL_LOOKS | _WEAKER_GROUPS,
         tunes=_TUNED | _TUNED_GROUP,
     ),
     ModelEntry(
