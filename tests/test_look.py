@@ -416,3 +416,18 @@ def test_glfm_keeps_the_weights_of_rare_features(rng):
     assert (tried.value, tried.chosen) == (pytest.approx(usual / 10), True)
     assert metric_of(chosen) < metric_of(plan)
     assert MODELS["glfm"].looks["group_l1"].errors == (0,)
+
+
+def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
+    """Labels are linear in the features. The kind's own values stand in place of those of the solver for dense rows."""
+    x = rng.normal(size=(300, 10))
+    label = x @ rng.normal(size=10) + 2 * rng.normal(size=300)
+    data = dataset([dict(enumerate(row)) for row in x], 10, label)
+    plan = job.plan(data, make_spec("hofm-simplex", "cd", None, {"epochs": 50}), holdout=0.2, look=True)
+    tried = dict(looking.trials(plan))
+    assert list(tried) == ["rank", "l2_v"]
+    assert (tried["rank"].paths, tried["rank"].errors) == (((1 / 2, 1 / 4),), (0,))
+    chosen, found = look(plan)
+    assert (found[0].option, found[0].value, found[0].usual, found[0].chosen) == ("rank", 4, 8, True)
+    assert chosen.spec.values["rank"] <= 4
+    assert metric_of(chosen) < metric_of(plan)

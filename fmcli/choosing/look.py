@@ -206,7 +206,8 @@ def epochs_of(plan: Plan) -> int:
 
 
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
-    """Yield options that were not given, and what to try. Those of linear weights, or of factors, need some."""
+    """Yield options that were not given, and what to try: what the kind says, and for others the solver. Those of
+    linear weights, or of factors, need some."""
     spec, parts = plan.spec, parts_of(plan)
 
     def suits(option: str, trial: Trial) -> bool:
@@ -214,8 +215,9 @@ def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
         enough = plan.source.all_rows >= trial.least_rows and (not trial.dense or is_small_and_dense(plan))
         return has_parts and is_free(spec, option) and enough
 
-    for entry in (MODELS[spec.model], spec.solver_entry):
-        yield from ((option, trial) for option, trial in entry.looks.items() if suits(option, trial))
+    kind = MODELS[spec.model].looks
+    tried = {**kind, **spec.solver_entry.looks, **kind}  # those of the kind first
+    yield from ((option, trial) for option, trial in tried.items() if suits(option, trial))
 
 
 def is_small_and_dense(plan: Plan) -> bool:

@@ -144,6 +144,9 @@ _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
 _WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
+# Without linear weights, linear effects are spread over the factors, of which many fit noise where features are rare.
+_FEWER_FACTORS = {"rank": Trial(((1 / 2, 1 / 4),), errors=(0,))}
+
 # With one anchor, llfm is fm: where rows are few or have no places, several FMs fit noise.
 _ONE_ANCHOR = {"anchors": Trial(((1,),), absolute=True, errors=(0,))}
 
@@ -294,6 +297,7 @@ _MODELS = (
         _START["hofm-simplex"],
         solver=_BY_COLUMNS,
         with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES, "prior_shape": 0.5}},
+        looks=_FEWER_FACTORS,
         cost=1.5,
         tunes=_TUNED,
     ),
