@@ -5,10 +5,10 @@
 
 `run` holds out a fifth of the training rows of each set, several times, and trains every candidate on the others: the
 options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampling and ensembles. First, each candidate
-is trained once on each set; then on other splits and with other seeds where that took at most some CPU seconds. Most of
-the time would go into the few that take longer: sampling, and coordinate descent on the larger sets. Each run appends a
-line of JSON to RESULTS; runs that are there already are not repeated, so that it can be stopped at any time. DATA are
-folders with the data sets of judged_sets.py, of which those that are missing are skipped.
+is trained once on each set; then on other splits and with other seeds, without --try only where that took at most some
+CPU seconds. Most of the time would go into the few that take longer: sampling, and coordinate descent on the larger
+sets. Each run appends a line of JSON to RESULTS; runs that are there already are not repeated, so that it can be
+stopped at any time. DATA are folders with the data sets of judged_sets.py, of which those that are missing are skipped.
 
 `table` prints the RMSE or logloss of each candidate on each set, with a mark (c, l) where it is worse than the best
 constant or the linear model by more than two standard errors of the mean difference by row, a capital one (C, L) for
@@ -21,6 +21,7 @@ import json
 import math
 import os
 import shlex
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -105,9 +106,15 @@ def judged(options: str, seed: int, files: tuple[Path, Path], usual: dict[str, O
     return found
 
 
-def runs_of(options: str, lines: Lines, often: Sequence[str], first: Run | None) -> Iterator[tuple[int, int]]:
-    """Yield the splits and seeds of a candidate on a set. first : the run of the first ones; None: it was not made."""
-    if first is None or first.get("seconds", math.inf) > MANY_SECONDS:
+def runs_of(
+    options: str, lines: Lines, often: Sequence[str], first: Run | None, most: float
+) -> Iterator[tuple[int, int]]:
+    """Yield the splits and seeds of a candidate on a set.
+
+    first : the run of the first ones; None: it was not made.
+    most : others follow if that took at most so many seconds.
+    """
+    if first is None or first.get("seconds", math.inf) > most:
         yield 0, 0
         return
     several, large = options in often, len(lines) > MANY_ROWS or sum(map(len, lines)) > MANY_BYTES
@@ -128,13 +135,14 @@ def run_missing(given: argparse.Namespace, tried: Sequence[str], often: Sequence
     """Make the runs that are not in the results yet: the first one of each candidate on a set, or if that is there, the
     others."""
     done = {(one["set"], one["split"], one["seed"], one["options"]): one for one in read(given.results)}
+    most = sys.float_info.max if given.tried else MANY_SECONDS
     with ProcessPoolExecutor(given.jobs) as pool:
         pending = []
         for name in given.sets:
             lines = lines_of(name, given.data)
             work: dict[int, list[tuple[str, int]]] = defaultdict(list)
             for options in tried if lines else ():
-                for number, seed in runs_of(options, lines, often, done.get((name, 0, 0, options))):
+                for number, seed in runs_of(options, lines, often, done.get((name, 0, 0, options)), most):
                     if (name, number, seed, options) not in done and not (given.quick and number):
                         work[number].append((options, seed))
             for number, candidates in work.items():
