@@ -48,7 +48,7 @@ def test_the_defaults_are_those_of_the_solver(dense):
     assert chosen.spec.solver == "cd"
     assert chosen.spec.values == asked.spec.values
     assert asked.spec.given - chosen.spec.given == {SOLVER}
-    assert chosen.settings.waits(10**6) == asked.settings.waits(10**6) == SOLVERS["cd"].patience
+    assert chosen.settings.waits(10**6, dense=True) == asked.settings.waits(10**6, dense=True) == SOLVERS["cd"].patience
 
 
 @pytest.mark.parametrize(

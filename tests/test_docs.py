@@ -23,7 +23,7 @@ from fmcli.export.arrays import export_arrays
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.solvers import FEW_ROWS, SOLVERS
+from fmcli.registry.solvers import FEW_DENSE_ROWS, FEW_ROWS, SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import METRICS
 from fmcli.training import job, saving
@@ -317,7 +317,8 @@ def test_the_description_of_validation_is_correct():
     shares = f"{100 * USUAL_SHARE:g} % of the rows", f"{ENOUGH_HELD_OUT} rows", f"{100 * MOST_SHARE:g} %"
     assert all(words in text for words in (*shares, f"{LEAST_ROWS} rows"))
     patience = {SOLVERS[name].patience for name in ("adagrad", "cd", "lbfgs")}
-    few = f"{max(patience)} with `cd` and `lbfgs`, or if there are at most {FEW_ROWS:,} rows"
+    few = f"at most {FEW_ROWS:,} rows, or {FEW_DENSE_ROWS:,} that have most features"
+    few = f"{max(patience)} with `cd` and `lbfgs`, or if there are {few}"
     assert f"`--patience` epochs ({min(patience)}, or {few})" in text
 
 

@@ -13,6 +13,7 @@ from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.look import Budget, epochs_of, folds_of, refitting
 from fmcli.choosing.runs import ENTRIES_A_PARAMETER
 from fmcli.registry.entry import Trial
+from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
@@ -344,10 +345,10 @@ def test_interactions_that_fit_noise_are_left_out(rng):
 
 @pytest.mark.parametrize("solver", ["adagrad", "fobos"])
 def test_a_model_without_interactions_need_not_be_clearly_better(rows, solver):
-    """Weights have their step size after that: it depends on whether there are interactions."""
+    """Ranks and the step size of weights come after that: they depend on whether there are interactions."""
     tried = dict(looking.trials(planned(rows.take(np.arange(600, dtype=np.int32)), solver)))
     assert tried["l2_v"].errors == (0,)
-    assert list(SOLVERS[solver].looks) == ["l2_v", "learning_rate_w"]
+    assert list(SOLVERS[solver].looks) == ["l2_v", "rank", "learning_rate_w"]
 
 
 def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
@@ -360,3 +361,73 @@ def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
     chosen, (first, *_) = look(plan)
     assert (first.option, first.value, first.usual, first.chosen) == ("anchors", 1, 3, True)
     assert chosen.model.shapes()["anchors"][0] == 1
+
+
+def factored(rng, rank, columns=10, features=10):
+    """Rows that have so many of the features, and labels by the interactions of an FM of this rank."""
+    factors, x = rng.normal(0, 0.5, size=(features, rank)), np.zeros((300, features))
+    for row in x:
+        row[rng.permutation(features)[:columns]] = rng.normal(size=columns)
+    label = ((x @ factors) ** 2 - x**2 @ factors**2).sum(axis=1) / 2 + 0.1 * rng.normal(size=300)
+    return dataset([{j: v for j, v in enumerate(row) if v} for row in x], features, label)
+
+
+@pytest.mark.parametrize(("model", "solver"), [("fm", "adagrad"), ("fm", "cd"), ("shfm", "cd")])
+def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver):
+    dense = factored(rng, 4)
+    spec = make_spec(model, solver, None, {"epochs": 100})
+    spec.values["rank"] = 2
+    plan = job.plan(dense, spec, holdout=0.25, look=True)
+    chosen, found = look(plan)
+    (tried,) = [one for one in found if one.option == "rank"]
+    assert (tried.value, tried.usual, tried.chosen) == (4, 2, True)
+    assert chosen.spec.values["rank"] == 4
+    assert "rank" in chosen.spec.given
+    assert chosen.model.parameter_count >= plan.model.parameter_count + 2 * 10
+    assert metric_of(chosen) < 0.8 * metric_of(plan)
+
+
+def test_the_rank_is_tried_only_for_dense_rows_of_which_a_run_takes_little_time(rng, monkeypatch):
+    def tried(rows, model="fm", **options):
+        plan = job.plan(rows, make_spec(model, "adagrad", None, {"epochs": 100, **options}), holdout=0.25, look=True)
+        return "rank" in dict(looking.trials(plan)), plan
+
+    found, plan = tried(factored(rng, 4, columns=5))
+    assert found
+    assert not tried(factored(rng, 4, columns=4))[0]
+    assert not tried(factored(rng, 4), rank=8)[0]
+    assert not tried(factored(rng, 4), "linear")[0]
+    visits = 2 * 100 * plan.source.nonzeros * 8
+    for most, few in ((visits, True), (visits - 1, False)):
+        monkeypatch.setattr(looking, "MOST_VISITS_OF_RUN", most)
+        assert ("rank" in dict(looking.trials(plan))) == few
+
+
+def test_glfm_keeps_the_weights_of_rare_features(rng):
+    """Effects of many users and items are added, and each has few rows."""
+    users, items = rng.integers(100, size=600), rng.integers(100, 200, size=600)
+    effect = rng.normal(size=200)
+    label = effect[users] + effect[items]
+    data = dataset([{int(u): 1.0, int(i): 1.0} for u, i in zip(users, items, strict=True)], 200, label)
+    plan = job.plan(data, make_spec("glfm", "fobos", None, {"epochs": 100}), holdout=0.2, look=True)
+    plan.spec.values["group_l1"] = usual = 3e-3
+    chosen, found = look(plan)
+    (tried,) = [one for one in found if one.option == "group_l1"]
+    assert (tried.value, tried.chosen) == (pytest.approx(usual / 10), True)
+    assert metric_of(chosen) < metric_of(plan)
+    assert MODELS["glfm"].looks["group_l1"].errors == (0,)
+
+
+def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
+    """Labels are linear in the features. The kind's own values stand in place of those of the solver for dense rows."""
+    x = rng.normal(size=(300, 10))
+    label = x @ rng.normal(size=10) + 2 * rng.normal(size=300)
+    data = dataset([dict(enumerate(row)) for row in x], 10, label)
+    plan = job.plan(data, make_spec("hofm-simplex", "cd", None, {"epochs": 50}), holdout=0.2, look=True)
+    tried = dict(looking.trials(plan))
+    assert list(tried) == ["rank", "l2_v"]
+    assert (tried["rank"].paths, tried["rank"].errors) == (((1 / 2, 1 / 4),), (0,))
+    chosen, found = look(plan)
+    assert (found[0].option, found[0].value, found[0].usual, found[0].chosen) == ("rank", 4, 8, True)
+    assert chosen.spec.values["rank"] <= 4
+    assert metric_of(chosen) < metric_of(plan)

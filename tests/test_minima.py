@@ -294,11 +294,16 @@ def test_data_without_features(solver, tmp_path):
     assert scored[0] == job.empty_score(trained.plan.model)
 
 
-def test_few_rows_wait_longer_for_a_better_epoch(monkeypatch):
-    noise = planted("fm", "squared")[0].take(np.arange(150))
-    noise = noise.changed(label=np.random.default_rng(0).normal(size=150))
+@pytest.mark.parametrize("limit", ["FEW_ROWS", "FEW_DENSE_ROWS"])
+def test_few_rows_wait_longer_for_a_better_epoch(monkeypatch, limit):
+    features = 4 if limit == "FEW_DENSE_ROWS" else 10
+    x, label = np.random.default_rng(0).normal(size=(150, 2)), np.random.default_rng(1).normal(size=150)
+    firsts = np.arange(150) % (features - 1)
+    noise = dataset([{j: a, j + 1: b} for j, (a, b) in zip(firsts, x, strict=True)], features, label)
     for few, waits in ((150, SOLVERS["cd"].patience), (149, SOLVERS["adagrad"].patience)):
-        monkeypatch.setattr(solvers, "FEW_ROWS", few)
+        monkeypatch.setattr(solvers, "FEW_ROWS", 0)
+        monkeypatch.setattr(solvers, "FEW_DENSE_ROWS", 0)
+        monkeypatch.setattr(solvers, limit, few)
         trained = train(noise, "fm", "adagrad", plan={"holdout": 0.2}, rank=2, learning_rate=0.5)
         assert len(trained.epochs) == trained.best + waits
 

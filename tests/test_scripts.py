@@ -116,6 +116,41 @@ def test_the_judge_of_defaults_goes_on_where_it_was_stopped(judge, tmp_path, mon
     assert [{**one, "seconds": 0} for one in again[2:]] == [{**first[0], "seconds": 0}]
 
 
+def test_defaults_that_take_long_are_judged_on_one_split(judge):
+    lines, quick, slow = [b"1\n"] * 50, {"seconds": 5.0}, {"seconds": 5.1}
+
+    def runs_of(*given):
+        return judge["runs_of"](*given, 5.0)
+
+    every = [(split, seed) for split in range(5) for seed in range(3)]
+    assert list(runs_of("-m fm", lines, ["-m fm"], quick)) == every
+    assert list(runs_of("-m pn", lines, ["-m fm"], quick)) == [(0, 0), (1, 0), (2, 0)]
+    for first in (slow, {"error": "it needs fields"}, None):
+        assert list(runs_of("-m fm", lines, ["-m fm"], first)) == [(0, 0)]
+    assert list(runs_of("-m fm", 1001 * lines, ["-m fm"], quick)) == [(0, 0), (0, 1), (0, 2)]
+    assert list(runs_of("-m pn", [b"1" * 10_000_001], ["-m fm"], quick)) == [(0, 0)]
+
+
+def test_the_judge_of_defaults_repeats_what_takes_little_time(judge, tmp_path, monkeypatch):
+    rows = tmp_path / "regression" / "diabetes" / "train.std.libsvm"
+    rows.parent.mkdir(parents=True)
+    rows.write_text("".join(f"{i % 3} 1:{i % 5}\n" for i in range(60)))
+    results = tmp_path / "results.jsonl"
+    arguments = ["defaults.py", "run", str(results), str(tmp_path), "--sets", "diabetes", "--jobs", "1"]
+    monkeypatch.setitem(judge, "KINDS", ["-m linear -e 1"])
+    monkeypatch.setitem(judge, "OTHERS", ())
+
+    def splits(*options, most=0.0):
+        monkeypatch.setitem(judge, "MANY_SECONDS", most)
+        monkeypatch.setattr(sys, "argv", [*arguments, *options])
+        judge["main"]()
+        return [one["split"] for one in judge["read"](results)]
+
+    assert splits() == [0]
+    assert splits("--try", "-m linear -e 2") == [0, 0, 1, 2]
+    assert splits(most=60.0) == [0, 0, 1, 2, 1, 2]
+
+
 def test_the_table_of_defaults_marks_what_is_clearly_worse(judge):
     def one(options, value, constant, linear=0.0, split=0):
         of_all = {"set": "u1", "split": split, "seed": 0, "options": options, "seconds": 2.0, "metric": "rmse"}

@@ -13,11 +13,13 @@ from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
 from fmcli.choosing.runs import LateError, value_of, work
 from fmcli.choosing.search import Tuning, compare
+from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
+from fmcli.training.fitting import are_dense
 from fmcli.training.planning import Plan, prepared_model
-from fmcli.training.several.refit import affordable, refits
+from fmcli.training.several.refit import affordable, rank_of, refits
 
 if TYPE_CHECKING:
     from fmcli.registry.entry import Trial
@@ -204,12 +206,25 @@ def epochs_of(plan: Plan) -> int:
 
 
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
-    """Yield options that were not given, and what to try. Those of linear weights, or of factors, need some."""
+    """Yield options that were not given, and what to try: what the kind says, and for others the solver. Those of
+    linear weights, or of factors, need some."""
     spec, parts = plan.spec, parts_of(plan)
-    for entry in (MODELS[spec.model], spec.solver_entry):
-        for option, trial in entry.looks.items():
-            if is_free(spec, option) and plan.source.all_rows >= trial.least_rows and parts.get(option[-2:], True):
-                yield option, trial
+
+    def suits(option: str, trial: Trial) -> bool:
+        has_parts = option in spec.values and parts.get(option[-2:], True)
+        enough = plan.source.all_rows >= trial.least_rows and (not trial.dense or is_small_and_dense(plan))
+        return has_parts and is_free(spec, option) and enough
+
+    kind = MODELS[spec.model].looks
+    tried = {**kind, **spec.solver_entry.looks, **kind}  # those of the kind first
+    yield from ((option, trial) for option, trial in tried.items() if suits(option, trial))
+
+
+def is_small_and_dense(plan: Plan) -> bool:
+    """Return whether rows have most features, and a run with twice the work takes no more than any may."""
+    facts = plan.facts
+    work = 2 * plan.spec.values["epochs"] * facts["nonzeros"] * rank_of(plan)
+    return work <= MOST_VISITS_OF_RUN and are_dense(facts["rows"], facts["nonzeros"], facts["features"])
 
 
 def paths(trial: Trial, usual: Any) -> Iterator[list[Any]]:

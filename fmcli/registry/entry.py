@@ -20,12 +20,14 @@ class Trial:
     errors : for each path: a value is better if the metric is by more than so many standard errors of the difference.
         Empty: 1.
     least_rows : of fewer rows, nothing is tried.
+    dense : whether nothing is tried unless rows have most features.
     """
 
     paths: tuple[tuple[float, ...], ...]
     absolute: bool = False
     errors: tuple[float, ...] = ()
     least_rows: int = 0
+    dense: bool = False
 
     def __post_init__(self) -> None:
         if not self.errors:

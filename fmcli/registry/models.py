@@ -140,7 +140,12 @@ _BY_COLUMNS = "cd"
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 # On small sparse data, factors have overfit before that epoch.
 _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
+# The penalty of whole features takes the weights of those that are in few rows, so that a linear model is better.
+_WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
+
+# Without linear weights, linear effects are spread over the factors, of which many fit noise where features are rare.
+_FEWER_FACTORS = {"rank": Trial(((1 / 2, 1 / 4),), errors=(0,))}
 
 # With one anchor, llfm is fm: where rows are few or have no places, several FMs fit noise.
 _ONE_ANCHOR = {"anchors": Trial(((1,),), absolute=True, errors=(0,))}
@@ -240,7 +245,7 @@ _MODELS = (
         positive=("group_l1",),
         unpenalised="fm",
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
-        looks=_SGL_LOOKS,
+        looks=_SGL_LOOKS | _WEAKER_GROUPS,
         tunes=_TUNED | _TUNED_GROUP,
     ),
     ModelEntry(
@@ -292,6 +297,7 @@ _MODELS = (
         _START["hofm-simplex"],
         solver=_BY_COLUMNS,
         with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES, "prior_shape": 0.5}},
+        looks=_FEWER_FACTORS,
         cost=1.5,
         tunes=_TUNED,
     ),

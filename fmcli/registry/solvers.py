@@ -57,9 +57,12 @@ class SolverEntry(Entry):
     cluster: str = ""
     alone: str = ""
 
-    def waits(self, rows: int) -> int:
-        """Return how many epochs without a better one training waits for one by default, on so many rows."""
-        return max(self.patience, _PLATEAU) if rows <= FEW_ROWS else self.patience
+    def waits(self, rows: int, *, dense: bool) -> int:
+        """Return how many epochs without a better one training waits for one by default, on so many rows.
+
+        dense : whether they have most features.
+        """
+        return max(self.patience, _PLATEAU) if rows <= (FEW_DENSE_ROWS if dense else FEW_ROWS) else self.patience
 
     @property
     def stops_early(self) -> bool:
@@ -78,14 +81,18 @@ _PER_ROW = {
     "l2_v": per_row(10),
 }
 # The patience of solvers that may stay on a plateau for some epochs, and of all on so few rows: metrics of few held-out
-# rows jump from epoch to epoch, and epochs take little time. Chosen on held-out rows of ten data sets.
+# rows jump from epoch to epoch, and epochs take little time. Where rows have most features, a model overfits late, and
+# may need hundreds of epochs. Chosen on held-out rows of ten data sets.
 _PLATEAU = 10
-FEW_ROWS = 5_000
+FEW_ROWS, FEW_DENSE_ROWS = 5_000, 50_000
 # With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
 # only noise, nothing else helps. It is simpler, so that it need not be clearly better.
 _WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,))}
 # On many rows, linear weights may need larger steps than factors, which overfit within few epochs.
 _FASTER_WEIGHTS = {"learning_rate_w": Trial(((4,),), least_rows=10_000)}
+# Where rows have most features, each factor has been learned from most rows, so that more of them may be. It is chosen
+# with the penalty of those that there are.
+_MORE_FACTORS = {"rank": Trial(((2,),), dense=True)}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
 # Parameters of the distributions that the noise and the priors of parameters are drawn from.
@@ -120,7 +127,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.adagrad:AdaGrad",
         _RATES,
         {"learning_rate": 0.05},
-        looks=_WITHOUT_INTERACTIONS | _FASTER_WEIGHTS,
+        looks=_WITHOUT_INTERACTIONS | _MORE_FACTORS | _FASTER_WEIGHTS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         rounds=True,
         cluster=ROUNDS,
@@ -131,7 +138,7 @@ _SOLVERS = (
         "fmcli.solvers.stochastic.ftrl:FTRL",
         ("alpha", "alpha_w", "alpha_v", "beta", "ftrl_power"),
         {"alpha_v": 0.05, "l2": 1.0, "l1_from_epoch": 2},
-        looks={"l2_v": Trial(((10, 100),))},
+        looks={"l2_v": Trial(((10, 100),))} | _MORE_FACTORS,
         tunes={"alpha_w": by(5), "alpha_v": by(5), **_TUNED_PER_ROW},
         cost=1.3,
         sums_losses=True,
@@ -144,7 +151,7 @@ _SOLVERS = (
         "Forward-backward splitting (proximal gradient): each update applies the penalty to all features.",
         "fmcli.solvers.stochastic.fobos:FOBOS",
         (*_SCHEDULE, "adaptive", "prox"),
-        looks=_WITHOUT_INTERACTIONS | _FASTER_WEIGHTS,
+        looks=_WITHOUT_INTERACTIONS | _MORE_FACTORS | _FASTER_WEIGHTS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         cost=2.3,
         rounds=True,
@@ -156,7 +163,7 @@ _SOLVERS = (
         ("tol", "nuclear", "init_strength"),
         {"epochs": passes(50, least=50, updates=1, held=True), **_PER_ROW},
         # Rare features need a stronger penalty than those that every row has.
-        looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))},
+        looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))} | _MORE_FACTORS,
         tunes=_TUNED_PER_ROW,
         patience=_PLATEAU,
         cost=2.0,

@@ -214,7 +214,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "options": in_files(spec.values),
         "given": sorted(in_files(dict.fromkeys(spec.given))),
         "metrics": list(settings.metrics),
-        "patience": settings.waits(plan.source.all_rows),
+        "patience": plan.evaluation.patience,
         "holdout": settings.holdout,
         "holdout_last": settings.holdout_last,
         "holdout_times": settings.holdout_times,

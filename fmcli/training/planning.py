@@ -29,7 +29,7 @@ from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import draws_bytes
-from fmcli.training.fitting import fit, on_columns, on_dense_rows, on_new_columns
+from fmcli.training.fitting import are_dense, fit, on_columns, on_dense_rows, on_new_columns
 from fmcli.training.rows import Rows
 from fmcli.training.settings import HoldOut, Settings, make_model, state_bytes
 from fmcli.training.tested import TestedRows
@@ -208,7 +208,8 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     }
     spec = resolve(spec, **facts)
     clip = transform.label_range if spec.values["clip"] else None
-    waits, threads = settings.waits(source.all_rows), settings.threads
+    dense = are_dense(source.all_rows, source.all_nonzeros, int(seen.sum()))
+    waits, threads = settings.waits(source.all_rows, dense=dense), settings.threads
     evaluation = Validation(source.data, labels.loss, settings.metrics, waits, threads, clip=clip)
     validation = None
     if unseen is not None and evaluation.chooser:

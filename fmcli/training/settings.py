@@ -125,9 +125,10 @@ class Settings:
             return self
         return replace(self, spec=scaled_for_numbers(self.spec), rivals=tuple(map(scaled_for_numbers, self.rivals)))
 
-    def waits(self, rows: int) -> int:
-        """Return how many epochs without a better one training on so many rows waits for one."""
-        return self.spec.solver_entry.waits(rows) if self.patience is None else self.patience
+    def waits(self, rows: int, *, dense: bool) -> int:
+        """Return how many epochs without a better one training on so many rows waits for one. dense : whether they have
+        most features."""
+        return self.spec.solver_entry.waits(rows, dense=dense) if self.patience is None else self.patience
 
     @property
     def uses_fields(self) -> bool:

@@ -4,9 +4,11 @@
     python scripts/bench/defaults.py table RESULTS [BEFORE]
 
 `run` holds out a fifth of the training rows of each set, several times, and trains every candidate on the others: the
-options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampling and ensembles. Each run appends a
-line of JSON to RESULTS; runs that are there already are not repeated, so that it can be stopped at any time. DATA are
-folders with the data sets of judged_sets.py, of which those that are missing are skipped.
+options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampling and ensembles. First, each candidate
+is trained once on each set; then on other splits and with other seeds, without --try only where that took at most some
+CPU seconds. Most of the time would go into the few that take longer: sampling, and coordinate descent on the larger
+sets. Each run appends a line of JSON to RESULTS; runs that are there already are not repeated, so that it can be
+stopped at any time. DATA are folders with the data sets of judged_sets.py, of which those that are missing are skipped.
 
 `table` prints the RMSE or logloss of each candidate on each set, with a mark (c, l) where it is worse than the best
 constant or the linear model by more than two standard errors of the mean difference by row, a capital one (C, L) for
@@ -19,6 +21,7 @@ import json
 import math
 import os
 import shlex
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -44,9 +47,11 @@ KINDS = [f"-m {kind}" for kind in MODELS]
 # With which candidates are compared. A linear model without an epoch is the best constant.
 USUAL = {"constant": "-m linear -e 0", "linear": "-m linear"}
 OTHERS = ("-s mcmc", "-m ffm -s mcmc", "--ensemble 5")
-# The splits of a set, more of them for some kinds, and the rows and bytes of a set for which one is enough.
+# The splits of a set, more of them for some kinds, and the rows and bytes of a set for which one is enough, and the
+# seconds of a run.
 OFTEN = (FM := "-m fm", "-m ffm", "-m poly2", "-m linear")
 SPLITS, SPLITS_OFTEN, SEEDS_OFTEN, MANY_ROWS, MANY_BYTES = 3, 5, 3, 50_000, 10_000_000
+MANY_SECONDS = 5.0
 CLEAR, CLEARER = 2, 3  # standard errors
 MOST_BEHIND = 10  # times the best metric; more counts as much
 Run = dict[str, Any]
@@ -101,8 +106,17 @@ def judged(options: str, seed: int, files: tuple[Path, Path], usual: dict[str, O
     return found
 
 
-def runs_of(options: str, lines: Lines, often: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the splits and seeds of a candidate on a set."""
+def runs_of(
+    options: str, lines: Lines, often: Sequence[str], first: Run | None, most: float
+) -> Iterator[tuple[int, int]]:
+    """Yield the splits and seeds of a candidate on a set.
+
+    first : the run of the first ones; None: it was not made.
+    most : others follow if that took at most so many seconds.
+    """
+    if first is None or first.get("seconds", math.inf) > most:
+        yield 0, 0
+        return
     several, large = options in often, len(lines) > MANY_ROWS or sum(map(len, lines)) > MANY_BYTES
     for number in range(1 if large else SPLITS_OFTEN if several else SPLITS):
         for seed in range(SEEDS_OFTEN if several else 1):
@@ -113,14 +127,22 @@ def run(given: argparse.Namespace) -> None:
     """Make the runs that are not in the results yet, those of several splits at the same time."""
     tried = given.tried or [*KINDS, *OTHERS]
     often = () if given.quick or given.tried else OFTEN
-    done = {(one["set"], one["split"], one["seed"], one["options"]) for one in read(given.results)}
+    for _ in range(1 if given.quick else 2):
+        run_missing(given, tried, often)
+
+
+def run_missing(given: argparse.Namespace, tried: Sequence[str], often: Sequence[str]) -> None:
+    """Make the runs that are not in the results yet: the first one of each candidate on a set, or if that is there, the
+    others."""
+    done = {(one["set"], one["split"], one["seed"], one["options"]): one for one in read(given.results)}
+    most = sys.float_info.max if given.tried else MANY_SECONDS
     with ProcessPoolExecutor(given.jobs) as pool:
         pending = []
         for name in given.sets:
             lines = lines_of(name, given.data)
             work: dict[int, list[tuple[str, int]]] = defaultdict(list)
             for options in tried if lines else ():
-                for number, seed in runs_of(options, lines, often):
+                for number, seed in runs_of(options, lines, often, done.get((name, 0, 0, options)), most):
                     if (name, number, seed, options) not in done and not (given.quick and number):
                         work[number].append((options, seed))
             for number, candidates in work.items():

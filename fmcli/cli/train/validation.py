@@ -131,7 +131,7 @@ validation_options = gathered(
         type=click.IntRange(min=1),
         metavar="N",
         help="Early stopping: stop after N epochs without a better one. [default: 3, or 10 with cd and lbfgs or at "
-        "most 5,000 rows; >= 1]",
+        "most 5,000 rows, or 50,000 with most features; >= 1]",
     ),
     option(
         "validation",
