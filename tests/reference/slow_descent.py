@@ -131,14 +131,14 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
         q = problem.derivatives(params, c, row)[:, places]
         scores = [score(problem.kind, params, x, problem.choices) for x in problem.rows]
         g = problem.share * [slopes(LOSSES[problem.loss], y, f)[c] for y, f in zip(problem.labels, scores, strict=True)]
-        kappa = SMOOTHNESS[problem.loss]
-        r, G = g @ q, kappa * (q.T * problem.share) @ q
+        sure = layout.affine == "row" or (layout.affine == "part" and not whole)
+        kappa = np.array([SMOOTHNESS[problem.loss] if sure else curvature(problem.loss, f[c]) for f in scores])
+        r, G = g @ q, (q.T * problem.share * kappa) @ q
         phi = gather(params, row)
         if layout.affine == "one" and not whole:
             G += np.diag(np.maximum(0, g @ problem.bends(params, c, row)[:, places]))
         follows = row[-1][0] == "bias" and places[-1] == len(l1) - 1 > 0
         step = with_bias if follows else sweeps
-        sure = layout.affine == "row" or (layout.affine == "part" and not whole)
         before = objective(problem, params, phi, l1, l2, group)
         old = {name: array.copy() for name, array in params.items()}
         for tries in range(HALVINGS + 1):
@@ -154,6 +154,13 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
                 break
         else:
             params.update(old)
+
+
+def curvature(loss: str, score: float) -> float:
+    """Return the second derivative of a loss, or a bound on it, where steps are shortened until the objective falls."""
+    if loss in ("logistic", "soft-logistic"):
+        return 1 / (2 + 2 * np.cosh(score))
+    return SMOOTHNESS[loss]
 
 
 def objective(problem: Problem, params: Params, row: np.ndarray, l1, l2, group: float) -> float:

@@ -46,6 +46,12 @@ cdef inline double of_margin(double margin, double* slope) noexcept nogil:
     return value + log_of_one_plus(parts[1])
 
 
+# The second derivative of log(1 + exp(score)).
+cdef inline double logistic_curvature(double score) noexcept nogil:
+    cdef double t = exp(-fabs(score))
+    return t / ((1 + t) * (1 + t))
+
+
 cdef double logistic_parts(void* self, double label, const double* score, double* slope) noexcept nogil:
     cdef double value = parts_of_margin(label * score[0], slope)
     slope[0] *= label
@@ -80,7 +86,7 @@ cdef class Loss:
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         return 0
 
-    # A bound on the second derivative with respect to one score; if there is none, the second derivative at this score.
+    # The second derivative with respect to one score, or a bound on it.
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         return self.smoothness
 
@@ -137,6 +143,9 @@ cdef class Logistic(Loss):
         cdef double value = of_margin(y * score[0], slope)
         slope[0] *= y
         return value
+
+    cdef double curvature(self, double y, const double* score) noexcept nogil:
+        return logistic_curvature(score[0])
 
     cdef ScalarLoss of_one_score(self) noexcept nogil:
         return ScalarLoss(NULL, logistic_parts, True)
@@ -279,6 +288,9 @@ cdef class SoftLogistic(Loss):
         e = exp(s)
         slope[0] = e / (1 + e) - y
         return log1p(e) - y * s
+
+    cdef double curvature(self, double y, const double* score) noexcept nogil:
+        return logistic_curvature(score[0])
 
     def best_constant(self, label, weight, rows=None):
         """Return the log-odds of the mean label, which may be 0 or 1."""

@@ -335,6 +335,7 @@ cdef class CoordinateUpdater(RowSlice):
         cdef double[2] of_one
         cdef ScalarLoss scalar = self.descent.loss.of_one_score()
         cdef bint single = self.model.outputs == 1
+        cdef bint bounded = self.descent.bounded and self.affine()
         for n in range(part.n):
             sample_state = self.descent.sample_state(part.sample[n])
             if single:  # without the value of the loss, if that needs a logarithm
@@ -343,7 +344,7 @@ cdef class CoordinateUpdater(RowSlice):
             else:
                 self.descent.loss.slope(sample_state[LABEL], sample_state + SCORES, slope)
                 self.slopes[n] = <real>(sample_state[SHARE] * slope[part.output])
-            if not self.descent.bounded:
+            if not bounded:
                 curvature = self.descent.loss.curvature(sample_state[LABEL], sample_state + SCORES)
             self.curvatures[n] = <real>(sample_state[SHARE] * curvature)
 
