@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from fmcli.data.faults import quote
 from fmcli.data.related.joining import joined
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 
 RowNumbers = NDArray[np.int32]
 
