@@ -22,8 +22,8 @@ else:
         """Make a class a dataclass, as the decorator of the same name in `dataclasses` does."""
 
         def made(cls: type) -> type:
-            dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
             cls.__signature__ = _Arguments()
+            dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
             for name, method in _methods(cls, frozen).items():
                 if name not in vars(cls):
                     setattr(cls, name, method)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -195,7 +196,7 @@ class RowsInMemory:
     def numbering(self) -> Numbering | Dictionary | None:
         return self.data.numbering
 
-    @property
+    @cached_property
     def occurring(self) -> Numbering | Dictionary:
         numbering = self.data.numbering
         if numbering is not None:
