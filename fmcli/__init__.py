@@ -114,9 +114,9 @@ above it in this list, so that there are no circles; there are none of the folde
                   cli/rows has the commands that write rows, cli/choosing those that compare options, and cli/spellings
                   the words of other tools
 
-errors.py, names.py and text.py, which every module may import, have the errors with their exit statuses, the search for
-the name that a misspelled one stands for, and the format of numbers and names in messages. guide/ has the pages of
-`fmcli help`, in Markdown.
+errors.py, names.py, text.py and records.py, which every module may import, have the errors with their exit statuses,
+the search for the name that a misspelled one stands for, the format of numbers and names in messages, and dataclasses
+that take no time to define. guide/ has the pages of `fmcli help`, in Markdown.
 
 What the design rests on, each measured:
 

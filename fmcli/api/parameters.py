@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from inspect import Parameter, Signature, signature
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
+from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.words import notes
 

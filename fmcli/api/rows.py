@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT, Named, Schema
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 

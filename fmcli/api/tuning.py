@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fmcli.api.errors import in_python
@@ -27,6 +27,7 @@ from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Wanted, tuned, winner_of
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.modes import TUNE
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.ranges import Range, is_range

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from fmcli.data.labels import Names, text_of
 from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError
 from fmcli.model_file.container import copied
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.streams import CROSS_STREAM, generator
 from fmcli.scoring.calibration import Calibration, fitted, require_probabilities

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from fmcli.choosing.plans import thinned
 from fmcli.choosing.runs import FoldRun, LateError, value_of, work
+from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
 from fmcli.training.planning import Plan, with_options

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from fmcli.data.faults import quote
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.prepare.rules import ByGroup, ByTime
+from fmcli.records import dataclass
 
 # The number of a row that no fold predicts: all folds train on it, or those that come later.
 ALWAYS = -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
 from fmcli.choosing.runs import LateError, value_of, work
 from fmcli.choosing.search import Tuning, compare
+from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
 from fmcli.scoring.metrics import Outcome

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.ranges import Range
 
 Places = dict[str, float]

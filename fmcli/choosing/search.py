@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -20,6 +20,7 @@ from fmcli.choosing.plans import fold_plans, is_free, parts_of
 from fmcli.choosing.proposals import PROPOSE, Places, Tried
 from fmcli.choosing.runs import LateError, Watch
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
+from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by

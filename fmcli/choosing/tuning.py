@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from fmcli.choosing.proposals import load_optuna
 from fmcli.choosing.search import Found, Tuning, compare
 from fmcli.choosing.study import Study
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TPE, TRIALS, Range
 from fmcli.registry.solvers import SOLVERS

@@ -6,11 +6,11 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fmcli.cli.options import gathered, option
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.system.addresses import SECURE
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +34,7 @@ from fmcli.cli.relations import check_model, files_of, join_option, parse_relati
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.modes import check_modes
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Iterable
 
 import click
@@ -22,17 +20,23 @@ UNLIMITED = 1 << 20
 
 def columns() -> int:
     """Return columns to write to: those of the terminal or $COLUMNS, but not more than can be read well."""
+    import shutil
+
     return max(min(shutil.get_terminal_size().columns, MOST_COLUMNS), FEWEST_COLUMNS)
 
 
 def columns_of_tables() -> int:
     """Return columns that a table of figures can have: those of the terminal or $COLUMNS."""
+    import shutil
+
     return shutil.get_terminal_size((UNLIMITED, 0)).columns
 
 
 def wrapped(text: str, width: int, first: str = "", rest: str = "") -> list[str]:
     """Return the text in lines, which have prefixes. Only blanks are places to break at: options and names have
     hyphens."""
+    import textwrap
+
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,6 +16,7 @@ from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.output import Log, stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
+from fmcli.records import dataclass
 from fmcli.registry.modes import SKIPPING
 from fmcli.system.addresses import base_name, is_remote
 

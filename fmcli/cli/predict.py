@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ from fmcli.cli.options import (
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.relations import check_model, files_of, join_option, parse_relations, relation_option
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
 from fmcli.scoring.beside import Beside
 from fmcli.system.files import probe_output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +22,7 @@ from fmcli.cli.output import Log, open_sink
 from fmcli.cli.predict import IDS, log_counts, log_model
 from fmcli.cli.relations import join_option, names
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
 from fmcli.system.files import probe_output
 

@@ -17,12 +17,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing.resource_tracker import ensure_running
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from fmcli.cluster.tasks import BUILD
 from fmcli.errors import FmcliError, NotEnoughMemoryError, UnavailableError, UsageError
+from fmcli.records import dataclass
 from fmcli.system.addresses import SECURE
 from fmcli.system.interrupt import Deferred
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from fmcli.data.shards.training_rows import RowNumbers
+from fmcli.records import dataclass
 from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM
 from fmcli.training.validation import drawn, in_proportion
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from tempfile import gettempdir
 from threading import Lock
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
 from fmcli.data.weights import with_label_weights
 from fmcli.errors import FmcliError
+from fmcli.records import dataclass
 
 # There are about so many partitions, unless these would be smaller or larger than the others, in bytes of text.
 EXTENTITIONS, LEAST_BYTES, MOST_BYTES = 16, 1 << 20, 256 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,7 @@ from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Task
 from fmcli.training.settings import HoldOut

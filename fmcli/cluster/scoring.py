@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.sources import Extent, name_of
 from fmcli.errors import OutputError
 from fmcli.model_file.container import load
+from fmcli.records import dataclass
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
 from fmcli.scoring.summary import Combined

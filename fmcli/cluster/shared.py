@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from fmcli.data.transform import Transform
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model
+from fmcli.records import dataclass
 from fmcli.registry.build import build_loss
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from glob import glob, has_magic
 from threading import Lock
@@ -26,6 +26,7 @@ from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, Ou
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
+from fmcli.records import dataclass
 from fmcli.scoring.beside import Beside
 from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
 from fmcli.scoring.prediction import Counts, each_chunk, predicted_lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -19,6 +18,7 @@ from fmcli.data.formats import LABEL, LARGEST_INDEX, Beside, Stream, Text, row_l
 from fmcli.data.labels import NUMBERS, Names, as_names
 from fmcli.data.parser import PADDING, Fault, Rows
 from fmcli.data.sources import Input, TextBuffer
+from fmcli.records import dataclass
 
 T = TypeVar("T")
 

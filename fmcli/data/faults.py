@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from fmcli.data.parser import MOST_FAULTS, Fault
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 from fmcli.system import mistaken
 
 LONGEST_QUOTE = 40

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from fmcli.data.faults import quote
 from fmcli.data.numbering import Numbering
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 
 Groups = NDArray[np.int32]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -22,6 +22,7 @@ from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, LongLineError, TextBuffer, buffers, name_of, table_in
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
+from fmcli.records import dataclass
 
 LARGEST_INDEX = 2**31 - 2
 # The text before the features of a row, by the column of an id: the id, and a label, which may be missing.
@@ -135,7 +136,7 @@ class Text:
         needs_fields: bool,
         model: str = "this model",
         *,
-        stream: Stream = Stream(),
+        stream: Stream = Stream(),  # noqa: B008
         labelled: bool = False,
         skip: bool = False,
     ):

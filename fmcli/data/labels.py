@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.faults import quote
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.text import number
 

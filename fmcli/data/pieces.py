@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.numbering import occurring
+from fmcli.records import dataclass
 
 # Numbers have a dictionary if the largest one exceeds their count times the first of these, plus the second.
 SPARSITY, MOST_SPARSE = 4, 1 << 20

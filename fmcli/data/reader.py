@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from fmcli.data.pieces import TextRows, is_sparse
 from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20

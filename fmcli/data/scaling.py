@@ -6,7 +6,6 @@ Only zscore shifts values, and only in columns that most rows have, so that rows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.centering import centered
 from fmcli.data.dataset import Dataset
+from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS
 
 NONE, STANDARD, MAX_ABS, ZSCORE = "none", "standard", "max-abs", "zscore"

@@ -8,11 +8,12 @@ import sys
 import zlib
 from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fmcli.data.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError, TransferError
+from fmcli.records import dataclass
 from fmcli.system.addresses import is_remote, without_secrets
 from fmcli.system.mistaken import LONGEST_HEAD, binary
 
@@ -55,7 +56,7 @@ class LongLineError(BadInputError):
         return LongLineError, (self.name, self.line)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Extent:
     """An extent of a file: the lines of a file that begin in bytes start .. stop - 1.
 
@@ -122,7 +123,7 @@ def table_in(path: Input) -> TableInput | None:
     return inner if isinstance(inner, TableInput) else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextBuffer:
     """Whole lines of one input: data[start:stop] ends with a line break, or is empty."""
 

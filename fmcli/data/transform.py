@@ -5,7 +5,7 @@ A run fits it to its training rows (fmcli/training/fitting.py), and the model fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from fmcli.data.fields import Groups, without_fields
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
 from fmcli.data.scaling import Scaling
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema

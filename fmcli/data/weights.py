@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from fmcli.data.labels import Names, few_distinct, listed, listed_texts
 from fmcli.data.pieces import TextRows
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
+from fmcli.records import dataclass
 from fmcli.text import number
 
 Floats = NDArray[np.float64]

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from fmcli.records import dataclass
 
 Curve = tuple[Sequence[float], Sequence[float]]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
 
 from fmcli.drawing.curves import Curve, Figure
 from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES
 from fmcli.scoring.metrics import metric_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from fmcli.base.finite import are_finite
@@ -13,6 +12,7 @@ from fmcli.exchange import libffm, libfm
 from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
 from fmcli.export.arrays import require_one_draw
 from fmcli.names import find_name, one_of
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
+
+from fmcli.records import dataclass
 
 LINEAR, FM, FFM = "linear", "fm", "ffm"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from fmcli.model_file.state import state_name
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.layout import REAL_TYPE
 from fmcli.names import no_such
+from fmcli.records import dataclass
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, PROBIT, TWO_VALUES
 from fmcli.registry.models import MODELS

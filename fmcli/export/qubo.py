@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
+from fmcli.records import dataclass
 from fmcli.scoring.explain.splitter import Splitter
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require

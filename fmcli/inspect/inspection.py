@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from fmcli.losses.links import Floats
 from fmcli.model_file.check import GROUPS, HASH
 from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
+from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, scorer_of
 

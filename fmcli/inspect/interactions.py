@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.losses.links import Floats
 from fmcli.models.layout import REAL_TYPE
+from fmcli.records import dataclass
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scorer import Scorer
 

@@ -4,10 +4,11 @@ its link in the registry."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fmcli.records import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,6 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 from fmcli.base.copies import copy_of
 from fmcli.errors import BadInputError
 from fmcli.model_file.contents import MOST_COPIED, aligned, contents
+from fmcli.records import dataclass
 from fmcli.system.files import atomic_output
 
 FORMAT = 1

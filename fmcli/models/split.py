@@ -7,7 +7,7 @@ in the words of this module, and fmcli/scoring/explain computes them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from math import comb, factorial
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 from fmcli.data.faults import describe
@@ -17,6 +17,7 @@ from fmcli.data.tables.reading import By, joined_rows, opened, schema_of
 from fmcli.data.tables.schema import Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.parser import Fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.lines import lines
 from fmcli.prepare.rules import Groups, Times
+from fmcli.records import dataclass
 from fmcli.system import mistaken
 
 CHUNK_ROWS = 1 << 14

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from fmcli.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fmcli.records import dataclass
 from fmcli.registry.entry import Entry, load
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from fmcli.records import dataclass
 from fmcli.registry.derived import (
     START_OF_SAMPLES,
     START_OF_SHARED_SAMPLES,

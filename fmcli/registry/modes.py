@@ -4,9 +4,10 @@ excludes. `check_modes` tries every pair."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import ROUNDS, SOLVERS

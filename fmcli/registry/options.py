@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from fmcli.records import dataclass
 from fmcli.registry.derived import Derived, by_longest_row, of_label_variance, passes, with_earlier_rows
 
 # The largest integer that the core can store.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.options import Option
 
 DOTS, COMMA = "..", ","

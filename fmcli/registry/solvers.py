@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fmcli.records import dataclass
 from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
 from fmcli.registry.entry import Entry, Trial, load
 from fmcli.registry.losses import ORDINAL, PROBIT

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fmcli.errors import UsageError
 from fmcli.names import find_name
+from fmcli.records import dataclass
 from fmcli.registry.derived import Derived, Facts
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, OTHERS, TWO_VALUES, LossEntry

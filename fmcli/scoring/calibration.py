@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.losses.links import Floats, expit
 from fmcli.model_file.check import CALIBRATION, PLATT
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import BINARY, SMALLEST_PROBABILITY, Outcome
 

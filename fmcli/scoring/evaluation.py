@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT as WITHOUT
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
+from fmcli.records import dataclass
 from fmcli.registry.build import build_loss
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec

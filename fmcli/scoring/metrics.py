@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple, Protocol
 
@@ -21,6 +20,7 @@ from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.losses.loss import Loss, Ordinal, SoftLogistic
 from fmcli.names import find_name
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.ranking import (
     OfGroups,

@@ -7,13 +7,13 @@ both models predict the same rows, and most of what makes a row easy or hard can
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.labels import Labels, listed_texts
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.scoring.evaluation import OF_MODELS
 from fmcli.scoring.metrics import Outcome, check, measure, metric_of
 from fmcli.system.memory import available

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from fmcli.model_file.check import (
     MOST_FEATURES,
 )
 from fmcli.models.layout import REAL_TYPE
+from fmcli.records import dataclass
 from fmcli.scoring.beside import NOTHING, Beside
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.memory import require_if_large

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -37,6 +36,7 @@ from fmcli.models.drawn import NOISE
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
+from fmcli.records import dataclass
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.losses.links import Floats
+from fmcli.records import dataclass
 from fmcli.scoring.evaluation import LOSS, OF_MODELS, confusion, training_loss
 from fmcli.scoring.metrics import (
     METRICS,

@@ -7,7 +7,6 @@ place of a feature or a row among all others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
+from fmcli.records import dataclass
 
 # The numbers of features that are not new, and of rows of parameters that do not belong to new features.
 NONE = -1

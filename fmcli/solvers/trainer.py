@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
+from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.solvers.newcomers import Newcomers
 

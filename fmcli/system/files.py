@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
 from fmcli.errors import OutputError
@@ -57,6 +56,8 @@ def followed_output(path: str) -> Iterator[BinaryIO]:
 def scratch_output(path: str) -> Iterator[BinaryIO]:
     """Open a file without a name, in the folder of `path`, for writing; it disappears with the process. What is written
     and flushed can be read through its descriptor. Raises OutputError, which names `path`."""
+    from tempfile import TemporaryFile
+
     with ExitStack() as stack:
         with _naming(path):
             unnamed = stack.enter_context(TemporaryFile(dir=os.path.dirname(os.path.realpath(path)), buffering=0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.scaling import SCALE, ZSCORE, is_scaled
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
+from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.draws import draws_bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.labels import few_distinct
 from fmcli.losses.loss import Loss
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
 from fmcli.scoring.scores import mean_loss

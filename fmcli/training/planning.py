@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import NothingNewError, UsageError
 from fmcli.models.model import Model
+from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
@@ -194,7 +196,7 @@ class RowsInMemory:
     def numbering(self) -> Numbering | Dictionary | None:
         return self.data.numbering
 
-    @property
+    @cached_property
     def occurring(self) -> Numbering | Dictionary:
         numbering = self.data.numbering
         if numbering is not None:

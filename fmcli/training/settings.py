@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES

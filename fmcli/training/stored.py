@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
@@ -29,6 +29,7 @@ from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.transform import Transform
 from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError
+from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.solvers.stochastic.round_epochs import round_bytes
 from fmcli.system.memory import human_bytes

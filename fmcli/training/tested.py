@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from fmcli.errors import BadInputError
 from fmcli.losses.links import Floats
 from fmcli.model_file.transform import transform_entries
 from fmcli.models.model import Model
+from fmcli.records import dataclass
 from fmcli.scoring.averages import average_of
 from fmcli.scoring.metrics import Outcome, need_groups
 from fmcli.scoring.prediction import Counts, each_chunk

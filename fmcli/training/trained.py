@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
 from fmcli.models.model import Model
+from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training.baseline import Baseline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, UsageError
 from fmcli.models.model import Model
 from fmcli.prepare.rules import ByTime, LastOf, Rule
+from fmcli.records import dataclass
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, MEASURE_STREAM, generator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import parameter_of, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.models.model import Model
+from fmcli.records import dataclass
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
@@ -20,6 +20,7 @@ from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.rows import read_valid, rows_of, with_groups
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.modes import CROSS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import SOLVER

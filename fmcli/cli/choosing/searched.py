@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import click
@@ -11,6 +10,7 @@ import click
 from fmcli.cli.choosing.comparing import ComparingCommand
 from fmcli.cli.registered import converted
 from fmcli.cli.spellings.translate import translated
+from fmcli.records import dataclass
 from fmcli.registry.modes import suits
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, is_range, read

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +24,7 @@ from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.modes import TUNE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TRIALS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from fmcli.cli.rows.prepared import (
     written_to,
 )
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.prepare.rules import Rule

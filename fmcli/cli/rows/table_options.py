@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ from fmcli.cli.options import gathered, option
 from fmcli.cli.relations import join_option, names
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import click
 
 from fmcli.cli.spellings.other_tools import VALUES, words_of
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
+from fmcli.records import dataclass
 
 # A prefix of penalty strengths in libFM's convention: relative to the sum of the losses, unless a solver is stochastic.
 LIBFM = "libFM:"

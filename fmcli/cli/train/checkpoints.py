@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fmcli.cli.options import gathered, option, positive
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ from fmcli.cli.train.sampling import SamplingChoice, sampling_options
 from fmcli.cli.train.validation import ValidationChoice, validation_options
 from fmcli.cli.train.weights import WeightChoice, weight_options
 from fmcli.cli.train.written import OutputChoice, output_options
+from fmcli.records import dataclass
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fmcli.cli.options import gathered, option, positive
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.options import USUAL_MEMORY
 
 

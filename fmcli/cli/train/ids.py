@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from fmcli.cli.options import gathered, option
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.options import MOST_HASH_BITS
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fmcli.cli.options import check_files, check_last
 from fmcli.cli.relations import files_of
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import HOLDOUT_GROUP, HOLDOUT_LAST, RANKING
 from fmcli.registry.specs import Spec, make_spec

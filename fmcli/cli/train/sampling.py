@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from fmcli.cli.options import gathered, option
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log

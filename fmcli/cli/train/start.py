@@ -3,7 +3,6 @@ its data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +13,7 @@ import fmcli
 from fmcli.base.finite import finite
 from fmcli.cli import ARGUMENTS
 from fmcli.models.layout import REAL_TYPE
+from fmcli.records import dataclass
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS, in_files

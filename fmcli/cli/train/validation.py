@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +9,7 @@ import click
 from fmcli.cli.groups import QUERY
 from fmcli.cli.options import METRIC_NAMES, gathered, option
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.formats import RowGroups

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fmcli.cli.options import gathered, label_weights_option, option, positive, positive_number
 from fmcli.errors import UsageError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.weights import Weighting

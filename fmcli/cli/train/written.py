@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import click
 
 from fmcli.cli.options import gathered, option
+from fmcli.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ showing: two values of one categorical column never occur together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import TrainingRows
+from fmcli.records import dataclass
 
 # Pairs are counted among this many of the most frequent features.
 MOST = 100

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,10 @@ from fmcli.data.faults import quote
 from fmcli.data.related.joining import joined
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 RowNumbers = NDArray[np.int32]
 
@@ -150,6 +153,8 @@ class Joiner:
 
         Raises BadInputError for a map that does not fit the rows.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         waiting: deque[Future[T]] = deque()
         with ThreadPoolExecutor(threads) as pool:
             for piece in rows:

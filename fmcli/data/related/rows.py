@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.related.joining import joined
+from fmcli.records import dataclass
 
 RowNumbers = NDArray[np.int32]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import Counted
+from fmcli.records import dataclass
 from fmcli.system.mapped import numbers_to
 
 RowNumbers = NDArray[np.int32]

@@ -22,7 +22,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -36,6 +36,7 @@ from fmcli.data.pieces import TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header
 from fmcli.data.stored.order import permuted, places
 from fmcli.errors import BadInputError, MissingInputError
+from fmcli.records import dataclass
 from fmcli.system.files import atomic_output, scratch_output
 from fmcli.system.memory import require_if_large
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from fmcli.data.sources import Input, TableInput, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
 from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 from fmcli.system.identity import can_be_read_again, identity
 
 # The words for a difference to another cache, by the entry of `Reading.about` that differs.

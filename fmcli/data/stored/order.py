@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.pieces import concatenated
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.dataset import Dataset

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
 from fmcli.data.stored.order import without
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.stored.cache import Located

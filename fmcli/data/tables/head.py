@@ -3,13 +3,13 @@ again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fmcli.data.formats import Beside
 from fmcli.data.tables.scanner import Keys
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
+from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.sources import TextBuffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ from fmcli.data.tables.schema import (
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.names import no_such
+from fmcli.records import dataclass
 from fmcli.system.identity import identity
 
 if TYPE_CHECKING:

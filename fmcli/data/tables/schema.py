@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice, pairwise
 from typing import Any
 
 from fmcli.data.labels import is_number
 from fmcli.errors import Also, BadInputError, UsageError
 from fmcli.names import no_such
+from fmcli.records import dataclass
 from fmcli.text import escaped, number
 
 LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import comb
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.losses.links import Floats
+from fmcli.records import dataclass
 from fmcli.scoring.explain.lines import DEGREE, INTERACTION, MAIN, REST, Writer
 from fmcli.scoring.explain.splitter import Splitter
 from fmcli.scoring.rows import ROWS_A_TASK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from fmcli.data.scaling import Scaling
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
+from fmcli.records import dataclass
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.explain.splitter import Splitter
 from fmcli.scoring.scorer import Scorer

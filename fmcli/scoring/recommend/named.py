@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.negatives import cells_of
+from fmcli.records import dataclass
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from fmcli.data.pieces import TextRows, add_ids, concatenated
 from fmcli.data.sources import name_of
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
+from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.evaluation import require_known
 from fmcli.scoring.metrics import BINARY, metric_of

@@ -18,7 +18,6 @@ matter where the rows are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout, padded
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
+from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 

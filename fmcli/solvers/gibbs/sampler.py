@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import default_rng
@@ -15,6 +14,7 @@ from fmcli.losses.loss import Ordinal, Probit, Squared
 from fmcli.models.layout import CUTPOINTS, BlockLayout, padded
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
+from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from fmcli.solvers.gibbs.cutpoints import CutpointWalk
@@ -75,7 +75,7 @@ class GibbsSampler(CoordinateDescent):
     def prepare(
         self,
         by_gradient: bool = False,
-        hyperpriors: Hyperpriors = Hyperpriors(),
+        hyperpriors: Hyperpriors = Hyperpriors(),  # noqa: B008
         seed: int = 0,
         generator: Callable[[int, int], np.random.Generator] = lambda sweep, block: default_rng([sweep, block]),
         swept: int = 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.finite import finite
 from fmcli.models.layout import REAL_TYPE
+from fmcli.records import dataclass
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
 from fmcli.solvers.trainer import Observer

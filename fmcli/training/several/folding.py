@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from fmcli.data.reader import read
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import ModelFile
 from fmcli.model_file.state import STATE
+from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, scorer_of
 from fmcli.training.growth import grown_file
