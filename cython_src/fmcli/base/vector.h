@@ -133,8 +133,9 @@ inline V root(V x) {
 inline float power(float x, float y) { return __builtin_powf(x, y); }
 inline double power(double x, double y) { return __builtin_pow(x, y); }
 
+// Not inlined, because it is seldom needed, and as long as what calls it.
 template <class V>
-inline V power(V x, real y) {
+__attribute__((noinline)) V power(V x, real y) {
     V r = x;
     for (int i = 0; i < width<V>; ++i) r[i] = power(x[i], y);
     return r;

@@ -25,8 +25,8 @@ inline __attribute__((always_inline)) Vec4d log_of_one_plus(Vec4d t) {
 
 inline double log_of_one_plus(double t) { return log_of_one_plus(t + Vec4d{})[0]; }
 
-// Adds log(1 + t[i]) to each of n values.
-inline void add_logs(double* value, const double* t, ptrdiff_t n) {
+// Adds log(1 + t[i]) to each of n values. Not inlined, because loops over samples seldom call it.
+inline __attribute__((noinline)) void add_logs(double* value, const double* t, ptrdiff_t n) {
     ptrdiff_t i = 0;
     for (Vec4d x, v; i + 4 <= n; i += 4) {
         __builtin_memcpy(&x, t + i, sizeof x);

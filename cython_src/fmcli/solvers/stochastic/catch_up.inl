@@ -63,8 +63,8 @@ struct MissedSteps<CONSTANT> : MissedStepsOfRows {
     using MissedStepsOfRows::MissedStepsOfRows;
     inline void set(ptrdiff_t i, int32_t since) { decay[i] = (real)(rule.now - since); }
 
-    // Combines the steps of n rows, whose numbers are in place of the decay so far.
-    inline void combine(ptrdiff_t n) {
+    // Combines the steps of n rows, whose numbers are in place of the decay so far. Not inlined: several loops call it.
+    __attribute__((noinline)) void combine(ptrdiff_t n) {
         static_assert(CAUGHT_UP % width<Vec8> == 0, "the last vector ends within the arrays");
         for (ptrdiff_t i = n; i % width<Vec8> != 0; ++i) decay[i] = 0;
         for (ptrdiff_t i = 0; i < n; i += width<Vec8>) {

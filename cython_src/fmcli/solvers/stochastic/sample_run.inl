@@ -85,7 +85,8 @@ struct FieldRowsAhead {
     }
 };
 
-// A step of a block that has one row, and only a weight or only a body.
+// A step of a block that has one row, and only a weight or only a body. That of a body is not inlined, because few models
+// have such blocks.
 constexpr int32_t THE_ROW = 0;
 template <class Rule>
 inline void step_of_weight(Block b, real gradient, const Rule& rule) {
@@ -93,7 +94,7 @@ inline void step_of_weight(Block b, real gradient, const Rule& rule) {
     update_rows(b, 1, RowIds{&THE_ROW, 0}, Numbers{nullptr, &gradient, 0}, rule, rule);
 }
 template <class Rule>
-inline void step_of_body(Block b, const real* gradient, const Rule& rule) {
+__attribute__((noinline)) void step_of_body(Block b, const real* gradient, const Rule& rule) {
     b.weight = nullptr;
     update_rows(b, 1, RowIds{&THE_ROW, 0}, Numbers{gradient, nullptr, b.lanes}, rule, rule);
 }
@@ -202,9 +203,10 @@ constexpr ptrdiff_t USUAL = 8, USUAL_OF_FIELDS = 4;
 inline bool has_ones(const Csr& data) { return data.constant && *data.value == 1; }
 
 // What is the same in a whole run is known when this is compiled. ONES: whether all values are 1; PLAIN: whether the rows of
-// features and a bias are all rows, their rules are smooth, and a given number of lanes has the usual strides.
+// features and a bias are all rows, their rules are smooth, and a given number of lanes has the usual strides. Not inlined:
+// the compiler takes longer for one function of all loops.
 template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, bool FIELDS, class Rule>
-inline __attribute__((always_inline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
+__attribute__((noinline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
     const Csr data = *run.data;
     const Rule on_body = PLAIN ? smooth(body[run.features]) : body[run.features];
     const Rule& of_weights = weight[FIELDS && run.weights != NO_BLOCK ? run.weights : run.features];
