@@ -157,6 +157,22 @@ def test_a_new_kernel_rebuilds_its_own_folder_only():
         assert len(outside) <= 2, outside
 
 
+def test_no_call_of_a_function_that_prefetches_can_be_dropped():
+    # GCC takes a function that only prefetches for one without an effect, and removes its calls, unless it is always
+    # inlined or called by a pointer, as kernels, virtual functions and methods of Cython that are not inline.
+    direct = re.compile(r"^(?: +|(?:static )?inline ).*\bvoid prefetch\w*\(.*\{|cdef inline void prefetch_")
+    safe = re.compile(r"always_inline|virtual|override")
+    lines = [
+        (path.name, line)
+        for path in sorted((ROOT / "cython_src").rglob("*"))
+        if path.suffix in (".h", ".inl", ".pyx", ".pxd")
+        for line in path.read_text().splitlines()
+        if direct.search(line)
+    ]
+    assert len(lines) > 5
+    assert [line for line in lines if not safe.search(line[1])] == []
+
+
 def test_no_struct_is_declared_twice():
     """Cython's declarations of structs that folders exchange are derived from the headers, not written by hand."""
     derived = build_script().derived().files(ROOT / "cython_src")

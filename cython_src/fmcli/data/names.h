@@ -48,19 +48,20 @@ class Names {
     // The column of a name, or NO_COLUMN. Several threads can search at the same time.
     int32_t find(const Id& name) const {
         if (!slots_.size()) return NO_COLUMN;
-        const Slot& slot = slots_[place_of(name)];
-        return slot.length ? slot.column : NO_COLUMN;
+        const Slot* slot = &slots_[first(name)];
+        if (!is_name(*slot, name)) slot = &slots_[place_of(name)];
+        return slot->length ? slot->column : NO_COLUMN;
     }
 
     // Finds the column of a name; a new name gets this one. `row` identifies the caller's row; `repeated` is set if the
     // name was already searched for it. Throws std::bad_alloc.
     __attribute__((always_inline)) int32_t add(const Id& name, int32_t column, uint32_t row, bool& repeated) {
         if (!slots_.size()) grow();
-        Slot& slot = slots_[place_of(name)];
-        if (!slot.length) return add_at(slot, name, column, row);
-        repeated |= slot.row == row;
-        slot.row = row;
-        return slot.column;
+        Slot* slot = &slots_[first(name)];
+        if (!is_name(*slot, name)) slot = &found_or_added(name, column, ~row);  // nearly all are in their first slot
+        repeated |= slot->row == row;
+        slot->row = row;
+        return slot->column;
     }
 
     // The bytes of name i.
@@ -153,7 +154,7 @@ class Names {
         return is_long(slot) ? long_text_.data() + load8(slot.first + 8) : slot.first;
     }
 
-    bool is_name(const Slot& slot, const Id& name) const {
+    __attribute__((always_inline)) bool is_name(const Slot& slot, const Id& name) const {
         if (slot.length != name.length + 1) return false;
         if (!is_long(slot)) return ((load8(slot.first) ^ name.low) | (load8(slot.first + 8) ^ name.high)) == 0;
         return load8(slot.first) == name.key && same_bytes(text_of(slot), name.name, name.length);
@@ -210,18 +211,22 @@ class Names {
     }
 
     // The place of a name in the table: its own, or the free one where it belongs.
-    __attribute__((always_inline)) size_t place_of(const Id& name) const {
+    __attribute__((noinline)) size_t place_of(const Id& name) const {
         Probe probe(name.key, slots_.size());
         while (slots_[probe.at].length && !is_name(slots_[probe.at], name)) probe.next();
         return probe.at;
     }
 
-    // Adds a new name whose place is this free slot.
-    __attribute__((noinline)) int32_t add_at(Slot& free, const Id& name, int32_t column, uint32_t row) {
+    // The slot of a name. A new name gets this column and row, which must not be the row that searches it.
+    __attribute__((noinline)) Slot& found_or_added(const Id& name, int32_t column, uint32_t row) {
+        size_t place = place_of(name);
+        if (slots_[place].length) return slots_[place];
         if (name.length >= UINT32_MAX) throw std::bad_alloc();
-        const bool full = 4 * (size() + 1) > 3 * slots_.size();
-        if (full) grow();
-        Slot& slot = full ? slots_[place_of(name)] : free;
+        if (4 * (size() + 1) > 3 * slots_.size()) {
+            grow();
+            place = place_of(name);
+        }
+        Slot& slot = slots_[place];
         uint64_t words[2] = {name.low, name.high};
         const size_t start = long_text_.size(), kept = name.length > FIRST_BYTES ? name.length : 0;
         if (kept) {
@@ -229,12 +234,12 @@ class Names {
             std::copy_n(name.name, kept, long_text_.data() + start);
             words[0] = name.key, words[1] = start;
         }
-        order_.push(static_cast<uint32_t>(&slot - slots_.data()));
+        order_.push(static_cast<uint32_t>(place));
         long_text_.resize(start + kept);
         text_bytes_ += name.length;
         slot = {{}, row, column, static_cast<uint32_t>(name.length + 1), static_cast<uint32_t>(name.key)};
         for (int i : {0, 1}) store8(slot.first + 8 * i, words[i]);
-        return column;
+        return slot;
     }
 
     // Names are placed in the order in which they were added, so that frequent names are found at once.

@@ -286,7 +286,7 @@ class Parser {
     // the memory in which they are looked up is fetched at the same time.
     bool entries_by_id(const char*& position, double y, bool has_label, double weight) {
         const Reading& reading = rows_.reading;
-        size_t count = 0;
+        Pending *pending = pending_.data(), *last = pending + pending_.size();
         const char* p = position;
         for (;;) {
             p = skip_blanks(p);
@@ -295,22 +295,27 @@ class Parser {
                 p = line_break(p, end_);
                 break;
             }
-            if (count == pending_.size()) pending_.resize(2 * count + 1);
-            Pending& entry = pending_[count++];
-            entry.token = p;
-            const char* next = entry_of(p, entry);
-            if (!next) return false;
-            if (reading.ids) reading.ids->prefetch(entry.id);
-            p = next;
+            if (pending == last) {
+                const size_t count = pending_.size();
+                pending_.resize(2 * count + 1);
+                pending = pending_.data() + count, last = pending_.data() + pending_.size();
+            }
+            pending->token = p;
+            p = entry_of(p, *pending);
+            if (!p) return false;
+            if (reading.ids) reading.ids->prefetch(pending->id);
+            ++pending;
         }
         if (!rows_.by_id) rows_.number_ids();
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
         const size_t start = rows_.index.size();
         size_t n = start;
-        int64_t last = -1, unseen = 0;
+        int32_t *const index = rows_.index.data(), *const field = reading.keep_fields ? rows_.field.data() : nullptr;
+        int64_t last_key = -1, unseen = 0;
+        const bool in_order = reading.space != Space::GROWING;
         bool untidy = false;
-        for (size_t i = 0; i < count; ++i) {
-            Pending& entry = pending_[i];
+        for (const Pending* e = pending_.data(); e < pending; ++e) {
+            const Pending& entry = *e;
             const int32_t column = column_of(entry.id, row, untidy);
             if (ffm) rows_.fields = std::max(rows_.fields, static_cast<int64_t>(entry.field) + 1);
             if (column == NO_COLUMN) {
@@ -319,13 +324,14 @@ class Parser {
                 continue;
             }
             int64_t key = column;
-            if (reading.keep_fields) {
-                rows_.field[n] = static_cast<int32_t>(entry.field);
+            if (field) {
+                field[n] = static_cast<int32_t>(entry.field);
                 key = key << 32 | static_cast<int64_t>(entry.field);
             }
-            untidy |= entry.value == 0 || (key <= last && reading.space != Space::GROWING);
-            last = key;
-            rows_.index[n] = column;
+            // Without a branch, which would be predicted for every other entry only: new columns are in no order.
+            untidy |= (entry.value == 0) | (in_order & (key <= last_key));
+            last_key = key;
+            index[n] = column;
             if (entry.value != 1 && !rows_.valued) rows_.start_values(n);
             if (rows_.valued) rows_.value[n] = entry.value;
             ++n;
@@ -390,7 +396,7 @@ class Parser {
     }
 
     // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
-    int32_t column_of(const Id& id, uint32_t row, bool& repeated) {
+    __attribute__((always_inline)) int32_t column_of(const Id& id, uint32_t row, bool& repeated) {
         const Reading& reading = rows_.reading;
         switch (reading.space) {
             case Space::HASHED: return hashed_column(id, reading.hash_bits);
@@ -571,30 +577,34 @@ class Parser {
             if (!p) return nullptr;
         }
         if (begins_number(*p) || begins_query(p)) return nullptr;
-        const char *const name = p, *end;
-        const char* const colon = last_colon(p, end);
+        const char* const end = name_end(p);
+        const bool is_one = end - p > 2 && end[-1] == '1' && end[-2] == ':';
+        const char* const colon = is_one ? end - 2 : last_colon({p, end});
         if (!colon) return nullptr;
-        entry.id = named_in_text(name, static_cast<size_t>(colon - name));
-        if (colon[1] == '1' && colon + 2 == end) {
-            entry.value = 1;
-            return end;
-        }
-        return plain_value(colon + 1, entry.value);
+        entry.id = named_in_text(p, static_cast<size_t>(colon - p));
+        if (!is_one) return plain_value(colon + 1, entry.value);
+        entry.value = 1;
+        return end;
     }
 
-    // The last colon of the token at p, or nullptr; `end` becomes the end of the token. There is no branch on a byte of a
-    // usual token, because names have different lengths.
-    __attribute__((always_inline)) static const char* last_colon(const char* p, const char*& end) {
-        const char* colon = nullptr;
+    // The end of the token at p. There is no branch on a byte of a usual token, because names have different lengths.
+    __attribute__((always_inline)) static const char* name_end(const char* p) {
         for (;; p += WINDOW) {
-            auto [small, colons] = window_at(p);
+            uint32_t small = small_bytes(p);
             while (small && !ends_token(p[__builtin_ctz(small)])) small &= small - 1;  // the byte is part of the token
-            if (small) colons &= (small & -small) - 1;
-            if (colons) colon = p + (31 - __builtin_clz(colons));
-            if (!small) continue;
-            end = p + __builtin_ctz(small);
-            return colon;
+            if (small) return p + __builtin_ctz(small);
         }
+    }
+
+    // The last colon of a token, or nullptr; without a branch on a byte, as above.
+    __attribute__((always_inline)) static const char* last_colon(Span token) {
+        const char* colon = nullptr;
+        for (const char* p = token.begin; p < token.end; p += WINDOW) {
+            uint32_t colons = equal_bytes(p, ':');
+            if (token.end - p < WINDOW) colons &= (uint32_t{1} << (token.end - p)) - 1;
+            if (colons) colon = p + (31 - __builtin_clz(colons));
+        }
+        return colon;
     }
 
     // Reads the digits and the colon of a field. Returns their end, or nullptr. Fields usually have one or two digits and
@@ -636,12 +646,6 @@ class Parser {
             return nullptr;
         }
         return token.end;
-    }
-
-    static const char* last_colon(Span token) {
-        const char* p = token.end;
-        while (*--p != ':') {}
-        return p;
     }
 
     // Reads a number, or a name: any other text that is not a decimal number, nor digits and colons only. Returns

@@ -22,7 +22,8 @@ constexpr ptrdiff_t SAMPLES_AHEAD = 3;
 
 inline ptrdiff_t number_of(const int32_t* rows, ptrdiff_t i) { return rows ? rows[i] : i; }
 
-inline void prefetch_rows(const Factors* factors, ptrdiff_t reals, const Sample& x) {
+// Always inlined, as prefetch_line.
+inline __attribute__((always_inline)) void prefetch_rows(const Factors* factors, ptrdiff_t reals, const Sample& x) {
     for (ptrdiff_t i = 0; i < x.nnz; ++i) prefetch_reals(factors->at + x.index[i] * factors->stride, reals);
 }
 

@@ -306,8 +306,9 @@ cdef class LLFM(Model):
                 prefetch_line(points.at + x.index[i] * points.feature_stride + at * points.point_stride)
                 at += IN_LINE
 
-    # Prefetch the rows of one FM; `first` is its row of feature 0.
-    cdef inline void prefetch_fm(self, const Sample* x, Py_ssize_t first) noexcept nogil:
+    # Prefetch the rows of one FM; `first` is its row of feature 0. It is not inline, so that it is called by the
+    # table of methods: GCC drops other calls of a function that only prefetches.
+    cdef void prefetch_fm(self, const Sample* x, Py_ssize_t first) noexcept nogil:
         cdef const Block* b = &self.block[self.fms]
         cdef Py_ssize_t i, row
         for i in range(x.nnz):
