@@ -278,20 +278,26 @@ def with_distinct(x):
 
 
 def with_runs():
-    """Yield pairs of kind, solver, rank and penalty that have runs. Rows that FOBOS brings up to date, and those that a
-    group penalty acts on, are rows of features."""
+    """Yield pairs of kind, solver, rank, penalty, and whether all values are 1, that have runs. Rows that FOBOS brings
+    up to date, and those that a group penalty acts on, are rows of features."""
     penalties = ["none", "both", "by-part", "group"]
-    for name, solver, rank, penalty in pairwise(WITH_RUNS, [*RUN_SOLVERS], [3, 4, 8, 9, 20], penalties):
+    for name, solver, rank, penalty, ones in pairwise(
+        WITH_RUNS, [*RUN_SOLVERS], [3, 4, 8, 9, 20], penalties, [False, True]
+    ):
         if not name.startswith("ffm") or (penalty != "group" and RUN_SOLVERS[solver][0] != "fobos"):
-            yield name, solver, rank, penalty
+            yield name, solver, rank, penalty, ones
+    yield "ffm", "adagrad", 4, "none", False
+    for solver, rank in product(["sgd", "adagrad", "ftrl"], [3, 8, 20]):
+        yield "fm", solver, rank, "none", True
 
 
-@pytest.mark.parametrize(("name", "solver", "rank", "penalty"), [*with_runs(), ("ffm", "adagrad", 4, "none")])
-def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, rank, penalty):
-    """Ranks 8 and, of ffm, 4 have loops of their own. One sample is empty."""
+@pytest.mark.parametrize(("name", "solver", "rank", "penalty", "ones"), sorted(set(with_runs())))
+def test_runs_of_samples_and_single_samples_give_the_same_bits(name, solver, rank, penalty, ones):
+    """Ranks 8 and, of ffm, 4 have loops of their own, and so do values that are all 1 without an L1 or group penalty.
+    One sample is empty."""
     rng = np.random.default_rng(8)
     kind, chosen = WITH_RUNS[name]
-    rows = [*random_rows(rng, 3 * ROWS, FEATURES, fields=fields_of(kind)), {}]
+    rows = [*random_rows(rng, 3 * ROWS, FEATURES, ones=ones, fields=fields_of(kind)), {}]
     if fields_of(kind):
         rows = [with_distinct(x) for x in rows]
     data = dataset(rows, FEATURES, rng.choice([-1.0, 1.0], len(rows)), rng.uniform(0.5, 2, len(rows)))

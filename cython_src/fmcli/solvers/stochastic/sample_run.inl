@@ -215,7 +215,7 @@ __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* bo
     if constexpr (PLAIN) model.constant = model.beta = nullptr;
     if constexpr (FIELDS) {
         model.features = rows_of_fields<LANES_EACH, PLAIN, Rule>(run);
-    } else if constexpr (PLAIN) {
+    } else if constexpr (PLAIN && LANES_EACH >= 0) {
         constexpr Strides strides = strides_of(LANES_EACH, slots<Rule>);
         model.features.body_stride = strides.body, model.features.weight_stride = strides.weight;
     }
@@ -265,8 +265,12 @@ double samples(const SampleRun* run, const Rule* body, const Rule* weight, doubl
         return each_sample<-1, false, false, true>(*run, body, weight, total);
     }
     if (features.lanes == 0) return each_sample<0, false, false, false>(*run, body, weight, total);
-    if (features.lanes != USUAL) return each_sample<-1, false, false, false>(*run, body, weight, total);
-    if (plain && has_ones(*run->data) && features.weight && features.body_stride == strides.body && features.weight_stride == strides.weight)
+    const bool ones = plain && has_ones(*run->data);
+    if (features.lanes != USUAL) {
+        if (ones) return each_sample<-1, true, true, false>(*run, body, weight, total);
+        return each_sample<-1, false, false, false>(*run, body, weight, total);
+    }
+    if (ones && features.weight && features.body_stride == strides.body && features.weight_stride == strides.weight)
         return each_sample<USUAL, true, true, false>(*run, body, weight, total);
     return each_sample<USUAL, false, false, false>(*run, body, weight, total);
 }
@@ -310,12 +314,11 @@ void each_gradient(const RoundSamples samples) {
 
 void round_gradients(const RoundSamples* samples) {
     const SampleRun& run = samples->run;
-    if (run.block[run.features].lanes != USUAL)
-        each_gradient<-1, false>(*samples);
-    else if (has_ones(*run.data))
-        each_gradient<USUAL, true>(*samples);
+    const bool usual = run.block[run.features].lanes == USUAL;
+    if (has_ones(*run.data))
+        (usual ? each_gradient<USUAL, true> : each_gradient<-1, true>)(*samples);
     else
-        each_gradient<USUAL, false>(*samples);
+        (usual ? each_gradient<USUAL, false> : each_gradient<-1, false>)(*samples);
 }
 
 }  // namespace
