@@ -63,7 +63,7 @@ double field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x, con
 }
 
 double single_field_pairs(const Factors* factors, ptrdiff_t apart, const Sample* x) {
-    return pairs_by_field(*factors, apart, *x);
+    return pairs_by_field(FieldRows<const real>{factors->at, factors->stride, apart, *x}, factors->lanes, *x);
 }
 
 void single_field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample* x, double slope, real* out) {

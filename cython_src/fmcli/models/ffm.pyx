@@ -196,8 +196,10 @@ cdef class FFM(Model):
     cdef inline Py_ssize_t marks_of_row(self) noexcept nogil:
         return self.block[self.pairs].lanes // LANES
 
+    # The sums of `field_pairs`, or the rows that a run of samples lists (ListedFieldRows).
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
-        return self.outputs * min(self.fields, longest) ** 2 * self.padded() if self.fields else 0
+        cdef Py_ssize_t sums = self.outputs * min(self.fields, longest) ** 2 * self.padded()
+        return max(sums, 2 * longest * <Py_ssize_t>(sizeof(void*) // sizeof(real))) if self.fields else 0
 
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

@@ -91,23 +91,50 @@ inline __attribute__((always_inline)) double pairs(const Factors& v, const X& x,
     return total;
 }
 
-// The pairs of a field-aware model, for a sample in which no two entries share a field. The factors of a feature for field f
-// begin f * apart reals after those for field 0.
-template <class X>
-inline __attribute__((always_inline)) double pairs_by_field(const Factors& v, ptrdiff_t apart, const X& x) {
+// Where the factors of a sample's entries are in a field-aware model: row(i) + of(j) are those of entry i for the field of
+// entry j. Here, they are computed; the rows of a feature are of_feature reals apart, those for a field `apart`.
+template <class Real>
+struct FieldRows {
+    Real* at;
+    ptrdiff_t of_feature, apart;
+    const Sample& x;
+
+    inline Real* row(ptrdiff_t i) const { return at + x.index[i] * of_feature; }
+    inline ptrdiff_t of(ptrdiff_t j) const { return x.field[j] * apart; }
+};
+
+// Here, they are listed once, for the many loops over the entries of a sample.
+struct ListedFieldRows {
+    real** rows;
+    ptrdiff_t* offsets;
+
+    // The room has two such words for each entry.
+    ListedFieldRows(real* room, ptrdiff_t entries)
+        : rows(reinterpret_cast<real**>(room)), offsets(reinterpret_cast<ptrdiff_t*>(rows + entries)) {}
+
+    inline void list(const FieldRows<real>& computed) const {
+        for (ptrdiff_t i = 0; i < computed.x.nnz; ++i) rows[i] = computed.row(i), offsets[i] = computed.of(i);
+    }
+    inline real* row(ptrdiff_t i) const { return rows[i]; }
+    inline ptrdiff_t of(ptrdiff_t j) const { return offsets[j]; }
+};
+
+// The pairs of a field-aware model, for a sample in which no two entries share a field.
+template <class Rows, class X>
+inline __attribute__((always_inline)) double pairs_by_field(const Rows& rows, ptrdiff_t lanes, const X& x) {
     double total = 0;
-    by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
+    by_run(lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {
         using V = typename decltype(run)::Vector;
         constexpr int N = decltype(run)::count;
         for (ptrdiff_t i = 1; i < x.nnz; ++i) {
-            const real* row = v.at + x.index[i] * v.stride + at;
-            const real* const of_field = v.at + x.field[i] * apart + at;
+            const real* const of_entry = rows.row(i) + at;
+            const ptrdiff_t of_field = rows.of(i) + at;
             const real xi = value_of(x, i);
             V products[2][N] = {};  // two independent chains of additions: even and odd entries
             auto add = [&](ptrdiff_t j, V(&sum)[N]) __attribute__((always_inline)) {
                 V a[N], b[N];
-                load_row(row + x.field[j] * apart, v.lanes - at, a);
-                load_row(of_field + x.index[j] * v.stride, v.lanes - at, b);
+                load_row(of_entry + rows.of(j), lanes - at, a);
+                load_row(rows.row(j) + of_field, lanes - at, b);
                 for (int n = 0; n < N; ++n) sum[n] += a[n] * xi * (b[n] * value_of(x, j));
             };
             ptrdiff_t j = 0;

@@ -10,28 +10,27 @@
 namespace {
 
 // A step of a field-aware model by a formula, whose values are never stored in memory. Each pair of entries uses two
-// rows, that of each feature for the field of the other. They occur in no other pair and are updated together. The rows of
-// a feature are `fields` ones, those of the class begin with row `first`. before() is called before each pair.
-template <class Rule, class X, class F>
-inline __attribute__((always_inline)) void step_of_field_pairs(const Block& b, const X& x, ptrdiff_t first, ptrdiff_t fields,
-                                                               real slope, const Rule& rule, F before) {
-    real* const rows = b.body + first * b.body_stride;
-    const ptrdiff_t stride = b.body_stride, of_feature = fields * stride;
+// rows, that of each feature for the field of the other. They occur in no other pair and are updated together. before() is
+// called before each pair.
+template <class Rule, class Rows, class X, class F>
+inline __attribute__((always_inline)) void step_of_field_pairs(ptrdiff_t lanes, const Rows& rows, const X& x, real slope,
+                                                               const Rule& rule, F before) {
     for (ptrdiff_t i = 0; i < x.nnz; ++i) {
-        real *const of_entry = rows + x.index[i] * of_feature, *const of_field = rows + x.field[i] * stride;
+        real* const of_entry = rows.row(i);
+        const ptrdiff_t of_field = rows.of(i);
         const real of_xi = slope * (real)value_of(x, i);
         for (ptrdiff_t j = 0; j < i; ++j) {
-            real *const p = of_entry + x.field[j] * stride, *const q = of_field + x.index[j] * of_feature;
+            real *const p = of_entry + rows.of(j), *const q = rows.row(j) + of_field;
             const Vec8 scale = of_xi * (real)value_of(x, j) - Vec8{};
             before();
-            for (ptrdiff_t at = 0; at < b.lanes; at += LANES) {
+            for (ptrdiff_t at = 0; at < lanes; at += LANES) {
                 const Vec4 one = load<Vec4>(p + at), other = load<Vec4>(q + at);
                 Vec8 phi = concat(one, other), state[slots<Rule> + 1];
                 for (int k = 1; k <= slots<Rule>; ++k)
-                    state[k - 1] = concat(load<Vec4>(p + k * b.lanes + at), load<Vec4>(q + k * b.lanes + at));
+                    state[k - 1] = concat(load<Vec4>(p + k * lanes + at), load<Vec4>(q + k * lanes + at));
                 update(rule, phi, state, of_one_sample(concat(other, one) * scale), OneSample{});
                 split(phi, p + at, q + at);
-                for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * b.lanes + at, q + k * b.lanes + at);
+                for (int k = 1; k <= slots<Rule>; ++k) split(state[k - 1], p + k * lanes + at, q + k * lanes + at);
             }
         }
     }
@@ -138,8 +137,11 @@ void step(const Block* block, const SparseGradient* gradient, const Rule* body, 
         update_rows(b, s.n, row, numbers, on_body, on_weight);
     else if (f.sums)
         update_rows(b, s.n, row, PairsFormula<false>{f.value, f.sums, f.beta, (real)f.slope, b.lanes}, on_body, on_weight);
-    else
-        step_of_field_pairs(b, Sample{s.row, f.field, f.value, s.n, 0}, s.first, f.fields, (real)f.slope, on_body, []() {});
+    else {
+        const Sample x = {s.row, f.field, f.value, s.n, 0};
+        const FieldRows<real> rows = {b.body + s.first * b.body_stride, f.fields * b.body_stride, b.body_stride, x};
+        step_of_field_pairs(b.lanes, rows, x, (real)f.slope, on_body, []() {});
+    }
 }
 
 // The names in the list of kernels.

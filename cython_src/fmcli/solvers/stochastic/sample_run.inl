@@ -129,14 +129,16 @@ struct RunModel {
         beta = block(run.beta).body;
     }
 
-    // Returns the loss of a sample, as ScalarLoss has it, and sets the weighted slope and the sums over the entries.
+    // Returns the loss of a sample, as ScalarLoss has it, and sets the weighted slope and the sums over the entries; of a
+    // field-aware model, the latter are its listed rows.
     template <class X>
     inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const X& x, real* sums,
                                                       double* slope) const {
         double score = bias ? *bias : 0;
         if constexpr (FIELDS) {
-            const Factors v = {features.body, run.fields * features.body_stride, features.lanes};
-            score += pairs_by_field(v, features.body_stride, x);
+            const ListedFieldRows rows(sums, x.nnz);
+            rows.list({features.body, run.fields * features.body_stride, features.body_stride, x});
+            score += pairs_by_field(rows, features.lanes, x);
         } else if (features.lanes)
             score += pairs({features.body, features.body_stride, features.lanes}, x, constant, beta, sums);
         if (weights.weight) score += linear_score({weights.weight, weights.weight_stride, 1}, x);
@@ -172,7 +174,7 @@ template <ptrdiff_t LANES_EACH, bool PLAIN, class Rule, class X>
 __attribute__((noinline)) void step_of_fields(const SampleRun& run, const X x, ptrdiff_t i, real slope, const Rule& body) {
     const Block rows = rows_of_fields<LANES_EACH, PLAIN, Rule>(run);
     FieldRowsAhead ahead(run, rows, *run.data, i);
-    step_of_field_pairs(rows, x, 0, run.fields, slope, PLAIN ? smooth(body) : body,
+    step_of_field_pairs(rows.lanes, ListedFieldRows(run.sums, x.nnz), x, slope, PLAIN ? smooth(body) : body,
                         [&]() __attribute__((always_inline)) { ahead.prefetch(); });
     ahead.prefetch_rest();
 }
