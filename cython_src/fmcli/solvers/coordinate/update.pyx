@@ -93,7 +93,7 @@ cdef class CoordinateUpdater(RowSlice):
                 while at < v.n:
                     part = self.chunk(&v, at)
                     self.model.part_gradient(&part, related.sums_of(i, output), self.q)
-                    self.loss_derivatives(&part)
+                    self.loss_derivatives(&part, True)
                     kernels.gram(
                         self.q, part.apart, part.n, related.width, self.slopes, self.curvatures, slope,
                         slope + related.width)
@@ -227,7 +227,7 @@ cdef class CoordinateUpdater(RowSlice):
     # weight, labels y_i and scores f_i; q_i is the derivative of f_i by phi.
     #
     #     r <- sum_i s_i l'(y_i, f_i) q_i                     the slopes of the mean loss
-    #     G <- sum_i s_i max l''(y_i, .) q_i q_i^T            and a bound on its curvatures
+    #     G <- sum_i s_i max l''(y_i, .) q_i q_i^T            and a bound on its curvatures, or l''(y_i, f_i) for max
     #     step <- argmin <r, step> + step^T G step / 2 + penalty(phi + step)
     #     f_i <- f_i + what the step changes; phi <- phi + step
     #
@@ -313,7 +313,7 @@ cdef class CoordinateUpdater(RowSlice):
         while at < end:
             part = self.chunk(v, at)
             self.derivatives(&part)
-            self.loss_derivatives(&part)
+            self.loss_derivatives(&part, self.affine())
             self.add_to_bound(&part)
             at += part.n
 
@@ -326,8 +326,8 @@ cdef class CoordinateUpdater(RowSlice):
         else:
             kernels.relation_row_bound(&part, row, self.related.width, self.quadratic.r, self.quadratic.G)
 
-    # s_i l'(y_i, f_i), and s_i times l'' at most or, if that has no bound, as it is.
-    cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil:
+    # s_i l'(y_i, f_i), and s_i times l'': at most, if this and affine scores spare the check of the step; else, as it is.
+    cdef void loss_derivatives(self, const ColumnView* part, bint affine) noexcept nogil:
         cdef Py_ssize_t n
         cdef double curvature = self.descent.curvature
         cdef double* sample_state
@@ -335,7 +335,7 @@ cdef class CoordinateUpdater(RowSlice):
         cdef double[2] of_one
         cdef ScalarLoss scalar = self.descent.loss.of_one_score()
         cdef bint single = self.model.outputs == 1
-        cdef bint bounded = self.descent.bounded and self.affine()
+        cdef bint bounded = self.descent.bounded and affine
         for n in range(part.n):
             sample_state = self.descent.sample_state(part.sample[n])
             if single:  # without the value of the loss, if that needs a logarithm

@@ -63,7 +63,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
             self.quadratic.phi[f] = self.number(v, f)[0]
 
     # The derivatives of the squared loss, without a call for each sample.
-    cdef void loss_derivatives(self, const ColumnView* part) noexcept nogil:
+    cdef void loss_derivatives(self, const ColumnView* part, bint affine) noexcept nogil:
         cdef Py_ssize_t n
         cdef const double* state
         for n in range(part.n):
