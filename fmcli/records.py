@@ -38,11 +38,13 @@ class _Arguments:
     def __get__(self, record: object, cls: type) -> Signature:
         from inspect import Parameter, Signature
 
-        one, by_name = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
-        fields = sorted(
-            (field for field in dataclasses.fields(cls) if field.init), key=lambda field: bool(field.kw_only)
-        )
-        return Signature([Parameter(field.name, by_name if field.kw_only else one) for field in fields])
+        def argument(field: dataclasses.Field[Any]) -> Parameter:
+            given = [default for default in (field.default, field.default_factory) if default is not MISSING]
+            kind = Parameter.KEYWORD_ONLY if field.kw_only else Parameter.POSITIONAL_OR_KEYWORD
+            return Parameter(field.name, kind, default=given[0] if given else Parameter.empty)
+
+        fields = [field for field in dataclasses.fields(cls) if field.init]
+        return Signature(list(map(argument, sorted(fields, key=lambda field: bool(field.kw_only)))))
 
 
 def _methods(cls: type, frozen: bool) -> dict[str, Callable[..., Any] | None]:

@@ -12,7 +12,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.solvers.coordinate import trainer
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from fmcli.solvers.stochastic.loop import RowLoop
-from reference import slow_losses, slow_models
+from reference import slow_descent, slow_losses, slow_models
 
 FEATURES, ROWS, FIELDS, SLICE = 7, 9, 3, 16
 HALVINGS = 30
@@ -141,7 +141,8 @@ def slow_powers(problem, loss, penalty, order):
         q = np.array([pick(slow_models.gradient("pn", params, x, c, o)) for x in problem.rows])
         bend = np.array([pick(second_derivatives(params, x, c, order)) for x in problem.rows])
         slopes = [slow_losses.slopes(value, y, z)[c] for y, z in zip(problem.labels, scores(), strict=True)]
-        G = smoothness * (q.T * share) @ q
+        curvatures = [slow_descent.curvature(loss, z[c]) if bends else smoothness for z in scores()]
+        G = (q.T * share * curvatures) @ q
         if bends:
             G += np.diag(np.maximum((share * slopes) @ bend, 0))
         solve = with_bias if names[-1:] == ["bias"] and len(phi) > 1 else minimise

@@ -170,6 +170,17 @@ def test_fitted_kernel_weights_lower_the_training_objective(name, order):
     assert fitted < 1.01 * end(**fixed, beta_start="alternate")
 
 
+def test_powers_do_not_creep_where_the_loss_is_flat():
+    """A bound on the curvature of the logistic loss is far too large for samples of which a power is sure: with it, the
+    objective is .12 after so many sweeps."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(800, 6)) / np.sqrt(6)
+    score = (0.5 + x @ rng.normal(scale=1.5, size=(6, 2))) ** 4 @ [1, -1]
+    options = {"order": 4, "rank": 4, "l2": 1e-4, "l2_v": 1e-4, "tol": 0.0, "init_std": 0.3}
+    trained = train(dense(x, np.sign(score - np.median(score))), "pn", "cd", "logistic", epochs=60, **options)
+    assert trained.epochs[-1].objective < 0.06
+
+
 # ---- Groups ----
 
 

@@ -52,7 +52,10 @@ def test_values_come_from_arguments_defaults_and_makers(dataclass):
     ]
     assert One(1) != (1, 0.5, [])
     assert repr(One(1, "a")).endswith("One(x=1, y='a', many=[])")
-    assert list(signature(One).parameters) == ["x", "y", "many"]
+    found = signature(One).parameters
+    assert [name for name, one in found.items() if one.default is one.empty] == ["x"]
+    assert list(found) == ["x", "y", "many"]
+    assert found["y"].default == 0.5
 
 
 @pytest.mark.parametrize("dataclass", BOTH)

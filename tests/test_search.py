@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_auto import planned, signs
 
-from fmcli.choosing import runs, search, tuning
+from fmcli.choosing import plans, runs, search
 from fmcli.choosing.entrants import ERRORS_ENDED, ERRORS_LONGER, Conduct, Entrant, Reached
 from fmcli.choosing.plans import fold_plans, most_folds
 from fmcli.choosing.proposals import PROPOSE, Tried, within
@@ -70,7 +70,7 @@ def test_trials_are_compared_on_five_folds_where_a_look_has_one(monkeypatch):
     assert most_folds(plan) == 1
     assert Wanted().folds_of(plan) == 5
     assert Wanted(folds=2).folds_of(plan) == 2
-    monkeypatch.setattr(tuning, "SEARCHED_ROWS", 7999)
+    monkeypatch.setattr(plans, "SEARCHED_ROWS", 7999)
     assert Wanted().folds_of(plan) == 1
 
 

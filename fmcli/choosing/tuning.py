@@ -25,10 +25,6 @@ from fmcli.training.held import Held
 from fmcli.training.planning import Plan
 
 FEWEST_FOLDS = FEWEST_OF_PATH = 2
-# Up to so many rows are held out in as many folds as there can be. Among hundreds of trials, the best one on a single
-# part is good by chance: on a fifth of adult, held out before, searches of the same time reach .3167 on five folds in
-# place of .3173 and .3235 on one.
-SEARCHED_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class Wanted:
     def folds_of(self, plan: Plan) -> int:
         """Return on how many folds trials are compared. Raises UsageError if rows cannot be divided."""
         if self.folds is None:
-            return most_folds(plan, SEARCHED_ROWS, enough=SEARCHED_ROWS)
+            return most_folds(plan, searched=True)
         if self.folds >= FEWEST_FOLDS and (plan.settings.hold_out.in_order or not plan.source.divides):
             raise UsageError("rows in order of time, or on a cluster, are held out once; leave out the folds")
         return self.folds

@@ -326,7 +326,8 @@ cdef class CoordinateUpdater(RowSlice):
         else:
             kernels.relation_row_bound(&part, row, self.related.width, self.quadratic.r, self.quadratic.G)
 
-    # s_i l'(y_i, f_i), and s_i times l'': at most, if this and affine scores spare the check of the step; else, as it is.
+    # s_i l'(y_i, f_i), and s_i times l'': at most, if steps need no check, because it is bounded and scores are affine;
+    # else, as it is.
     cdef void loss_derivatives(self, const ColumnView* part, bint affine) noexcept nogil:
         cdef Py_ssize_t n
         cdef double curvature = self.descent.curvature
