@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ENOUGH_HELD_OUT, MOST_FOLDS, ROWS_FOR_FOLDS = 5_000, 5, FEW_ROWS
 # For a search, all of up to so many rows are held out, each once. Among hundreds of trials, the best one on a single
 # part is good by chance: on a fifth of adult, held out before, searches of the same time reach .3167 on five folds in
-# place of .3173 and .3235 on one.
-SEARCHED_ROWS = 50_000
+# place of .3173 and .3235 on one. On more rows, a part says more, and folds leave time for too few trials.
+SEARCHED_ROWS = 40_000
 
 
 def can_compare(plan: Plan) -> bool:

@@ -85,7 +85,7 @@ search_options = gathered(
         type=click.IntRange(min=1),
         metavar="K",
         help="Compare on K folds of the rows, each of which is held out in turn; 1 holds out rows once. [default: 5, "
-        "1 of more than 50,000 rows; >= 1]",
+        "1 of more than 40,000 rows; >= 1]",
     ),
     option(
         "output",
