@@ -14,14 +14,16 @@ import numpy as np
 from forging import Outcome, Parts, as_bytes, change_array, check_text, near, some_value
 from modelfiles import rows
 
+from fmcli.choosing.look import look_once
 from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import round_epochs
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
-from fmcli.training.checkpoint import RUN, Checkpoint, identity
+from fmcli.training.checkpoint import CHOICES, RUN, Checkpoint, identity
 from fmcli.training.planning import Plan, prepared_model
 from fmcli.training.several.refit import refit, refits, whole
 
@@ -81,6 +83,7 @@ def plan_of(number: int) -> Plan:
 
 def train(plan: Plan, keeper: Checkpoint) -> None:
     """Train, and again on all rows if the run does, as the command."""
+    plan, _ = look_once(plan, keeper)
     keeper.belongs_to(plan, refits(plan))
     trained = job.train(plan, keeper=keeper)
     if refits(plan):
@@ -114,13 +117,14 @@ def corpus() -> list[bytes]:
 def change_identity(rng: random.Random, file: ModelFile, files: list[Any]) -> None:
     """Put another value into what says which run a checkpoint belongs to."""
     if rng.random() < 0.1:
-        file.meta[rng.choice((RUN, "other"))] = some_value(rng)
+        file.meta[rng.choice((RUN, CHOICES, "other"))] = some_value(rng)
         return
-    if type(file.meta.get(RUN)) is not dict or not file.meta[RUN]:
+    entry = rng.choice((RUN, RUN, CHOICES))
+    if type(file.meta.get(entry)) is not dict or not file.meta[entry]:
         return
-    file.meta[RUN] = table = dict(file.meta[RUN])
-    if type(table.get("options")) is dict and table["options"] and rng.random() < 0.5:
-        table["options"] = table = dict(table["options"])
+    file.meta[entry] = table = dict(file.meta[entry])
+    if type(table.get("options")) is dict and rng.random() < 0.5:
+        table["options"] = table = dict(table["options"]) or {rng.choice(sorted(OPTIONS)): some_value(rng)}
     name = rng.choice(sorted(table, key=str))
     what = rng.random()
     if what < 0.4:

@@ -11,7 +11,7 @@ from forging import parsed
 from test_corpus import inputs
 
 from fmcli.model_file.container import ModelFile, save
-from fmcli.training.checkpoint import RUN
+from fmcli.training.checkpoint import CHOICES, RUN
 
 FOBOS, ROUNDS, LLFM, FFM, CD, MCMC, LBFGS = 2, 4, 5, 7, 9, 10, 11
 
@@ -118,6 +118,40 @@ def test_an_invalid_identity_is_refused(name, files, tmp_path):
     outcome = forged.use(path)
     assert outcome.kind == "refused"
     assert message in outcome.message
+
+
+CHOSEN = {
+    "no table": [7],
+    "nothing": {},
+    "no whole number": {"refit_epochs": 0.5},
+    "a negative number": {"rival": -1},
+    "no options": {"options": [["rank", 3]]},
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_invalid_choices_are_refused(name, files, tmp_path):
+    value = CHOSEN[name]
+    file, path = files[FOBOS], str(tmp_path / "c")
+    choices = {**file.meta[CHOICES], **value} if isinstance(value, dict) and value else value
+    save(path, ModelFile({**file.meta, CHOICES: choices}, file.tensors, kind=file.kind))
+    outcome = forged.use(path)
+    assert outcome.kind == "refused"
+    assert "it does not say what was chosen before the run" in outcome.message
+
+
+def test_choices_that_the_run_cannot_have_change_nothing(files, tmp_path):
+    file, path = files[FFM], str(tmp_path / "c")
+    for options in ({"anchors": 3}, {"rank": 2.0}, {"rank": 0}, {"rank": [1]}, {"no option": 1}):
+        choices = {"rival": 9, "options": options, "refit_epochs": 10**9}
+        save(path, ModelFile({**file.meta, CHOICES: choices}, file.tensors, kind=file.kind))
+        assert forged.use(path).kind == "continued"
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_choices(files, tmp_path):
+    file, path = files[FFM], str(tmp_path / "c")
+    save(path, ModelFile({RUN: file.meta[RUN]}, file.tensors, kind=file.kind))
+    assert forged.use(path).kind == "continued"
 
 
 @pytest.mark.filterwarnings("error")

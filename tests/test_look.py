@@ -12,13 +12,15 @@ from fmcli.choosing import plans
 from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.look import Budget, epochs_of, folds_of, refitting
 from fmcli.choosing.runs import ENTRIES_A_PARAMETER
+from fmcli.errors import UsageError
 from fmcli.registry.entry import Trial
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
-from fmcli.training.several.refit import refit, whole
+from fmcli.training.checkpoint import Checkpoint
+from fmcli.training.several.refit import refit, refits, whole
 
 pytestmark = pytest.mark.exact
 
@@ -201,6 +203,37 @@ def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypat
     monkeypatch.setattr(plans, "MOST_FOLDS", 1)
     trained = job.train(look(planned(rows, **spec))[0])
     assert len(refit(trained, whole(trained)).epochs) == trained.best
+
+
+def test_a_run_that_continues_does_not_look_again(rows, monkeypatch, tmp_path):
+    """It has the kind, the options and the epochs of the refit that the first process has chosen."""
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks={"l2_v": Trial(((10,),))}))
+    rivals = make_spec("linear", None, None, {}), make_spec("poly2", None, None, {})
+    found = []
+    for settings, options in (({}, {"learning_rate": 0.5, "epochs": 30}), ({"rivals": rivals}, {})):
+
+        def begun(settings=settings, options=options):
+            return planned(rows, settings=settings, **options)
+
+        first, again = Checkpoint(path := str(tmp_path / "c"), np.inf), Checkpoint(path, np.inf)
+        plan, looked = looking.look_once(begun(), first)
+        first.belongs_to(plan, refits(plan))
+        first.begins(lambda: {"updates": np.zeros(0)})
+        first.write()
+        again.read()
+        with monkeypatch.context() as patch:
+            patch.setattr(looking, "look", None)
+            same, kept = looking.look_once(begun(), again)
+        assert (same.spec, same.refit_epochs) == (plan.spec, plan.refit_epochs)
+        assert kept.kept == {one.option: one.value for one in looked.values if one.chosen}
+        found.append((plan.spec.model, plan.spec.given >= {"l2_v"}, plan.refit_epochs is not None))
+        again.belongs_to(same, refits(same))
+    first.choices["options"] = {"l2_v": 0.5}
+    first.write()
+    again.read()
+    with pytest.raises(UsageError, match=r"another run: --l2-v was .* and is 0\.5"):
+        again.belongs_to(looking.look_once(begun(), again)[0], refits=True)
+    assert found == [("fm", True, True), ("linear", False, True)]
 
 
 def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of
 from fmcli.choosing.runs import LateError, value_of, work
 from fmcli.choosing.search import Tuning, compare
+from fmcli.model_file.check import COUNT, TABLE, is_number
 from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
+from fmcli.registry.options import OPTIONS, from_files, in_files
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
 from fmcli.training.fitting import are_dense
@@ -24,6 +26,7 @@ from fmcli.training.several.refit import affordable, rank_of, refits
 
 if TYPE_CHECKING:
     from fmcli.registry.entry import Trial
+    from fmcli.training.checkpoint import Keeper
 
 # Other folds follow as long as another value is better, but by fewer standard errors of the difference than these.
 DECIDED = 2.0
@@ -60,16 +63,54 @@ class Looked:
 
     trials : of kinds and solvers, the best one first.
     values : the values of options that were tried.
+    kept : the values that an earlier process chose, whose run continues; None: this process has looked.
     """
 
     trials: Sequence[TrialRecord] = ()
     values: Sequence[Look] = ()
+    kept: Mapping[str, Any] | None = None
 
 
 def looks(plan: Plan) -> bool:
     """Return whether a run looks at other values: it has held-out rows, or other validation data, begins from start
     values, has no deadline, and a run takes little time."""
     return plan.settings.look and can_compare(plan) and plan.spec.values["epochs"] > 1 and affordable(plan)
+
+
+def look_once(plan: Plan, keeper: Keeper) -> tuple[Plan, Looked]:
+    """`look`, whose choices the keeper keeps; if it has those of an earlier process, their plan without a run.
+
+    Raises NotEnoughMemoryError, and BadInputError if what was kept is not valid.
+    """
+    if keeper.choices is not None:
+        with keeper.checking():
+            return with_choices(plan, keeper.choices)
+    plan, looked = look(plan)
+    values = {one.option: one.value for one in looked.values if one.chosen}
+    rival = sum(trial.number for trial in looked.trials if trial.chosen)
+    keeper.choices = {"rival": rival, "options": in_files(values), "refit_epochs": plan.refit_epochs or 0}
+    return plan, looked
+
+
+def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, Looked]:
+    """Return the plan with the choices of a look, as `look_once` keeps them. Those that do not suit it, or that are
+    given now, are left out: the plan is that of another run then, and the keeper refuses it.
+
+    Raises ValueError if they are not valid.
+    """
+    rules = {"rival": COUNT, "options": TABLE, "refit_epochs": COUNT}
+    valid = type(choices) is dict and choices.keys() == rules.keys()
+    if not valid or not all(rule.holds(choices[name]) for name, rule in rules.items()):
+        raise ValueError("it does not say what was chosen before the run")
+    rival, rivals, epochs = choices["rival"], plan.settings.rivals, plan.spec.values["epochs"]
+    if plan.other and 0 < rival <= len(rivals):
+        plan = plan.other(rivals[rival - 1])
+    usual, values = plan.spec.values, from_files(choices["options"])
+    for option, value in values.items():
+        is_one = is_number(value) and type(value) is type(usual.get(option)) and OPTIONS[option].permits(value)
+        if is_one and plan.settings.look and is_free(plan.spec, option):
+            plan = with_value(plan, option, value)
+    return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), Looked(kept=values)
 
 
 def look(plan: Plan) -> tuple[Plan, Looked]:

@@ -34,8 +34,9 @@ Progress = Mapping[str, NDArray[Any]]
 
 WAY_OUT = "remove it to train from the beginning"
 LONGEST_SHOWN = 200  # characters of a value in a message
-# The entry of the file that says which run it belongs to.
-RUN = "run"
+# The entries of the file that say which run it belongs to, and what was chosen before it. Files of earlier versions do
+# not have the second one.
+RUN, CHOICES = "run", "choices"
 # The parts of an identity that are data, with their names in messages.
 DATA = {
     "data": "the training data or the weights of rows",
@@ -59,9 +60,11 @@ class Keeper:
     """Keeps the progress of the runs of a command, which come one after the other; this one keeps nothing.
 
     signals : makes the signals wait in a `with` block, and ends a run by them.
+    choices : what was chosen before the runs, as figures of JSON; None: nothing was chosen yet.
     """
 
     signals: Callable[[], AbstractContextManager[Waiting]] = Deferred
+    choices: Mapping[str, Any] | None = None
 
     def kept(self) -> Progress | None:
         """Return the progress from which the next run continues; None: it begins."""
@@ -123,6 +126,7 @@ class Checkpoint(Keeper):
     def read(self) -> None:
         """Read the file, from which the runs then continue. Raises the errors of `load`."""
         self._file = load(self.path, verify=True, kind=CHECKPOINT)
+        self.choices = self._file.meta.get(CHOICES)
 
     def belongs_to(self, plan: Plan, refits: bool) -> None:
         """Name the run. Raises UsageError if the file that was read is of a run with other options, BadInputError if it
@@ -161,7 +165,7 @@ class Checkpoint(Keeper):
         """Write the progress of the runs. Raises OutputError."""
         found = [under(str(number), progress()) for number, progress in enumerate(self._progress)]
         tensors = {name: array for progress in found for name, array in progress.items()}
-        save(self.path, ModelFile({RUN: self._run}, tensors, kind=CHECKPOINT))
+        save(self.path, ModelFile({RUN: self._run, CHOICES: self.choices}, tensors, kind=CHECKPOINT))
 
     @contextmanager
     def checking(self) -> Iterator[None]:
@@ -245,7 +249,7 @@ def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapp
     found = meta.get(RUN)
     if type(found) is dict:
         found = {**LATER, **found}
-    if meta.keys() != {RUN} or type(found) is not dict or not are_figures(found):
+    if meta.keys() | {CHOICES} != {RUN, CHOICES} or type(found) is not dict or not are_figures(found):
         raise ValueError("it does not say which run it belongs to")
     options, given = found.get("options", {}), found.get("given", [])
     if type(options) is not dict or not are_names(given):

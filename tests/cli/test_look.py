@@ -43,6 +43,11 @@ def test_a_run_continues_with_the_chosen_rank(run, start, rows, tmp_path):
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    assert "continuing with " in run.ok(*command, "--checkpoint", "c", "--resume", "-o", "m", rows).stderr
+    resume = (*command, "--checkpoint", "c", "--resume")
+    for other in (["-k", "8"], ["--l2", "0.5"], ["--no-look"], ["-e", "150"]):
+        assert "the checkpoint of another run" in run.fails(2, *resume, *other, "-o", "m", rows).stderr
+    log = run.ok(*resume, "-o", "m", rows).stderr
+    assert "continuing with " in log
+    assert re.findall("^look: .*", log, re.MULTILINE) == ["look: --rank 16, as in the checkpoint"]
     assert rank_of(run, "m") == 16
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()

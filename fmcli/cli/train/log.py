@@ -427,7 +427,10 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
 
 
 def log_looks(log: Log, looked: Looked) -> None:
-    """Log the values of options that were tried before the run."""
+    """Log the values of options that were tried before the run, or kept."""
+    if looked.kept:
+        chosen = " ".join(f"{OPTIONS[option].flag} {value:g}" for option, value in looked.kept.items())
+        log.line(f"look: {chosen}, as in the checkpoint")
     for one in looked.values:
         before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; it is taken" if one.chosen else "", OPTIONS[one.option].flag

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.look import Looked, look
+from fmcli.choosing.look import Looked, look_once
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.advice import advice, verdict
@@ -96,8 +96,9 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
         if not request.dry_run and settings.warm_start and settings.warm_start.file:
             save_file(request.model, settings.warm_start.file)
         return
-    log_comparison(log, planned.plan)
-    plan, looked = (planned.plan, Looked()) if request.dry_run else look(planned.plan)
+    if keeper.choices is None:
+        log_comparison(log, planned.plan)
+    plan, looked = (planned.plan, Looked()) if request.dry_run else look_once(planned.plan, keeper)
     log_trials(log, looked.trials)
     plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
     log_plan(log, plan, again)
