@@ -94,6 +94,13 @@ def test_a_search_is_drawn_as_the_best_value_so_far():
         figure({"s": study[:1]}, None, [])
 
 
+def test_the_best_kinds_of_a_search_are_drawn():
+    """As many as a panel can have, beside all; auc is better if it is larger."""
+    of = {"event": "trial", "solver": "cd", "metric": "auc"}
+    trials = [{**of, "trial": n, "model": f"k{n}", "value": n / 16} for n in range(12)]
+    assert list(figure({"s": trials}, None, []).panels["valid-auc"]) == ["all", *(f"k{n} cd" for n in range(11, 4, -1))]
+
+
 def test_calibration_is_beside_the_diagonal():
     bins = [{"predicted": 0.25, "observed": 0.5}, {"predicted": 0.75, "observed": 0.7}]
     found = figure({"r.json": [{"calibration": {"ece": 0.15, "bins": bins}}]}, None, [])

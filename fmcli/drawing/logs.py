@@ -23,7 +23,7 @@ KINDS = {
     LEARNING: "the loss and the metrics of each epoch",
     TIME: "the metrics over the seconds of training, or the best value so far over those of a search",
     PATH: "the metrics and the share of zeros over an option in which runs differ, such as l1",
-    SEARCH: "the best value so far, by the number of trials, and that of each kind and solver",
+    SEARCH: "the best value so far, by the number of trials, and those of the best kinds and solvers",
     CALIBRATION: "observed shares over predicted probabilities",
 }
 # More curves in a panel cannot be told apart.
@@ -223,7 +223,8 @@ def is_of_search(event: Event) -> bool:
 
 
 def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
-    """Return the best value so far over the trials, or the seconds, of all and of each kind and solver."""
+    """Return the best value so far over the trials, or the seconds, of all and, for a single file, of the best kinds
+    and solvers: of as many as a panel can have."""
     curves: dict[str, Curve] = {}
     metric = ""
     for path, events in files.items():
@@ -236,8 +237,9 @@ def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
                 raise UsageError(f"{path}: a study has no times; the log of the search (log_json) has them")
             metric = trials[0]["metric"]
             sign = -1 if metric_of(metric).larger_is_better else 1
-            kinds = [] if several else list(dict.fromkeys((one["model"], one["solver"]) for one in trials))
-            for kind in [None, *kinds]:
+            ranked = sorted(trials, key=lambda one: sign * one["value"])
+            kinds = dict.fromkeys((one["model"], one["solver"]) for one in ranked)
+            for kind in [None, *([] if several else list(kinds)[: MOST_CURVES - 1])]:
                 mine = [one for one in trials if kind in (None, (one["model"], one["solver"]))]
                 if by_time:
                     points = [(one["seconds"], one["value"]) for one in mine]
