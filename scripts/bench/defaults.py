@@ -6,9 +6,10 @@
 `run` holds out a fifth of the training rows of each set, several times, and trains every candidate on the others: the
 options of `fmcli train` that --try gives, or by default all kinds, Gibbs sampling and ensembles. First, each candidate
 is trained once on each set; then on other splits and with other seeds, without --try only where that took at most some
-CPU seconds. Most of the time would go into the few that take longer: sampling, which is left out on the largest sets
-with ensembles, and coordinate descent. Each run appends a line of JSON to RESULTS; runs that are there already are not repeated, so that it can be
-stopped at any time. DATA are folders with the data sets of judged_sets.py, of which those that are missing are skipped.
+CPU seconds. Most of the time would go into the few that take longer: coordinate descent, and sampling, which is left
+out on the largest sets, as ensembles are. Each run appends a line of JSON to RESULTS; runs that are there already are
+not repeated, so that it can be stopped at any time. DATA are folders with the data sets of judged_sets.py, of which
+those that are missing are skipped.
 
 `table` prints the RMSE or logloss of each candidate on each set, with a mark (c, l) where it is worse than the best
 constant or the linear model by more than two standard errors of the mean difference by row, a capital one (C, L) for
