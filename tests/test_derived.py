@@ -97,7 +97,15 @@ def test_a_default_of_a_piece_for_an_option_that_refines_another_is_shown():
     assert defaults_in_words(OPTIONS["l2_v"]).startswith("--l2; 10/rows for cd, lbfgs; ")
 
 
-@pytest.mark.parametrize(("features", "strength"), [(50, 5 / 50), (51, 100 / 50)])
-def test_more_features_than_rows_take_a_stronger_penalty_in_the_closed_form(features, strength):
+@pytest.mark.parametrize(("features", "strength"), [(25, 5 / 50), (26, 100 / 50)])
+def test_more_features_than_half_the_rows_take_a_stronger_penalty_in_the_closed_form(features, strength):
     spec = resolve(make_spec("kernel-basis"), rows=50, nonzeros=500, features=features, validated=False)
     assert spec.values["l2_w"] == strength
+
+
+@pytest.mark.parametrize(("features", "landmarks"), [(1000, 300), (1001, 100)])
+def test_few_features_have_more_landmarks(features, landmarks):
+    spec = resolve(make_spec("kernel-basis"), rows=50, nonzeros=500, features=features, validated=False)
+    assert spec.values["rank"] == landmarks
+    given = make_spec("kernel-basis", None, None, {"rank": 7})
+    assert resolve(given, rows=50, nonzeros=500, features=features, validated=False).values["rank"] == 7

@@ -10,8 +10,9 @@ from test_every_pair import planted
 from fmcli.choosing import look as looking
 from fmcli.choosing import plans
 from fmcli.choosing.entrants import Entrant
-from fmcli.choosing.look import Budget, epochs_of, folds_of, refitting
-from fmcli.choosing.runs import ENTRIES_A_PARAMETER
+from fmcli.choosing.look import Budget, epochs_of, folds_of, refit_epochs_of
+from fmcli.choosing.plans import thinned
+from fmcli.choosing.runs import ENTRIES_A_PARAMETER, of_epochs
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Trial
 from fmcli.registry.models import MODELS
@@ -20,7 +21,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
-from fmcli.training.several.refit import refit, refits, whole
+from fmcli.training.several import refit as refitting
+from fmcli.training.several.refit import refit, refits, visits, whole
 
 pytestmark = pytest.mark.exact
 
@@ -205,6 +207,30 @@ def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypat
     assert len(refit(trained, whole(trained)).epochs) == trained.best
 
 
+def test_solvers_by_columns_look_on_a_part_of_many_rows_if_it_overfits(rows, rng, trying, monkeypatch):
+    """Their penalties are so many times one over the number of rows: as many times on the part and on all of them."""
+    for solver in ("cd", "adagrad"):
+        trying(Trial(((4, 16),)), "l2_v", solver)
+    noise = rows.changed(label=rng.permutation(rows.label))
+    plan = planned(noise, "cd", l2_w=1e-6)
+    usual, part = plan.spec.values["l2_v"], thinned(plan, 3)
+    monkeypatch.setattr(refitting, "AFFORDABLE", visits(plan) / 2.5)
+    found = looking.compared
+    monkeypatch.setattr(looking, "compared", lambda *given: replace(found(*given), chosen=True))
+    chosen, tried = look(plan)
+    assert [(one.option, one.value, one.usual, one.rows) for one in tried] == [
+        ("l2_v", 4 * usual, usual, plan.source.count // 3),
+        ("l2_v", 16 * usual, 4 * usual, plan.source.count // 3),
+    ]
+    assert tried[0].before == metric_of(replace(part, spec=of_epochs(part.spec, looking.LEAST_EPOCHS)))
+    assert chosen.spec.values == {**plan.spec.values, "l2_v": 16 * usual}
+    assert (chosen.source, chosen.transform, chosen.refit_epochs) == (plan.source, plan.transform, None)
+    assert look(planned(rows, "cd", l2_w=1e-6))[1] == []  # one epoch on the part is better than a constant
+    assert look(planned(noise))[1] == []
+    trying(Trial(((4,),), absolute=True), "rank", "cd")
+    assert look(plan)[1] == []  # a part of the rows needs fewer factors
+
+
 def test_a_run_that_continues_does_not_look_again(rows, monkeypatch, tmp_path):
     """It has the kind, the options and the epochs of the refit that the first process has chosen."""
     monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks={"l2_v": Trial(((10,),))}))
@@ -239,12 +265,12 @@ def test_a_run_that_continues_does_not_look_again(rows, monkeypatch, tmp_path):
 def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
     """If they would go on, they do not choose the epochs of the refit."""
     plan = planned(rows, learning_rate=0.01, epochs=60)
-    for visits, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, looking.LEAST_EPOCHS)):
-        monkeypatch.setattr(looking, "MOST_VISITS", visits)
+    for most, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, looking.LEAST_EPOCHS)):
+        monkeypatch.setattr(looking, "MOST_VISITS", most)
         assert epochs_of(plan) == epochs
     monkeypatch.setattr(looking, "MOST_VISITS", 10**12)
     monkeypatch.setattr(looking, "LEAST_EPOCHS", 2)
-    assert [refitting(Entrant(folds_of(plan, epochs)), epochs).refit_epochs for epochs in (2, 60)] == [None, 60]
+    assert [refit_epochs_of(Entrant(folds_of(plan, epochs)), epochs) for epochs in (2, 60)] == [None, 60]
     monkeypatch.setattr(looking, "MOST_VISITS", 0)
     assert look(plan)[0].refit_epochs is None
     assert look(plan)[0].spec.values["epochs"] == 60

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fmcli.errors import DivergedError, NotEnoughMemoryError
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
-from fmcli.scoring.metrics import Outcome, measure
+from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available
@@ -185,6 +185,13 @@ class FoldRun:
         if not self.best:
             return True
         return not abs(self.values[self.best - 1] - self.constant) <= NOTHING * abs(self.constant)
+
+    @property
+    def is_worse_than_constant(self) -> bool:
+        """Whether its best epoch is worse than the best constant on the held-out rows."""
+        assert self.plan.validation is not None
+        sign = -1 if metric_of(self.plan.validation.chooser).larger_is_better else 1
+        return self.best > 0 and sign * self.values[self.best - 1] > sign * self.constant
 
     def keep_nothing(self) -> None:
         """Free the memory with which the run could go on."""

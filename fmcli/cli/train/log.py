@@ -434,8 +434,8 @@ def log_looks(log: Log, looked: Looked) -> None:
     for one in looked.values:
         before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; it is taken" if one.chosen else "", OPTIONS[one.option].flag
-        folds = f" ({one.folds} folds)" if one.folds > 1 else ""
-        log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{folds}{taken}")
+        runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
+        log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{runs}{taken}")
 
 
 def log_refit(log: Log, plan: Plan) -> None:

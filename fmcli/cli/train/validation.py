@@ -104,7 +104,8 @@ validation_options = gathered(
         "--look/--no-look",
         default=True,
         help="Before the run, try other values of options that are not given on held-out rows, such as a stronger "
-        "penalty of factors, and take those that are better, if non-zeros * rank is at most 7e6. [default: --look]",
+        "penalty of factors, and take those that are better, if non-zeros * rank is at most 7e6; with cd, also on a "
+        "part of more rows. [default: --look]",
     ),
     option(
         "validation",

@@ -5,6 +5,7 @@ So the held-out rows are not lost, and the number of epochs is not chosen on row
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -33,7 +34,12 @@ def refits(plan: Plan) -> bool:
 
 def affordable(plan: Plan) -> bool:
     """Return whether another run on the same rows takes little time."""
-    return visits(plan) <= AFFORDABLE
+    return share_of(plan) == 1
+
+
+def share_of(plan: Plan) -> int:
+    """Return into how many parts the rows must be divided so that a run on one of them takes little time."""
+    return max(1, math.ceil(visits(plan) / AFFORDABLE))
 
 
 def visits(plan: Plan) -> int:
