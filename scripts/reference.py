@@ -131,12 +131,13 @@ def options() -> Iterator[str]:
 
 
 def rows(command: click.Command, context: click.Context, section: str) -> Iterator[list[str]]:
-    """The options of a command in a section, except for --help, which all commands have, and for those of train in a
-    command that has these, too."""
+    """The options of a command in a section, except for --help, which all commands have, and for those of train in
+    another command that has these, too."""
     train = group.get_command(context.parent or context, "train")
     assert train
     of_train = {option.name: option.help for option in train.params if isinstance(option, SectionOption)}
-    shared = of_train if of_train.keys() < {option.name for option in command.params} else {}
+    has_all = command is not train and of_train.keys() < {option.name for option in command.params}
+    shared = of_train if has_all else {}
     for option in command.params:
         if not isinstance(option, SectionOption) or option.hidden:
             continue

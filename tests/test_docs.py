@@ -165,6 +165,24 @@ def test_generated_parts_are_those_of_the_registry_and_the_commands(page):
     assert script.written(GUIDE[page]) == GUIDE[page], f"{page}.md is out of date: run python scripts/reference.py"
 
 
+def test_the_options_of_every_command_are_on_the_page():
+    """A command that has all options of train says so, and lists only others."""
+    parts = re.split(r"^## fmcli (\w+)$", GUIDE["options"].split("## Defaults by kind")[0], flags=re.M)[1:]
+    pages = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert list(pages) == list(COMMANDS)
+
+    def missing(name):
+        listed = set(re.findall(r"--[\w-]+", " ".join(re.findall(r"^\| `([^`]+)`", pages[name], re.M))))
+        options = [one for one in group.get_command(click.Context(group), name).params if isinstance(one, click.Option)]
+        flags = [{*one.opts, *one.secondary_opts} for one in options if not one.hidden and one.name != "help"]
+        return {max(some, key=len) for some in flags if not some & listed}
+
+    assert missing("train") == set()
+    of_train = set(re.findall(r"--[\w-]+", pages["train"]))
+    for name, text in pages.items():
+        assert missing(name) <= (of_train if "The options are those of train" in text else set())
+
+
 def test_the_chart_has_the_measured_figures():
     chart = loaded("bench/chart.py")
     assert chart.CHART.read_text() == chart.drawn(), "the chart is out of date: run python scripts/bench/chart.py"
