@@ -21,6 +21,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import Outcome, measure
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
+from fmcli.training.planning import with_options
 from fmcli.training.several import refit as refitting
 from fmcli.training.several.refit import refit, refits, visits, whole
 
@@ -213,7 +214,8 @@ def test_solvers_by_columns_look_on_a_part_of_many_rows_if_it_overfits(rows, rng
         trying(Trial(((4, 16),)), "l2_v", solver)
     noise = rows.changed(label=rng.permutation(rows.label))
     plan = planned(noise, "cd", l2_w=1e-6)
-    usual, part = plan.spec.values["l2_v"], thinned(plan, 3)
+    usual, part = plan.spec.values["l2_v"], with_options(thinned(plan, 3), {})
+    assert part.spec.values["l2_v"] == pytest.approx(3 * usual)
     monkeypatch.setattr(refitting, "AFFORDABLE", visits(plan) / 2.5)
     found = looking.compared
     monkeypatch.setattr(looking, "compared", lambda *given: replace(found(*given), chosen=True))
