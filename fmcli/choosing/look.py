@@ -154,13 +154,13 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[L
 def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
     """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
     share = share_of(plan)
-    weak = part = plan if share == 1 else thinned(plan, share)
+    part = plan if share == 1 else thinned(plan, share)
     rows = 0 if share == 1 else part.source.count
     tried, most = list(trials(plan)), epochs_of(part)
     if not tried and (rows or most_folds(plan) == 1):
         return plan
     if rows:
-        first_epoch = Entrant([weak], conduct=conduct)
+        first_epoch = Entrant([part], conduct=conduct)  # with the penalties of all rows
         first_epoch.first(1, lambda fold: 1)
         if not first_epoch.runs[0].is_worse_than_constant:
             return plan

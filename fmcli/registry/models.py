@@ -146,7 +146,7 @@ _SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
 _WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
-# On held-out rows of 14 sets with few features, 300 are better than 100 on five and equal on the others: by 11 % of the
+# On held-out rows of 13 sets with few features, 300 are better than 100 on five and equal on the others: by 11 % of the
 # RMSE of digits, by .002 to .02 of the AUC of adult, ijcnn1 and MovieLens.
 _LANDMARKS = by_features(few=300, many=100, most=1000)
 # Without linear weights, linear effects are spread over the factors, of which many fit noise where features are rare.
