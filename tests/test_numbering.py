@@ -14,6 +14,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.prediction import Counts, predict
 from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
+from fmcli.training.rows import RowsInMemory
 
 LARGEST = 2**31 - 2
 
@@ -53,6 +54,17 @@ def test_rows_lose_only_the_entries_without_a_column():
     assert (some.indptr.tolist(), some.index.tolist(), some.value.tolist()) == ([0, 2, 2, 3], [0, 1, 1], [1, 2, 4])
     again = data.compacted().renumbered(some.numbering)
     assert (again.index.tolist(), again.dimension) == ([0, 1, 1], 5)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_columns_of_a_runs_own_rows_take_no_memory(rng, own):
+    index = np.concatenate([np.sort(rng.choice(1000, 3, False)) for _ in range(100)]).astype(np.int32)
+    data = Dataset(np.arange(0, 301, 3), index.copy(), np.ones(300, np.float32), rng.random(100), 1000)
+    numbering = occurring(index, 1000)
+    found = RowsInMemory(data, own=own).on_columns(numbering, threads=3).data
+    assert found.index.tolist() == np.searchsorted(np.unique(index), index).tolist()
+    assert np.shares_memory(found.index, data.index) == own
+    assert own or data.index.tolist() == index.tolist()
 
 
 # ---- Models ----

@@ -47,7 +47,7 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     if warm_start is not None:
         numbering = numbering.united(warm_start.occurring)
         settings = replace(settings, warm_start=warm_start.on_columns(numbering))
-    return rows.on_columns(numbering), settings
+    return rows.on_columns(numbering, settings.threads), settings
 
 
 def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
@@ -69,11 +69,11 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
         whole = whole.grown(whole.model.features, fields)
     if kind.keeps_columns or spec.values.get("split_index") is not None:
         numbering = whole.transform.numbering
-        rows = rows if numbering is None else rows.on_columns(numbering)
+        rows = rows if numbering is None else rows.on_columns(numbering, settings.threads)
         return rows, replace(settings, warm_start=whole, whole=whole)
     numbering = rows.occurring
     part = warm_start.on_columns(numbering).grown(len(numbering), fields)
-    return rows.on_columns(numbering), replace(settings, warm_start=part, whole=whole)
+    return rows.on_columns(numbering, settings.threads), replace(settings, warm_start=part, whole=whole)
 
 
 def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Settings:

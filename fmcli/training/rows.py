@@ -87,7 +87,7 @@ class Rows(Protocol):
         are none. data : the transformed rows to train on."""
         ...
 
-    def on_columns(self, numbering: Numbering | Dictionary) -> Self:
+    def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> Self:
         """Return the rows with the columns of a numbering of all features that occur."""
         ...
 
@@ -157,12 +157,14 @@ class RowsInMemory:
 
     every : the numbers of the rows of the run, in increasing order, of which those of another run may be in the same
         data; None: all.
+    own : whether nothing but this run needs the data, whose indices are overwritten by those of other columns.
     held, rows : the numbers of the rows that are held out and of those to train on.
     """
 
     data: Dataset
     names: Names = NUMBERS
     every: RowNumbers | None = None
+    own: bool = False
     held: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     rows: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -212,8 +214,9 @@ class RowsInMemory:
             return transform.of(self.data.take(self.held)), None
         return data, self.held
 
-    def on_columns(self, numbering: Numbering | Dictionary) -> RowsInMemory:
-        return replace(self, data=self.data.renumbered(numbering))
+    def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> RowsInMemory:
+        into = self.data.index if self.own else None
+        return replace(self, data=self.data.renumbered(numbering, into, threads=threads))
 
     def facts_of_rows(self) -> RowFacts:
         data = self.data if self.every is None else self.data.take(self.every)

@@ -99,7 +99,7 @@ class StoredShards:
     def numbering(self) -> Numbering | Dictionary | None:
         return self.cache.dictionary if self.columns is None else self.columns
 
-    def on_columns(self, numbering: Numbering | Dictionary) -> Self:
+    def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> Self:
         return replace(self, columns=numbering)
 
     def each(self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:

@@ -62,6 +62,17 @@ def test_renamed_ids_give_the_same_parameters(run, tmp_path, kind, rename):
     )
 
 
+def test_another_kind_that_is_chosen_knows_the_ids(run, rng, tmp_path):
+    x = rng.uniform(-1, 1, (150, 2))
+    rows = [(abs(u + 0.3 * v) < 0.4, u, v) for u, v in x]
+    for name, second in {"plain": 1, "t": 100_000}.items():
+        (tmp_path / name).write_text("".join(f"{y:d} 0:{u:.3f} {second}:{v:.3f}\n" for y, u, v in rows))
+        log = run.ok("train", "--auto", "-e", "10", "-o", f"{name}.fm", name).stderr
+        assert "model llfm, " in log
+    one, other = run.ok("predict", "t.fm", "t"), run.ok("predict", "plain.fm", "plain")
+    assert one.stdout == other.stdout
+
+
 def test_other_ids_are_unseen(run, tmp_path):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
     run("train", "-q", "-e", "1", "-o", "m", "t")

@@ -301,15 +301,13 @@ cdef class Dataset:
         with nogil:
             renumber_rows(entries, first, last, &columns[0])
 
-    def renumbered(self, numbering, into=None, const int32_t[::1] columns=None):
+    def renumbered(self, numbering, into=None, const int32_t[::1] columns=None, int threads=1):
         """Return the same rows with the columns of a numbering. Entries of features that have no column there are left
         out; if they share one, those of a row and field are added up. Raises BadInputError if a sum is too large.
 
         into : int32 (nnz), where the new indices are stored; by default a new array.
         columns : int32 (features), the columns there of the columns here, if they are known.
         """
-        cdef Py_ssize_t entry, kept = 0
-        cdef int32_t column
         cdef Numbering lookup = None
         if numbering is self.numbering:
             return self
@@ -321,14 +319,12 @@ cdef class Dataset:
         elif isinstance(numbering, Numbering):
             lookup = numbering
         else:
-            return self.compacted().renumbered(numbering, into)
+            return self.compacted().renumbered(numbering, into, None, threads)
         index = np.empty(self.nnz, dtype=np.int32) if into is None else into
-        cdef int32_t[::1] out = index
-        with nogil:
-            for entry in range(self.nnz):
-                column = self.csr.index[entry]
-                out[entry] = lookup.column(column) if columns is None else columns[column]
-                kept += out[entry] != NOT_THERE
+        bounds = np.linspace(0, self.nnz, threads + 1).astype(np.int64)
+        kept = sum(in_parallel(
+            lambda part: renumber(self.index[bounds[part]:bounds[part + 1]], lookup, columns,
+                                  index[bounds[part]:bounds[part + 1]]), range(threads), threads))
         if lookup is None and numbering.shared is not None:
             return self.with_shared(index, numbering)
         if kept == self.nnz:
@@ -554,6 +550,17 @@ cdef class Dataset:
 
     def __len__(self):
         return self.rows
+
+
+# Store the columns of some entries. Returns how many have one. columns : see Dataset.renumbered; else `lookup` is used.
+cdef Py_ssize_t renumber(
+        const int32_t[::1] index, Numbering lookup, const int32_t[::1] columns, int32_t[::1] out):
+    cdef Py_ssize_t entry, kept = 0
+    with nogil:
+        for entry in range(index.shape[0]):
+            out[entry] = lookup.column(index[entry]) if columns is None else columns[index[entry]]
+            kept += out[entry] != NOT_THERE
+    return kept
 
 
 def repeated(value, entries):

@@ -40,12 +40,13 @@ class Planned(NamedTuple):
     """The plan of a run, and what it was made from.
 
     format : of the rows.
-    rows, valid : those to train on and the validation data, as they were read, without the weights of labels.
+    rows, valid : those to train on and the validation data, as they were read, without the weights of labels; rows are
+        None if nothing needs them again, so that their memory is the plan's.
     """
 
     plan: Plan
     format: str
-    rows: Rows
+    rows: Rows | None
     valid: Dataset | None
 
 
@@ -68,7 +69,7 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
         log_weights(log, plan.data.weight, of_labels, read.names)
     if not plan.source.in_memory:
         log.detail(f"{len(plan.source.sizes)} shards")
-    return Planned(plan, format, read, unweighted)
+    return Planned(plan, format, None if is_read_once(request) else read, unweighted)
 
 
 def with_groups(settings: Settings, request: Request) -> Settings:
@@ -82,7 +83,14 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     if request.disk.disk:
         return stored_rows_of(log, request, bad)
     table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
-    return RowsInMemory(with_row_weights(table.dataset, request), table.labels or NUMBERS), table.format
+    data = with_row_weights(table.dataset, request)
+    return RowsInMemory(data, table.labels or NUMBERS, own=is_read_once(request)), table.format
+
+
+def is_read_once(request: Request) -> bool:
+    """Return whether the rows as they were read make only one plan: neither those of rivals, nor of calibrating
+    folds."""
+    return not request.settings.rivals and request.validation.calibrate is None
 
 
 def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad: BadLines) -> Plan:
@@ -96,7 +104,7 @@ def calibration_of(log: Log, request: Request, planned: Planned, plan: Plan) -> 
     """Return the calibration of the model, if that is asked for, by models of the same kind and solver on parts of the
     rows."""
     method = request.validation.calibrate
-    if method is None or request.dry_run:
+    if method is None or planned.rows is None or request.dry_run:
         return None
     from fmcli.choosing.cross_validation import CALIBRATING_FOLDS, Candidate
 
