@@ -87,6 +87,27 @@ struct MissedSteps<SCHEDULED> : MissedStepsOfRows {
     inline void combine(ptrdiff_t) {}
 };
 
+// The missed steps of bodies and of weights, which are the same if both have the same rate and L2 strength.
+template <Metric METRIC>
+struct MissedStepsOfBoth {
+    MissedSteps<METRIC> of_body, of_own_weight;
+    const bool same;
+
+    MissedStepsOfBoth(const Fobos& body, const Fobos& weight)
+        : of_body(body),
+          of_own_weight(weight),
+          same(body.inverse_rate == weight.inverse_rate && body.strength.l2 == weight.strength.l2) {}
+    inline void set(ptrdiff_t i, int32_t since) {
+        of_body.set(i, since);
+        if (!same) of_own_weight.set(i, since);
+    }
+    inline void combine(ptrdiff_t n) {
+        of_body.combine(n);
+        if (!same) of_own_weight.combine(n);
+    }
+    inline const MissedSteps<METRIC>& of_weight() const { return same ? of_body : of_own_weight; }
+};
+
 // Makes the missed steps of some rows. LANES_EACH: the lanes of their bodies, so that loops over them are unrolled; -1: any
 // number.
 template <Metric METRIC, ptrdiff_t LANES_EACH>
@@ -94,7 +115,8 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
               const Fobos on_weight) {
     constexpr int SLOTS = METRIC == ADAPTIVE;
     if constexpr (LANES_EACH >= 0) b.lanes = LANES_EACH;
-    MissedSteps<METRIC> of_body(on_body), of_weight(on_weight);
+    MissedStepsOfBoth<METRIC> missed(on_body, on_weight);
+    const MissedSteps<METRIC>&of_body = missed.of_body, &of_weight = missed.of_weight();
     const bool bodies = b.body && acts(on_body.strength), weights = b.weight && acts(on_weight.strength);
     for (ptrdiff_t begin = 0; begin < n; begin += CAUGHT_UP) {
         const ptrdiff_t some = n - begin < CAUGHT_UP ? n - begin : CAUGHT_UP;
@@ -103,12 +125,10 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
             const ptrdiff_t ahead = begin + i + ROWS_AHEAD;
             if (METRIC == SCHEDULED && !ids && ahead < n) prefetch_line(on_body.steps + visited[ahead] * FOBOS_PARTS);
             int32_t& last = visited[row(i)];
-            of_body.set(i, last);
-            of_weight.set(i, last);
+            missed.set(i, last);
             last = on_body.now;
         }
-        of_body.combine(some);
-        of_weight.combine(some);
+        missed.combine(some);
         if (bodies)
             each_body<SLOTS, false>(b, some, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t)
                                                       __attribute__((always_inline)) {
@@ -127,18 +147,18 @@ template <Metric METRIC>
 void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
                      const Fobos on_weight) {
     constexpr int SLOTS = METRIC == ADAPTIVE;
-    MissedSteps<METRIC> of_body(on_body), of_weight(on_weight);
+    MissedStepsOfBoth<METRIC> missed(on_body, on_weight);
+    const MissedSteps<METRIC>&of_body = missed.of_body, &of_weight = missed.of_weight();
     const PenaltyStrength strength = on_rows(b, on_body, on_weight);
     ptrdiff_t behind[CAUGHT_UP];
     int found = 0;
-    auto first_step = [](const Fobos& rule, auto& phi, const auto& missed, auto& d) __attribute__((always_inline)) {
-        phi = prox(phi, missed, rule.strength);
-        d = 1 / missed.rate;
+    auto first_step = [](const Fobos& rule, auto& phi, const auto& combined, auto& d) __attribute__((always_inline)) {
+        phi = prox(phi, combined, rule.strength);
+        d = 1 / combined.rate;
         return phi * d;
     };
     auto finish = [&]() {
-        of_body.combine(found);
-        of_weight.combine(found);
+        missed.combine(found);
         step_by_row<SLOTS>(
             b, found, [&](ptrdiff_t i) { return behind[i]; }, AllTouched{}, strength,
             [&](ptrdiff_t) { return strength.group; },
@@ -155,8 +175,7 @@ void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t f
             prefetch_line(on_body.steps + visited[i + ROWS_AHEAD] * FOBOS_PARTS);
         const ptrdiff_t r = ids ? first + ids[i] : i;
         if (visited[r] == on_body.now) continue;  // the prox of no steps would divide by 0
-        of_body.set(found, visited[r]);
-        of_weight.set(found, visited[r]);
+        missed.set(found, visited[r]);
         behind[found++] = r;
         visited[r] = on_body.now;
         if (found == CAUGHT_UP) finish();
