@@ -301,23 +301,27 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("better", "folds", "chosen"),
+    ("better", "errors", "folds", "chosen"),
     [
-        ([0.9, 0, 0, 0], 1, True),
-        ([-0.01, 0.9, 0.9, 0.9], 1, False),
-        ([0.01, -0.05, 0.9, 0.9], 2, False),
-        ([0.01, 0.01, 0.01, 0.01], 4, False),
-        ([0.03, 0.03, 0.03, 0.03], 4, True),
-        ([0.06, 0.06, 0.06, 0.06], 2, True),
+        ([0.9, 0, 0, 0], 1, 1, True),
+        ([-0.01, 0.9, 0.9, 0.9], 1, 1, False),
+        ([0.01, -0.05, 0.9, 0.9], 1, 2, False),
+        ([0.01, 0.01, 0.01, 0.01], 1, 4, False),
+        ([0.03, 0.03, 0.03, 0.03], 1, 4, True),
+        ([0.06, 0.06, 0.06, 0.06], 1, 2, True),
+        ([0.01, 0.01, 0.01, 0.01], 0, 4, True),
+        ([-0.01, 0.03, 0.03, 0.03], 0, 4, True),
+        ([-0.01, -0.01, -0.01, -0.01], 0, 4, False),
+        ([-0.05, 0.9, 0.9, 0.9], 0, 1, False),
     ],
 )
-def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, folds, chosen):
+def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, errors, folds, chosen):
     """The other value's squared errors are smaller by so much in each fold, with a standard deviation of a half: on 150
     rows the standard error is .04, on 600 .02."""
     plans = folds_of(planned(rows, epochs=2), 2)
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = looking.compared(Budget(usual, 2), other, "l2_v", 1.0)
+    found = looking.compared(Budget(usual, 2), other, "l2_v", errors)
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
@@ -368,11 +372,6 @@ def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
     plan = planned(rows, learning_rate_v=0.001, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.001
     assert [one.value / 0.001 for one in look(plan)[1]] == pytest.approx([4, 8, 16])
-
-
-def test_many_rows_have_one_fold(rows, monkeypatch):
-    monkeypatch.setattr(plans, "ROWS_FOR_FOLDS", 599)
-    assert len(folds_of(planned(rows, epochs=2), 2)) == 1
 
 
 def test_folds_of_groups_of_rows_hold_out_whole_groups(rows):

@@ -64,10 +64,10 @@ def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
     assert entrant.reached.best == (means.argmin() + 1,) * 3
 
 
-def test_trials_are_compared_on_five_folds_where_a_look_has_one(monkeypatch):
-    """For a look, 5,000 held-out rows were enough: four folds."""
+def test_trials_are_compared_on_five_folds_where_a_look_has_four(monkeypatch):
+    """For a look, 5,000 held-out rows are enough."""
     plan = planned(signs([(0, 1)], rows=8000), {"rank": 1}, {"rivals": (), "holdout": 0.2})
-    assert most_folds(plan) == 1
+    assert most_folds(plan) == 4
     assert Wanted().folds_of(plan) == 5
     assert Wanted(folds=2).folds_of(plan) == 2
     monkeypatch.setattr(plans, "SEARCHED_ROWS", 7999)

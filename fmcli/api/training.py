@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NamedTuple, Unpack
 
@@ -18,7 +19,7 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
-from fmcli.api.rows import RowForm, as_data, form_of
+from fmcli.api.rows import RowForm, as_data, form_of, is_files
 from fmcli.api.stored import cached
 from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
@@ -261,7 +262,8 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     else:
         given = as_data(data, "data", form)
         schema, format = given.schema, given.format
-        unweighted = in_memory(given, spec, optional=choices.auto)
+        own = is_files(data) and not choices.auto and choices.calibrate is None
+        unweighted = replace(in_memory(given, spec, optional=choices.auto), own=own)
     of_labels = unweighted.label_weights(weighting) if weighting else {}
     rows = unweighted.with_label_weights(of_labels) if weighting else unweighted
     if schema is None:

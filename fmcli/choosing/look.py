@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from fmcli.registry.entry import Trial
     from fmcli.training.checkpoint import Keeper
 
-# Other folds follow as long as another value is better, but by fewer standard errors of the difference than these.
-DECIDED = 2.0
+# Other folds follow as long as another value is better, but by fewer standard errors of the difference than DECIDED; if
+# the better one of two is taken whatever the error, also as long as it is worse by fewer than UNDECIDED.
+DECIDED, UNDECIDED = 2.0, 1.0
 # The run of a value has so many epochs at least, if it does not stop before, and more as long as they visit at most so
 # many entries of a factor, or parameters; no more folds follow than visit as many in all. It is a count, so that the
 # same data give the same choices.
@@ -238,7 +239,8 @@ def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look
         errors = errors if usual.runs[0].learned else 0.0
         found = difference(metric, outcome, before, plan.settings.threads)
         chosen = -found.worse > errors * found.error
-        if found.worse >= 0 or -found.worse > max(DECIDED, errors) * found.error:
+        worst = 0.0 if errors else UNDECIDED * found.error
+        if found.worse >= worst or -found.worse > max(DECIDED, errors) * found.error:
             break
     return Look(
         option,

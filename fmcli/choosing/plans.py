@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fmcli.registry.solvers import FEW_ROWS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan, occurring
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import RowNumbers
 
 # Values are compared on several folds, in each of which other rows are held out, as many as the run holds out, until
-# there are so many in all; on at most so many folds. More rows to train on have one fold: there, they take time.
-ENOUGH_HELD_OUT, MOST_FOLDS, ROWS_FOR_FOLDS = 5_000, 5, FEW_ROWS
+# there are so many in all; on at most so many folds.
+ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
 # For a search, all of up to so many rows are held out, each once. Among hundreds of trials, the best one on a single
 # part is good by chance: on a fifth of adult, held out before, searches of the same time reach .3167 on five folds in
 # place of .3173 and .3235 on one. On more rows, a part says more, and folds leave time for too few trials.
@@ -36,11 +35,11 @@ def most_folds(plan: Plan, *, searched: bool = False) -> int:
     Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
     and the last rows, because others would be predicted from rows after them.
     """
-    most_rows, enough = (SEARCHED_ROWS, SEARCHED_ROWS) if searched else (ROWS_FOR_FOLDS, ENOUGH_HELD_OUT)
+    enough = SEARCHED_ROWS if searched else ENOUGH_HELD_OUT
     validation, source = plan.validation, plan.source
     assert validation is not None
     divides = source.divides and validation.held_out and not plan.settings.hold_out.in_order
-    if not divides or source.all_rows > most_rows:
+    if not divides or (searched and source.all_rows > SEARCHED_ROWS):
         return 1
     size, group, of_held = validation.count, source.data.group, validation.group
     units, held = source.all_rows, size
