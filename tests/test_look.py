@@ -295,9 +295,11 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
         monkeypatch.setattr(plans, "ENOUGH_HELD_OUT", enough)
         assert len(folds_of(plan, 2)) == number
     work = work_of(plan)
-    for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
-        monkeypatch.setattr(looking, "MOST_VISITS", limit)
-        assert len(folds_of(plan, epochs)) == number
+    for limited, dense in (("VISITS_OF_SPARSE", False), ("MOST_VISITS", True)):
+        monkeypatch.setattr(looking, "have_most_features", lambda plan, dense=dense: dense)
+        for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
+            monkeypatch.setattr(looking, limited, limit)
+            assert len(folds_of(plan, epochs)) == number
 
 
 @pytest.mark.parametrize(

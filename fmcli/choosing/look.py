@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 # the better one of two is taken whatever the error, also as long as it is worse by fewer than UNDECIDED.
 DECIDED, UNDECIDED = 2.0, 1.0
 # The run of a value has so many epochs at least, if it does not stop before, and more as long as they visit at most so
-# many entries of a factor, or parameters; no more folds follow than visit as many in all. It is a count, so that the
+# many entries of a factor, or parameters; no more folds follow than visit as many in all. Sparse rows have more folds:
+# there, models overfit within a few epochs, whose number is chosen badly on a single fold. It is a count, so that the
 # same data give the same choices.
-LEAST_EPOCHS, MOST_VISITS = 20, 10**8
+LEAST_EPOCHS, MOST_VISITS, VISITS_OF_SPARSE = 20, 10**8, 4 * 10**8
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,10 @@ def folds_of(plan: Plan, epochs: int) -> list[Plan]:
 
 def number_of_folds(plan: Plan, epochs: int) -> int:
     """Return how many of these plans there are; one if there is no look."""
-    return max(1, min(most_folds(plan), MOST_VISITS // max(1, epochs * work(plan)))) if looks(plan) else 1
+    if not looks(plan):
+        return 1
+    most = MOST_VISITS if have_most_features(plan) else VISITS_OF_SPARSE
+    return max(1, min(most_folds(plan), most // max(1, epochs * work(plan))))
 
 
 def epochs_of(plan: Plan) -> int:
@@ -293,9 +297,14 @@ def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
 
 def is_small_and_dense(plan: Plan) -> bool:
     """Return whether rows have most features, and a run with twice the work takes no more than any may."""
+    work = 2 * plan.spec.values["epochs"] * plan.facts["nonzeros"] * rank_of(plan)
+    return work <= MOST_VISITS_OF_RUN and have_most_features(plan)
+
+
+def have_most_features(plan: Plan) -> bool:
+    """Return whether rows have most features, so that each learns from most rows."""
     facts = plan.facts
-    work = 2 * plan.spec.values["epochs"] * facts["nonzeros"] * rank_of(plan)
-    return work <= MOST_VISITS_OF_RUN and are_dense(facts["rows"], facts["nonzeros"], facts["features"])
+    return are_dense(facts["rows"], facts["nonzeros"], facts["features"])
 
 
 def paths(trial: Trial, usual: Any) -> Iterator[list[Any]]:

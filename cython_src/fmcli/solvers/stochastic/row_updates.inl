@@ -103,10 +103,15 @@ void update_whole_rows(const Block b, ptrdiff_t n, const RowIds row, Touched tou
         });
 }
 
-// A step of n rows.
-template <class Rule, class Gradient>
+// Nothing to do before the step of a row.
+struct Nothing {
+    inline void operator()() const {}
+};
+
+// A step of n rows. before() is called before that of each body, or of two short ones.
+template <class Rule, class Gradient, class Before = Nothing>
 inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t n, const RowIds row, const Gradient gradient,
-                                                       const Rule& body, const Rule& weight) {
+                                                       const Rule& body, const Rule& weight, Before before = {}) {
     if (on_rows(b, body, weight).group > 0) {
         update_whole_rows(b, n, row, AllTouched{}, gradient, body, weight);
         return;
@@ -114,6 +119,7 @@ inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t
     if (b.body)
         each_body<slots<Rule>>(b, n, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t at)
                                         __attribute__((always_inline)) {
+            if (at == 0) before();
             update(body, phi, state, of_one_sample(gradient.of_body(i, at, phi)), OneSample{});
         });
     if (b.weight)

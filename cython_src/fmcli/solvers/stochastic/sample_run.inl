@@ -36,14 +36,23 @@ inline __attribute__((always_inline)) void prefetch_entries(const SampleRun& run
     }
 }
 
-inline __attribute__((always_inline)) void prefetch_ahead(const SampleRun& run, const Csr& data, const Block& features,
-                                                          ptrdiff_t i) {
-    prefetch_entries(run, data, i);
-    if (i + RUN_AHEAD < run.end) {
-        const Sample x = sample_of(&data, run.order[i + RUN_AHEAD]);
-        prefetch_rows<true>(features, x.index, x.nnz, 0);
+// The parameter rows of a later sample, to be prefetched together or one by one.
+struct RowsAhead {
+    const Block& features;
+    Sample x = {};
+    ptrdiff_t i = 0;
+
+    inline __attribute__((always_inline)) RowsAhead(const SampleRun& run, const Csr& data, const Block& features, ptrdiff_t of)
+        : features(features) {
+        if (of + RUN_AHEAD < run.end) x = sample_of(&data, run.order[of + RUN_AHEAD]);
     }
-}
+    inline __attribute__((always_inline)) void prefetch() {
+        if (i < x.nnz) prefetch_rows<true>(features, x.index + i++, 1, 0);
+    }
+    inline __attribute__((always_inline)) void prefetch_rest() {
+        if (i < x.nnz) prefetch_rows<true>(features, x.index + i, x.nnz - i, 0);
+    }
+};
 
 // The rows of a field-aware model that the pairs of a sample use: so many cache lines that each pair of the sample before
 // prefetches one of them, because the processor waits at a prefetch while many others are on their way.
@@ -225,16 +234,18 @@ __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* bo
     const real *const constant = model.constant, *const beta = model.beta;
     real *const of_constant = run.buffer, *const of_beta = run.buffer + (constant ? features.lanes : 0);
     RecentLosses losses;
+    // Rows of several cache lines are prefetched with the steps of a sample's rows, because the processor waits at a prefetch
+    // while many others are on their way.
+    constexpr bool APART = !FIELDS && LANES_EACH < 0;
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
         const ptrdiff_t row = run.order[i];
         const KnownSample<ONES> x = {sample_of(&data, row)};
         if (run.before) run.before(run.solver, i);
         double slope[2];
         const double loss = model.loss(run, row, x, run.sums, slope);
-        if constexpr (FIELDS)
-            prefetch_ahead(run, data, model.weights, i);
-        else
-            prefetch_ahead(run, data, features, i);  // here: the slope's chain of operations leaves time
+        prefetch_entries(run, data, i);  // here: the slope's chain of operations leaves time
+        RowsAhead ahead(run, data, FIELDS ? model.weights : features, i);
+        if constexpr (!APART) ahead.prefetch_rest();
         // One by one, so that the sum does not depend on how an epoch is divided.
         losses.add(run, i, loss, slope[1], [&](ptrdiff_t j) { return run.order[j]; }, [&](ptrdiff_t, double one) { total += one; });
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, *slope, of_constant, of_beta);
@@ -245,7 +256,10 @@ __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* bo
             if (model.weights.weight) update_rows(model.weights, x.nnz, RowIds{x.index, 0}, gradient, on_body, on_weight);
             continue;
         }
-        update_rows(features, x.nnz, RowIds{x.index, 0}, gradient, on_body, on_weight);
+        update_rows(features, x.nnz, RowIds{x.index, 0}, gradient, on_body, on_weight, [&]() __attribute__((always_inline)) {
+            if constexpr (APART) ahead.prefetch();
+        });
+        if constexpr (APART) ahead.prefetch_rest();
         if (constant) step_of_body(run.block[run.constant], of_constant, body[run.constant]);
         if (run.trains_beta) step_of_body(run.block[run.beta], of_beta, body[run.beta]);
     }
