@@ -305,8 +305,8 @@ cdef class Dataset:
         """Return the same rows with the columns of a numbering. Entries of features that have no column there are left
         out; if they share one, those of a row and field are added up. Raises BadInputError if a sum is too large.
 
-        into : int32 (nnz), where the new indices are stored; by default a new array. If it is that of this Dataset, this
-            one must not be used again.
+        into : int32 (nnz), where the new indices are stored; by default a new array. If it is that of this Dataset,
+            this one must not be used again.
         columns : int32 (features), the columns there of the columns here, if they are known.
         threads : that compute the new indices.
         """
