@@ -483,6 +483,17 @@ def test_outputs_batches_weights_and_a_projected_row(name, solver, batch_size):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("penalty", ["both", "by-part"])
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"schedule": "inverse"}])
+def test_deferred_steps_with_one_step_size_of_weights_and_factors(penalty, options):
+    """They are the same if both have the same L2 strength."""
+    labels = labels_of("squared", np.random.default_rng(5))
+    follow(
+        "fm", build("fm", FEATURES, rank=RANK), "fobos", make_loss("squared"), slow_losses.squared, labels,
+        penalty=penalty, lazy_groups=True, learning_rate=0.05, **options,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize(("name", "schedule"), [("fm", "constant"), ("ffm", "inverse")])
 def test_deferred_steps_of_groups_with_one_step_size(name, schedule, batch_size):
