@@ -75,6 +75,15 @@ def test_another_kind_that_is_chosen_knows_the_ids(run, rng, tmp_path):
     assert scores == {run.ok("predict", "plain.fm", "plain").stdout}
 
 
+def test_training_leaves_the_callers_rows_as_they_are(tmp_path):
+    (tmp_path / "t").write_text(rows(lambda j: 2000 * j))
+    data = fmcli.read(tmp_path / "t")
+    ids, of_file = data.dataset.index.copy(), fmcli.train(tmp_path / "t", epochs=2).predict(data)
+    for _ in range(2):
+        assert np.array_equal(fmcli.train(data, epochs=2).predict(data), of_file)
+    assert np.array_equal(data.dataset.index, ids)
+
+
 def test_other_ids_are_unseen(run, tmp_path):
     (tmp_path / "t").write_text(rows(RENAMES["both"]))
     run("train", "-q", "-e", "1", "-o", "m", "t")
