@@ -4,18 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problems import validation_rows
 from test_auto import planned, signs
 
 from fmcli.choosing import plans, runs, search
 from fmcli.choosing.entrants import ERRORS_ENDED, ERRORS_LONGER, Conduct, Entrant, Reached
-from fmcli.choosing.plans import fold_plans, most_folds
+from fmcli.choosing.kinds import Group
+from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, most_folds, stretched_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
 from fmcli.choosing.runs import LateError
-from fmcli.choosing.search import BRACKET, Group, Search, Tuning, compare
-from fmcli.choosing.tuning import Wanted
+from fmcli.choosing.search import BRACKET, Search, Tuning, compare
+from fmcli.choosing.tuning import Wanted, tuned
+from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by, of, read
+from fmcli.registry.specs import make_spec
+from fmcli.training import job
+from fmcli.training.planning import with_options
 
 pytestmark = pytest.mark.exact
 HELD = {"rivals": (), "holdout": 0.3}
@@ -74,12 +80,80 @@ def test_trials_are_compared_on_five_folds_where_a_look_has_four(monkeypatch):
     assert Wanted().folds_of(plan) == 1
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_folds_of_a_search_are_stretches_of_each_class(data, classes):
+    """The rows of a class follow each other here, and the text of each row is a feature of its own, to know it by."""
+    label = np.repeat([0.0, 1.0], [160, 40]) if classes else data.label
+    data = data.changed(label=label, value=np.repeat(np.arange(1, 201, dtype=np.float32), data.nnz // data.rows))
+    spec = make_spec("fm", None, "logistic" if classes else None, {"rank": 1})
+    folds = stretched_plans(job.plan(data, spec, holdout=0.2), 5)
+    held = [validation_rows(fold).value[:: data.nnz // data.rows].astype(int) - 1 for fold in folds]
+    assert np.array_equal(np.sort(np.concatenate(held)), np.arange(200))
+    for numbers in held:
+        ones = numbers >= 160
+        assert not classes or ones.sum() in (7, 8, 9)
+        for of_class, size in ((numbers[~ones], 160), (numbers[ones], 40)) if classes else ((numbers, 200),):
+            gaps = np.diff(of_class)
+            assert (gaps == 1).sum() >= len(of_class) - STRETCHES - 1  # one may go over the end
+            assert np.isin(gaps[gaps > 1], np.arange(-2, 3) + size * 0.8 // STRETCHES + 1).all()
+    assert not np.array_equal(held[0], np.arange(40))
+
+
+def test_rows_of_an_id_that_follow_each_other_are_not_held_out_as_stretches(data):
+    """Rows in random order are, but neither groups nor the last rows."""
+    ids = np.repeat(np.arange(20, dtype=np.int32), 10)
+    indptr = np.arange(201, dtype=np.int64)
+    by_id = Dataset(indptr, ids, None, data.label, 20)
+    random = Dataset(indptr, np.random.default_rng(0).permutation(ids), None, data.label, 20)
+    groups = data.changed(group=np.arange(200, dtype=np.int32) // 4)
+    assert not can_stretch(planned(by_id, {"rank": 1}, HELD))
+    assert can_stretch(planned(random, {"rank": 1}, HELD))
+    assert can_stretch(planned(data, {"rank": 1}, HELD))
+    assert not can_stretch(planned(groups, {"rank": 1}, HELD))
+    assert not can_stretch(planned(data, {"rank": 1}, {**HELD, "holdout_last": True}))
+
+
+def test_trials_are_compared_on_stretches(data):
+    plan, trials, begun = planned(data, {"rank": 1, "epochs": 1}, HELD), [], []
+    tuned(plan, Wanted(trials=2), begun.append, trials.append)
+    assert begun[0].stretched
+    wanted = [validation_rows(fold).label for fold in stretched_plans(plan, begun[0].folds)]
+    assert len(trials) == 2 < len(wanted)
+    for trial in trials:
+        for fold, label in zip(trial.plans, wanted, strict=True):
+            assert np.array_equal(validation_rows(fold).label, label)
+
+
 def test_drawn_options_must_be_as_clearly_better_as_usual_ones(data):
     for settings in ({}, {"rank": 2}):
         entrant = Entrant([planned(data, {})], 1, settings)
         for ended, errors in ((True, ERRORS_ENDED), (False, ERRORS_LONGER)):
             entrant.reached = Reached(3, 0.5, (3,), ended)
             assert entrant.margin == errors
+
+
+def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_taken(data, monkeypatch):
+    """Those that a rung left out had fewer epochs, and do not count."""
+    monkeypatch.setattr(Entrant, "better_than", lambda own, other, errors: own.rank() < other.rank() - 0.1 * errors)
+    one = Search(planned(data, {"l2": 1e-4}, HELD), Tuning(ranges={"l2": Range(1e-8, 1.0), "rank": of(2, 4, 8)}))
+
+    def chosen(values, left_out=()):
+        one.groups, one.whole = [Group(one.usual, one.tuning.ranges)], []
+        one.usual.reached = Reached(3, 0.9, (3,), ended=False)
+        for number, ((rank, l2), value) in enumerate(values.items()):
+            settings = {"l2": l2, "rank": rank}
+            entrant = Entrant([with_options(one.plan, settings)], number + 1, settings)
+            entrant.reached = Reached(3, value, (3,), ended=False)
+            one.groups[0].add(entrant)
+            one.whole += [] if (rank, l2) in left_out else [entrant]
+        return one.choose().settings
+
+    values = {(8, 1e-7): 0.50, (8, 1e-5): 0.59, (8, 1e-4): 0.65, (8, 1e-2): 0.59}
+    assert chosen(values) == {"rank": 8, "l2": 1e-5}
+    assert chosen(values, [(8, 1e-5)]) == {"rank": 8, "l2": 1e-2}
+    assert chosen({**values, (2, 1e-4): 0.59}) == {"rank": 8, "l2": 1e-5}
+    assert chosen({(8, 1e-7): 0.77, (8, 1e-5): 0.85}) == {"rank": 8, "l2": 1e-7}  # the other is not clearly better
+    assert chosen({(8, 1e-7): 0.85}) == {}
 
 
 def test_options_are_drawn_for_as_many_kinds_as_there_is_time_for(data, monkeypatch):

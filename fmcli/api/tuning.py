@@ -87,7 +87,7 @@ def tune(
         In place of a search, train models of so many strengths of one penalty, each of which begins from the parameters
         of the one before; ``sparsity`` of a trial is its share of zeros.
     folds : int, optional
-        On how many folds of the rows trials are compared; by default 5, 1 of more than 40,000 rows.
+        On how many folds of the rows trials are compared; by default 5, 1 of more than 50,000 rows.
     study : str or path, optional
         File to which each trial is added; if it has trials of the same search, it goes on after them.
     refit : bool

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.choosing.completing import completed
-from fmcli.choosing.folds import Fold, Folding, Numbers, folds_of
+from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, text_of
 from fmcli.data.weights import Weighting, with_label_weights
@@ -42,8 +42,6 @@ Floats = NDArray[np.float64]
 UNNAMED = "the model of a fold"
 # How many folds calibrate a model.
 CALIBRATING_FOLDS = 5
-# Tasks whose labels are classes, of which each fold has its share.
-OF_CLASSES = ("binary", "classes")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from fmcli.records import dataclass
 # The number of a row that no fold predicts: all folds train on it, or those that come later.
 ALWAYS = -1
 FEWEST, LARGEST_SEED = 2, 2**62
+# Tasks whose labels are classes, of which each fold has its share.
+OF_CLASSES = ("binary", "classes")
 
 # The fold of each row, from 0, or ALWAYS.
 Numbers = NDArray[np.int32]

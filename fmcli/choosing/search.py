@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, TrialRecord
-from fmcli.choosing.plans import fold_plans, is_free, parts_of
-from fmcli.choosing.proposals import PROPOSE, Places, Tried
+from fmcli.choosing.kinds import Group
+from fmcli.choosing.plans import fold_plans, is_free, stretched_plans
+from fmcli.choosing.proposals import PROPOSE
 from fmcli.choosing.runs import LateError, Watch
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.records import dataclass
@@ -48,6 +48,8 @@ BRACKET, PART, RUNGS = 9, 3, 3
 ROWS_FOR_PARTS = 100_000
 # From a little less than the usual strength of a penalty to one with which hardly any parameter is left.
 STRENGTHS_OF_PATH = by(3, 3000)
+# A drawn run is as good as the best one of its kind if that is better by at most so many standard errors.
+ERRORS_CHOSEN = 1.0
 # Options are drawn so many times until they differ from those before.
 MOST_DRAWS = 20
 
@@ -59,6 +61,7 @@ class Tuning:
     trials : how many runs there are in all; None: as many as the time lets.
     ranges : the values of options; empty: those of the registry.
     folds : how many times other rows are held out.
+    stretched : whether these are stretches of consecutive rows.
     on_trial : called with each entrant after its run.
     sampler : how values are drawn; one of SAMPLERS.
     path : of how many values of one penalty there is a path in place of a search; None: there is none.
@@ -67,6 +70,7 @@ class Tuning:
     trials: int | None = 0
     ranges: Mapping[str, Range] = field(default_factory=dict)
     folds: int = 1
+    stretched: bool = False
     conduct: Conduct = field(default_factory=Conduct)
     on_trial: Callable[[Entrant], None] = lambda entrant: None
     sampler: str = "near"
@@ -86,40 +90,6 @@ class Found:
     late: bool
 
 
-class Group:
-    """A kind and a solver: the run by the usual options, those of drawn options, and the ranges of these."""
-
-    def __init__(self, usual: Entrant, ranges: Mapping[str, Range]) -> None:
-        self._usual = usual.plan.spec.values
-        self.ranges = ranges or ranges_of(usual.plan)
-        self.entrants, self._places = list[Entrant](), list[Places]()
-        self.add(usual)
-
-    def add(self, entrant: Entrant) -> None:
-        """Take another run. The places of its values in the ranges are kept: among thousands of short runs, finding
-        those of all again for each new one took a quarter of the time."""
-        values = entrant.plan.spec.values
-        places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
-        self.entrants.append(entrant)
-        self._places.append({name: place for name, place in places.items() if place is not None})
-
-    @property
-    def champion(self) -> Entrant:
-        """The best run on all rows so far."""
-        return min((one for one in self.entrants if one.begun), key=Entrant.rank, default=self.entrants[0])
-
-    def settings(self, places: Places) -> dict[str, Any]:
-        """Return the values of options at these places, as far as they are permitted."""
-        found = {name: one.at(places[name], self._usual[name]) for name, one in self.ranges.items()}
-        return {name: value for name, value in found.items() if OPTIONS[name].permits(value)}
-
-    def tried(self) -> Iterator[Tried]:
-        """Yield what the runs have reached, and those that have not run yet, as far as all their values have places."""
-        for entrant, places in zip(self.entrants, self._places, strict=True):
-            if len(places) == len(self.ranges):
-                yield Tried(places, entrant.rank() if entrant.begun or entrant.part else None)
-
-
 def compare(plan: Plan, tuning: Tuning | None = None) -> Found:
     """Return the best of the usual run, of those of other kinds and solvers, and of those of drawn options.
 
@@ -135,6 +105,7 @@ class Search:
         self.plan, self.tuning = plan, tuning
         self.usual = self.entrant(plan, 0)
         self.entrants: list[Entrant] = [self.usual]
+        self.whole: list[Entrant] = []  # those that no rung has left out
         self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
         self.number = len(plan.settings.rivals) + 1
         self.watch = Watch(tuning.conduct.deadline)
@@ -143,7 +114,8 @@ class Search:
 
     def entrant(self, plan: Plan, number: int) -> Entrant:
         """Return the entrant of a plan."""
-        return Entrant(fold_plans(plan, self.tuning.folds), number, conduct=self.tuning.conduct)
+        plans_of = stretched_plans if self.tuning.stretched else fold_plans
+        return Entrant(plans_of(plan, self.tuning.folds), number, conduct=self.tuning.conduct)
 
     def run(self) -> Found:
         """Search, until all trials have been made or the deadline has passed."""
@@ -209,6 +181,7 @@ class Search:
         entrants = sorted(self.others(), key=lambda entrant: entrant.work)
         self.entrants += entrants
         self.groups += [Group(entrant, self.tuning.ranges) for entrant in entrants]
+        self.whole += entrants
         samplers, others = ([one for one in entrants if one.samples is samples] for samples in (True, False))
         half = self.race_work // 2 if samplers else 0
         left = max(self.race_work, self.least_work)
@@ -319,6 +292,7 @@ class Search:
                 for entrant in entrants[max(1, len(entrants) // PART) :]:
                     entrant.forget()
                 del entrants[max(1, len(entrants) // PART) :]
+        self.whole += [entrant for entrants in brackets for entrant in entrants]
 
     def follow(self) -> None:
         """Train a run for each value of a penalty, from weak to strong, each from the parameters of the one before.
@@ -360,10 +334,11 @@ class Search:
         return max(1, most if entrant.samples else most // int(PART ** (RUNGS - 1 - rung)))
 
     def choose(self) -> Entrant:
-        """Return the best entrant, if it is clearly better than the usual one; a solver that samples becomes much
-        better, so that it is taken unless another one is clearly better."""
-        others = [group.champion for group in self.groups if group.champion is not self.usual]
-        better = [entrant for entrant in others if entrant.better_than(self.usual, entrant.margin)]
+        """Return the best kind that is clearly better than the usual run, and of it the entrant closest to its usual
+        options that is as good as its best one. A solver that samples becomes much better, so that it is taken unless
+        another one is clearly better."""
+        whole = dict.fromkeys([*self.whole, *(group.champion for group in self.groups)])
+        better = [found for group in self.groups if (found := group.closest(whole, self.usual, ERRORS_CHOSEN))]
         chosen = min(better, key=Entrant.rank, default=self.usual)
         for entrant in better:
             if entrant.margin == ERRORS_SAMPLED and not chosen.better_than(entrant, ERRORS_LONGER):
@@ -382,18 +357,3 @@ def path_of(plan: Plan, ranges: Mapping[str, Range]) -> tuple[str, Range]:
             "a path is over the values of one penalty; give one a range or several values, or a kind of sparse models"
         )
     return found[0]
-
-
-def ranges_of(plan: Plan) -> dict[str, Range]:
-    """Return the ranges of the options of a run that were not given, by the registry. Those of linear weights, or of
-    factors, need some, and those that are relative a usual value."""
-    spec, asked, parts = plan.spec, plan.settings.spec, parts_of(plan)
-    kind = MODELS[spec.model]
-
-    def varies(name: str, one: Range) -> bool:
-        usual = spec.values.get(name)
-        has_usual = type(usual) is float and usual > 0 if one.relative else usual is not None
-        refused = name in kind.refuses or name in spec.solver_entry.refuses
-        return has_usual and not refused and is_free(asked, name) and parts.get(name[-2:], True)
-
-    return {name: one for name, one in {**spec.solver_entry.tunes, **kind.tunes}.items() if varies(name, one)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from fmcli.choosing.entrants import Conduct, Entrant
 from fmcli.choosing.look import Look, with_values
-from fmcli.choosing.plans import can_compare, most_folds
+from fmcli.choosing.plans import can_compare, can_stretch, most_folds
 from fmcli.choosing.proposals import load_optuna
 from fmcli.choosing.search import Found, Tuning, compare
 from fmcli.choosing.study import Study
@@ -82,10 +82,12 @@ class Wanted:
 
 
 class Begun(NamedTuple):
-    """A search before its first trial. looks : what the look has tried; known : how many trials the study has."""
+    """A search before its first trial. stretched : whether stretches of consecutive rows are held out; looks : what the
+    look has tried; known : how many trials the study has."""
 
     plan: Plan
     folds: int
+    stretched: bool
     looks: Sequence[Look]
     known: int
 
@@ -114,25 +116,28 @@ def tuned(
     if not can_compare(plan):
         raise UsageError("options are compared on held-out rows, and there are none; give others, or more rows")
     folds = wanted.folds_of(plan)
-    with Study(wanted.study, identity_of(plan, wanted, folds)) as study, one_blas_thread():
+    stretched = can_stretch(plan)
+    with Study(wanted.study, identity_of(plan, wanted, folds, stretched)) as study, one_blas_thread():
         plan, looks = with_values(plan, wanted.deadline)
-        on_begin(Begun(plan, folds, looks, study.trials))
+        on_begin(Begun(plan, folds, stretched, looks, study.trials))
 
         def after(entrant: Entrant) -> None:
             study.add(entrant.record())
             on_trial(entrant)
 
         conduct = Conduct(study.known, wanted.deadline)
-        return compare(plan, Tuning(wanted.most, wanted.ranges, folds, conduct, after, wanted.sampler, wanted.path))
+        of = wanted.most, wanted.ranges, folds, stretched, conduct, after, wanted.sampler, wanted.path
+        return compare(plan, Tuning(*of))
 
 
-def identity_of(plan: Plan, wanted: Wanted, folds: int) -> dict[str, Any]:
+def identity_of(plan: Plan, wanted: Wanted, folds: int, stretched: bool) -> dict[str, Any]:
     """Return all that the trials of a search depend on, but for their number."""
     return {
         **identity(plan, refits=False),
         "ranges": {name: [one.low, one.high, list(one.choices)] for name, one in wanted.ranges.items()},
         "rivals": [[one.model, one.solver] for one in plan.settings.rivals],
         "folds": folds,
+        "stretched": stretched,
         "sampler": wanted.sampler,
         "path": wanted.path,
     }

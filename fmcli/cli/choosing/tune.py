@@ -85,7 +85,7 @@ search_options = gathered(
         type=click.IntRange(min=1),
         metavar="K",
         help="Compare on K folds of the rows, each of which is held out in turn; 1 holds out rows once. [default: 5, "
-        "1 of more than 40,000 rows; >= 1]",
+        "1 of more than 50,000 rows; >= 1]",
     ),
     option(
         "output",
@@ -199,6 +199,7 @@ class Progress:
             (f"{trials} trials" if trials else "trials until the time is over")
             + f", compared by {validation.chooser} on {rows}"
             + (f" of each of {begun.folds} folds" if begun.folds > 1 else "")
+            + (", in stretches of consecutive rows" if begun.stretched else "")
         )
         if begun.known:
             self._log.line(f"the study has {begun.known} of them already")
