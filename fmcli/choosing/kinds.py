@@ -53,9 +53,12 @@ class Group:
         best = min(own, key=Entrant.rank, default=usual)
         if not clear(best):
             return None
-        # Few are compared: the scores of runs that a study knows are not at hand.
-        near = (one for one in sorted(own, key=self._distance) if one.rank() < usual.rank())
-        return next(one for one in near if one is best or (not best.better_than(one, errors) and clear(one)))
+
+        def as_good(one: Entrant) -> bool:
+            # Few are compared: the scores of runs that a study knows are not at hand.
+            return one.rank() < usual.rank() and not best.better_than(one, errors) and clear(one)
+
+        return next(one for one in sorted(own, key=self._distance) if one is best or as_good(one))
 
     def _distance(self, one: Entrant) -> float:
         """Return how far the options of a run are from the usual ones, where the width of a range is 1."""
