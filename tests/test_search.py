@@ -99,6 +99,12 @@ def test_folds_of_a_search_are_stretches_of_each_class(data, classes):
     assert not np.array_equal(held[0], np.arange(40))
 
 
+def test_rows_of_rare_classes_are_in_all_folds(data):
+    spec = make_spec("fm", None, "softmax", {"rank": 1})
+    plan = job.plan(data.changed(label=np.arange(200) // 2 * 1.0), spec, holdout=0.2)
+    assert [validation_rows(fold).rows for fold in stretched_plans(plan, 5)] == [40] * 5
+
+
 def test_rows_of_an_id_that_follow_each_other_are_not_held_out_as_stretches(data):
     """Rows in random order are, but neither groups nor the last rows."""
     ids = np.repeat(np.arange(20, dtype=np.int32), 10)

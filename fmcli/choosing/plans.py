@@ -95,6 +95,8 @@ def stretched_plans(plan: Plan, number: int) -> list[Plan]:
     _, class_of, sizes = np.unique(classes_of(plan), return_inverse=True, return_counts=True)
     place = np.empty(len(class_of))
     place[np.argsort(class_of, kind="stable")] = np.concatenate([np.arange(size) / size for size in sizes])
+    few = sizes[class_of] < STRETCHES * MOST_FOLDS  # these would all be in one fold
+    place[few] = np.flatnonzero(few) / len(few)
     fold_of = (begin + STRETCHES * place) % 1 * source.all_rows // plan.validation.count
     return [holding_out(plan, source.all_numbers[fold_of == fold]) for fold in range(number)]
 
