@@ -327,6 +327,8 @@ def test_normalised_rows():
     np.testing.assert_allclose(known.value, [1.0, 4 / 3, 1.0], rtol=1e-7)
     ones = dataset([{0: 1.0, 1: 1.0}], 2).normalised()
     np.testing.assert_allclose(ones.value, np.sqrt([0.5, 0.5]), rtol=1e-7)
+    longer = dataset([{0: 1.0, 1: 1.0}, {0: 1.0, 2: 1.0}, {1: 2.0}], 3).normalised()
+    np.testing.assert_allclose(longer.value, [*np.sqrt([0.5] * 4), 1.0], rtol=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ class Plan:
         """The numbers of those to train on, in their order."""
         return self.source.rows
 
-    @property
+    @cached_property
     def measured(self) -> NDArray[np.int32]:
         """The numbers of those by which the trained model is measured."""
         return self.source.numbered(measured_rows(self.data, self.source.rows_here, self.spec))

@@ -527,12 +527,13 @@ cdef class Dataset:
 
         With `known` (bool, features), only the features that the model knows count towards the length of a row.
         """
-        values = np.empty(self.nnz, dtype=np.float32)
+        values = np.empty(self.nnz, dtype=np.float32)  # whose memory is used only if they differ
         cdef float[::1] out = values
         cdef const unsigned char[::1] marks = None if known is None else known.view(np.uint8)
         cdef Sample x
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i, j, at
         cdef double squares, scale
+        cdef float value, first = 0
         cdef bint equal = True
         if marks is not None and marks.shape[0] < self.features:
             raise ValueError(f"`known` has {marks.shape[0]} entries for {self.features} features")
@@ -545,10 +546,17 @@ cdef class Dataset:
                         squares += <double>x.value[j] * x.value[j]
                 scale = 1 / sqrt(squares) if squares > 0 else 1
                 for j in range(x.nnz):
-                    out[self.csr.indptr[i] + j] = <float>(scale * x.value[j])
-                    equal &= out[self.csr.indptr[i] + j] == out[0]
+                    at = self.csr.indptr[i] + j
+                    value = <float>(scale * x.value[j])
+                    if at == 0:
+                        first = value
+                    if equal and value != first:
+                        equal = False
+                        out[:at] = first
+                    if not equal:
+                        out[at] = value
         # As those of rows with equally many ones, such as one for each field.
-        return self.changed(value=repeated(values[0], self.nnz) if equal and self.nnz else values)
+        return self.changed(value=repeated(first, self.nnz) if equal and self.nnz else values)
 
     def __len__(self):
         return self.rows
