@@ -1,5 +1,7 @@
 """Refit: after held-out rows have determined the number of epochs, the model is trained again on all rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from problems import dataset, parameters
@@ -8,8 +10,12 @@ from test_every_pair import planted
 from fmcli.cli.train.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
-from fmcli.training import job, saving
+from fmcli.training import job, saving, settings
 from fmcli.training.several import refit
+from fmcli.training.validation import LAST_COMPARED
+
+
+MOST = 40  # epochs
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +69,49 @@ def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, so
     assert list(advice(again)) == []
 
 
+@pytest.mark.parametrize(
+    ("model", "solver", "options"),
+    [
+        ("fm", "adagrad", {"learning_rate": 1.0}),
+        ("fm", "sgd", {"learning_rate": 0.01}),
+        ("linear", "ftrl", {"alpha": 5.0}),
+    ],
+)
+def test_the_best_of_the_last_epochs_is_kept(rows, model, solver, options):
+    """Large steps lead away from the minimum in some epochs: here, the last one is not the best of the last ones, and the
+    best one of all is not among them."""
+
+    def plain(epochs):
+        return job.train(job.plan(rows, make_spec(model, solver, None, {"epochs": epochs, **options})))
+
+    def best(epochs):
+        return min(epochs, key=losses.__getitem__)
+
+    def last(epochs):
+        return range(epochs - LAST_COMPARED + 1, epochs + 1)
+
+    losses = {epochs: job.summary(plain(epochs))["train"]["rmse"] for epochs in range(1, MOST + 1)}
+    epochs = next(
+        epochs
+        for epochs in range(LAST_COMPARED, MOST + 1)
+        if len({epochs, best(last(epochs)), best(range(1, epochs + 1))}) == 3
+    )
+    spec = make_spec(model, solver, None, {"epochs": MOST, **options})
+    chosen = job.train(replace(job.plan(rows, spec, holdout=0.2), refit_epochs=epochs))
+    again = refit.refit(chosen, refit.whole(chosen))
+    assert len(again.epochs) == epochs
+    assert again.best == best(last(epochs))
+    kept = plain(again.best)
+    figures, before = job.summary(again), job.summary(chosen)
+    assert figures["train"]["rmse"] == losses[again.best] < losses[epochs]
+    assert figures["valid"] == before["valid"]
+    assert again.updates == kept.updates
+    for name, array in parameters(kept.plan.model).items():
+        np.testing.assert_array_equal(array, again.plan.model.parameters[name])
+        for ours, theirs in zip(again.plan.model.states[name], kept.plan.model.states[name], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
 def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
@@ -83,7 +132,7 @@ def test_the_default_refit_needs_held_out_rows_and_a_short_run(rows, monkeypatch
     held = planned(holdout=0.2)
     work = rows.nnz * 5
     for limit, cheap in ((work, True), (work - 1, False)):
-        monkeypatch.setattr(refit, "AFFORDABLE", limit)
+        monkeypatch.setattr(settings, "AFFORDABLE", limit)
         assert refit.refits(held) == cheap
     assert refit.refits(planned(holdout=0.2, refit=True))
     assert not refit.refits(planned(holdout=0.2, refit=False))

@@ -22,7 +22,8 @@ from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
 from fmcli.training.fitting import are_dense
 from fmcli.training.planning import STRENGTHS, Plan, prepared_model, with_options
-from fmcli.training.several.refit import affordable, rank_of, refits, share_of
+from fmcli.training.settings import rank_of
+from fmcli.training.several.refit import affordable, refits, share_of
 
 if TYPE_CHECKING:
     from fmcli.registry.entry import Trial
@@ -297,7 +298,7 @@ def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
 
 def is_small_and_dense(plan: Plan) -> bool:
     """Return whether rows have most features, and a run with twice the work takes no more than any may."""
-    work = 2 * plan.spec.values["epochs"] * plan.facts["nonzeros"] * rank_of(plan)
+    work = 2 * plan.spec.values["epochs"] * plan.facts["nonzeros"] * rank_of(plan.spec)
     return work <= MOST_VISITS_OF_RUN and have_most_features(plan)
 
 

@@ -16,7 +16,7 @@ from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.draws import draws_bytes
-from fmcli.training.validation import measured_at_most
+from fmcli.training.validation import compares_last, measured_at_most
 
 if TYPE_CHECKING:
     from fmcli.data.labels import Labels
@@ -58,8 +58,9 @@ def copies(spec: Spec, labels: Labels, data: Dataset, held_out: int) -> int:
 def training(trainer: Trainer, evaluation: Validation, validation: Validation | None, settings: Settings) -> int:
     """Return bytes that training and saving need beside the rows that are in memory.
 
-    The epochs (with a copy of the best one), the evaluation on the training rows, and the count of features for the
-    model file come one after the other, so that only the largest of the three counts.
+    The epochs (with a copy of the best one, and of the first run's model while a refit compares its own), the
+    evaluation on the training rows, and the count of features for the model file come one after the other, so that only
+    the largest of the three counts.
     """
     model, data, spec, warm_start = trainer.task.model, trainer.task.data, trainer.task.spec, settings.warm_start
     parameters = model.bytes_needed(trainer.slots)
@@ -69,6 +70,8 @@ def training(trainer: Trainer, evaluation: Validation, validation: Validation | 
         whole = settings.may_keep_state(spec, model, trainer.slots)
         copies = 0 if draws else parameters if whole else model.bytes_needed(0)
         epochs += copies + scoring_bytes(model, validation.data, validation, validation.count)
+        if validation.held_out and settings.refits(spec, trainer.task.source) and compares_last(spec):
+            epochs += copies
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0

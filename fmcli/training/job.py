@@ -46,7 +46,7 @@ from fmcli.training.rows import RowsInMemory
 from fmcli.training.settings import Settings
 from fmcli.training.starting import start_at_minimum
 from fmcli.training.trained import Epoch, Trained, summary
-from fmcli.training.validation import BestEpoch
+from fmcli.training.validation import LAST_COMPARED, BestEpoch, BestOfLast
 
 __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare", "summary", "train"]
 
@@ -132,7 +132,12 @@ class Run:
             self.best = KeptDraws(plan, self.trainer)
         else:
             last, state = spec.values["epochs"], plan.settings.may_keep_state(spec, self.model, self.trainer.slots)
-            self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, last, state)
+            if plan.compares_last:
+                by_training = replace(plan.evaluation, rows=plan.measured)
+                first = max(plan.eligible, last - LAST_COMPARED + 1)
+                self.best = BestOfLast(by_training, self.model, self.trainer, first, last, state)
+            else:
+                self.best = BestEpoch(plan.validation, self.model, self.trainer, plan.eligible, last, state)
         self.trained = Trained(plan, self.baseline, self.epochs)
         if kept is not None:
             with keeper.checking():

@@ -65,6 +65,7 @@ class Plan:
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
     calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
+    compares_last : whether the best of the last epochs by the training rows is kept, without validation data.
     other : returns the plan of another spec for the same rows, if there are rivals.
     facts : what the data say to defaults that depend on them, for `resolve`.
     begin : start values of the parameters, by name, in place of the usual ones; None: these.
@@ -86,6 +87,7 @@ class Plan:
     tested: TestedRows | None = None
     calibration: Calibration | None = None
     refit_epochs: int | None = None
+    compares_last: bool = False
     other: Callable[[Spec], Plan] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     begin: Mapping[str, NDArray[Any]] | None = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from fmcli.data.fields import PriorGroups
+    from fmcli.data.shards.training_rows import TrainingRows
     from fmcli.data.tables.schema import Schema
     from fmcli.models.model import Model
     from fmcli.training.warm_start import WarmStart
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # The largest state, in bytes, that a model keeps by default. It is worth its space: the first update without it takes
 # steps as large as those of a new model, which later updates do not make up for.
 LARGEST_STATE = 256 << 20
+# By default, refit if non-zeros x rank is at most this: an epoch takes some hundredths of a second. It is a count, not
+# a time, so that the same data give the same bytes on every machine.
+AFFORDABLE = 7e6
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,13 @@ class Settings:
             return self.keep_state
         return spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE
 
+    def refits(self, spec: Spec, source: TrainingRows) -> bool:
+        """Return whether a run is repeated on all rows if held-out ones have chosen its epoch: as asked, else if that
+        is cheap."""
+        if self.refit is not None or not spec.values["epochs"]:
+            return bool(self.refit and spec.values["epochs"])
+        return self.deadline is None and (affordable_parts(spec, source) == 1 or bool(self.rivals))
+
     @property
     def choosing(self) -> list[str]:
         """The metrics that can choose the epoch."""
@@ -161,6 +172,22 @@ class Settings:
         """UsageError if no metric could choose the epoch."""
         if self.metrics and not self.choosing:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
+
+
+def visits_of(spec: Spec, source: TrainingRows) -> int:
+    """Return non-zeros x rank, by which the time of an epoch grows."""
+    return source.all_nonzeros * rank_of(spec)
+
+
+def affordable_parts(spec: Spec, source: TrainingRows) -> int:
+    """Return into how many parts the rows must be divided so that a run on one of them takes little time."""
+    return max(1, math.ceil(visits_of(spec, source) / AFFORDABLE))
+
+
+def rank_of(spec: Spec) -> int:
+    """Return the number of factors of a feature; at least 1."""
+    rank = spec.values.get("rank", 1)
+    return sum(rank) if isinstance(rank, list) else rank
 
 
 def state_bytes(model: Model, slots: int) -> int:

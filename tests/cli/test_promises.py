@@ -25,6 +25,7 @@ SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
 RUNS = {
     "adagrad": "-e 2 --holdout 0 -k 256 sparse",
     "adagrad with validation": "-e 2 --holdout 0.2 --no-refit -k 600 sparse",
+    "a refit whose last epochs are compared": "-e 4 --holdout 0.2 --refit -k 600 sparse",
     "an ensemble": "-e 2 --holdout 0 --ensemble 5 -j 1 -k 128 sparse",
     "an ensemble with validation and refits": "-e 2 --ensemble 4 --holdout 0.2 --refit -j 1 -k 128 sparse",
     "an ensemble of two at a time": "-e 2 --holdout 0 --ensemble 4 -j 2 -k 128 sparse",
@@ -42,7 +43,7 @@ RUNS = {
     "records of caches": "-m hofm -s cd -e 1 --order 4 narrow",
     "a batch of many rows": "-e 2 --batch-size 1024 -k 32 wide",
     "fields": "-m ffm -s sgd -e 2 --holdout 0.2 -k 16 wide",
-    "anchors": "-m llfm -s sgd -e 2 wide",
+    "anchors": "-m llfm -s sgd -e 2 --no-refit wide",
     "square matrices": "-m kernel-basis -k 350 narrow",
     "rows of anchors by column": "-m llfm -s cd -e 1 --anchors 10 narrow",
 }

@@ -446,6 +446,13 @@ def log_refit(log: Log, plan: Plan) -> None:
     log.line(f"training again on all {plan.source.count:,} rows, for {many}{median}")
 
 
+def log_refitted(log: Log, trained: Trained) -> None:
+    """Log which epoch of the refit was kept, if it is not the last one."""
+    if trained.plan.compares_last and trained.best < len(trained.epochs):
+        name = trained.plan.evaluation.chooser
+        log.line(f"kept epoch {trained.best} of the refit: of the last ones, the best by {name} on the training rows")
+
+
 def log_convergence(log: Log, trained: Trained) -> None:
     """Log whether the objective has converged, for solvers with a stopping tolerance."""
     epochs, values = trained.epochs, trained.plan.spec.values

@@ -18,6 +18,7 @@ from fmcli.cli.train.log import (
     log_looks,
     log_plan,
     log_refit,
+    log_refitted,
     log_trials,
     needs,
     sizes,
@@ -137,6 +138,7 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
                 log_refit(log, all_rows)
                 second = Progress(log, lines, all_rows, request.written.log_every, "refit")
                 trained = refit(trained, all_rows, second.epoch, second, keeper)
+                log_refitted(log, trained)
         except DivergedError as error:
             if error.trained is not None:
                 log_divergence(log, error.trained, second is not None)

@@ -5,7 +5,6 @@ So the held-out rows are not lost, and the number of epochs is not chosen on row
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,21 +14,16 @@ from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import train
 from fmcli.training.planning import Plan, occurring, prepared_model
+from fmcli.training.settings import affordable_parts, visits_of
 from fmcli.training.trained import Epoch, Trained
-
-# By default, refit if non-zeros x rank is at most this: an epoch takes some hundredths of a second. It is a count, not
-# a time, so that the same data give the same bytes on every machine.
-AFFORDABLE = 7e6
+from fmcli.training.validation import compares_last
 
 
 def refits(plan: Plan) -> bool:
     """Return whether a run trains again on all rows. Some must be held out; the settings decide, or by default the
     cost."""
-    epochs, asked = plan.spec.values["epochs"], plan.settings.refit
-    if plan.validation is None or not plan.validation.held_out or not epochs:
-        return False
-    cheap = affordable(plan) or bool(plan.settings.rivals)
-    return plan.settings.deadline is None and cheap if asked is None else asked
+    held_out = plan.validation is not None and plan.validation.held_out
+    return held_out and plan.settings.refits(plan.spec, plan.source)
 
 
 def affordable(plan: Plan) -> bool:
@@ -39,18 +33,12 @@ def affordable(plan: Plan) -> bool:
 
 def share_of(plan: Plan) -> int:
     """Return into how many parts the rows must be divided so that a run on one of them takes little time."""
-    return max(1, math.ceil(visits(plan) / AFFORDABLE))
+    return affordable_parts(plan.spec, plan.source)
 
 
 def visits(plan: Plan) -> int:
     """Return non-zeros x rank, by which the time of an epoch grows."""
-    return plan.source.all_nonzeros * rank_of(plan)
-
-
-def rank_of(plan: Plan) -> int:
-    """Return the number of factors of a feature; at least 1."""
-    rank = plan.spec.values.get("rank", 1)
-    return sum(rank) if isinstance(rank, list) else rank
+    return visits_of(plan.spec, plan.source)
 
 
 def whole(chosen: Trained) -> Plan:
@@ -69,6 +57,7 @@ def whole(chosen: Trained) -> Plan:
         counts=counts,
         model=model,
         validation=None,
+        compares_last=compares_last(spec),
     )
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
     held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
