@@ -1,5 +1,8 @@
 """Draws that lie side by side in memory are scored with the bits of models of their own."""
 
+import mmap
+import threading
+
 import numpy as np
 import pytest
 from problems import build, dataset, random_rows
@@ -48,6 +51,24 @@ def test_scores_have_the_same_bits(rank, count, bias, linear, monkeypatch):
         wanted = [score_rows(model, data, rows=chosen) for model in every]
         assert [score.tobytes() for score in found] == [score.tobytes() for score in wanted]
         assert [score.shape for score in found] == [score.shape for score in wanted]
+
+
+def test_only_the_rows_of_a_sample_are_prefetched():
+    """Rows of one factor are as long as their weights, also if these are in an array of their own, 64 GiB behind them: to
+    prefetch all that lies between them took hours."""
+    memory = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+    zeros = np.frombuffer(memory, dtype=REAL_TYPE)
+    model = build("fm", FEATURES, rank=1, bias=True, linear=True)
+    shapes = model.shapes()
+    ends = {"bias": zeros[:1], "V": zeros[:FEATURES], "w": zeros[-FEATURES:]}
+    model.attach({name: ends[name].reshape(shape) for name, shape in shapes.items()})
+    data = dataset(random_rows(np.random.default_rng(0), 50, FEATURES, fields=0), FEATURES, np.zeros(50))
+    found = []
+    thread = threading.Thread(target=lambda: found.append(score_rows(model, data)), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not found[0].any()
 
 
 def test_other_models_are_scored_one_after_the_other():

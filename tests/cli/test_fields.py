@@ -48,10 +48,10 @@ def test_memory_is_said_before_it_is_taken(run, tmp_path):
     rows = (f"{i % 2} {7 * i}:{i}:1 {7 * i + 1}:{1_000_000 + i}:1\n" for i in range(40_000))
     (tmp_path / "wide.ffm").write_text("".join(rows))
     done = run.ok("train", "-m", "ffm", "--dry-run", "wide.ffm")
-    needed = re.search(r"([\d.]+) GiB needed", done.stderr)
-    assert float(needed[1]) > 1000
+    needed = re.search(r"([\d.]+) TiB needed", done.stderr)
+    assert float(needed[1]) > 1
     done = run.fails(4, "train", "-m", "ffm", "-o", "m", "wide.ffm")
-    assert f"{needed[1]} GiB of memory" in done.stderr
+    assert f"{needed[1]} TiB of memory" in done.stderr
     assert not (tmp_path / "m").exists()
 
 

@@ -32,7 +32,8 @@ template <class Sums, class Put>
 inline __attribute__((always_inline)) void each_score(const Factors& v, const Factors& w, double bias, const Csr& csr,
                                                       const int32_t* rows, ptrdiff_t start, ptrdiff_t stop,
                                                       Sums sums_of, Put put) {
-    const bool together = w.at && w.stride == v.stride;
+    // In arrays of their own, a row of one factor is as long as its weight, which lies anywhere.
+    const bool together = w.at && w.stride == v.stride && w.at >= v.at && w.at - v.at < v.stride;
     const ptrdiff_t reals = together ? w.at - v.at + 1 : v.lanes;
     for (ptrdiff_t i = start; i < stop; ++i) {
         if (i + SAMPLES_AHEAD < stop) {
