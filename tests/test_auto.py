@@ -7,10 +7,11 @@ from test_look import Foretold
 
 import fmcli
 from fmcli.choosing import runs, search
-from fmcli.choosing.entrants import Entrant, Reached
+from fmcli.choosing.entrants import Entrant, Reached, TrialRecord
 from fmcli.choosing.look import Looked, folds_of, look
 from fmcli.choosing.runs import of_epochs, work
 from fmcli.choosing.search import MOST_TRAININGS, Search, Tuning
+from fmcli.cli.train.log import log_trials
 from fmcli.data.dataset import Dataset
 from fmcli.registry.models import MODELS
 from fmcli.registry.rivals import rivals
@@ -212,3 +213,20 @@ def test_threads_do_not_change_what_is_chosen_from_python(tmp_path):
         assert model.kind == "llfm"
         model.save(tmp_path / f"{n}")
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+def test_the_table_of_trials_says_which_were_not_trained():
+    """The work may not pay a single epoch of a kind."""
+
+    class Lines(list):
+        line = list.append
+
+    log = Lines()
+    trials = [
+        TrialRecord(0, "fm", "cd", {}, 10, ROWS, "logloss", Reached(10, 0.5, (7,), False), 0.7, chosen=True),
+        TrialRecord(1, "fm", "mcmc", {}, 0, ROWS, "logloss", Reached(0, None, (), False)),
+        TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", Reached(1, None, (), True)),
+    ]
+    log_trials(log, trials)
+    ends = [line.partition("usual")[2].strip() for line in log[1:]]
+    assert ends == ["is taken", "not trained: no work or time was left", ""]

@@ -54,8 +54,8 @@ def test_scores_have_the_same_bits(rank, count, bias, linear, monkeypatch):
 
 
 def test_only_the_rows_of_a_sample_are_prefetched():
-    """Rows of one factor are as long as their weights, also if these are in an array of their own, 64 GiB behind them: to
-    prefetch all that lies between them took hours."""
+    """Rows of one factor are as long as their weights, also if these are in an array of their own, here 64 GiB behind
+    them: to prefetch all that lies between them took hours."""
     memory = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
     zeros = np.frombuffer(memory, dtype=REAL_TYPE)
     model = build("fm", FEATURES, rank=1, bias=True, linear=True)

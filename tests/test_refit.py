@@ -14,7 +14,6 @@ from fmcli.training import job, saving, settings
 from fmcli.training.several import refit
 from fmcli.training.validation import LAST_COMPARED
 
-
 MOST = 40  # epochs
 
 
@@ -78,8 +77,8 @@ def test_refit_equals_training_on_all_rows_for_the_chosen_epochs(rows, model, so
     ],
 )
 def test_the_best_of_the_last_epochs_is_kept(rows, model, solver, options):
-    """Large steps lead away from the minimum in some epochs: here, the last one is not the best of the last ones, and the
-    best one of all is not among them."""
+    """Large steps lead away from the minimum in some epochs: here, the last one is not the best of the last ones, and
+    the best one of all is not among them."""
 
     def plain(epochs):
         return job.train(job.plan(rows, make_spec(model, solver, None, {"epochs": epochs, **options})))
