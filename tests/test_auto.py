@@ -229,4 +229,4 @@ def test_the_table_of_trials_says_which_were_not_trained():
     ]
     log_trials(log, trials)
     ends = [line.partition("usual")[2].strip() for line in log[1:]]
-    assert ends == ["is taken", "not trained: no work or time was left", ""]
+    assert ends == ["is taken", "not reached", ""]

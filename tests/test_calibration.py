@@ -73,7 +73,7 @@ def planted(rows, seed=1):
 
 @pytest.mark.parametrize("method", ["isotonic", "platt"])
 def test_a_calibrated_model_predicts_shares_although_its_labels_were_weighted(method, tmp_path):
-    x, y = planted(2600)
+    x, y = planted(2600, seed=3)
     x, test, y, label = x[:600], x[600:], y[:600], y[600:]
     options = {"epochs": 5, "class_weight": "balanced", "look": False, "seed": 3}
     plain, model = fmcli.train((x, y), **options), fmcli.train((x, y), calibrate=method, **options)

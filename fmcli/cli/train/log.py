@@ -417,7 +417,7 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
             one.metric: one.reached.value,
             **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
             "options": " ".join(f"{name}={value_word(value)}" for name, value in one.options.items()) or "usual",
-            "": "is taken" if one.chosen else "" if one.asked else "not trained: no work or time was left",
+            "": "is taken" if one.chosen else "" if one.asked else "not reached",
         }
         for place, one in enumerate(trials)
         if of_path or place < SHOWN or one.chosen or one.number == 0
