@@ -39,7 +39,7 @@ LEAST_ROWS, MOST_HELD_OUT = 100, 500_000
 RANGE = 1 << 20
 # A trained model is measured on at most so many of its rows: the scores of all of them, sorted, would take more memory
 # than all else that training adds to the rows.
-MOST_MEASURED = 1 << 18
+MOST_MEASURED = 1 << 16
 
 
 def split(
