@@ -20,15 +20,20 @@ struct StoredGradients {
     inline real of_weight(ptrdiff_t at) const { return weight[entry[at]]; }
 };
 
-// The gradients of a model of second order, which need the row's parameters. ONES: all values are 1.
-template <bool ONES>
+// What is known about the values of entries when a loop is compiled. EITHER: nothing; they are 1 without an array of them.
+enum class Values { READ, ONES, EITHER };
+
+// The gradients of a model of second order, which need the row's parameters.
+template <Values VALUES>
 struct PairGradients {
     const int32_t* sample;
     const float* value;
     const real *slope, *sums, *beta;
     ptrdiff_t lanes;
 
-    inline real x(ptrdiff_t at) const { return ONES ? 1 : value[at]; }
+    inline real x(ptrdiff_t at) const {
+        return VALUES == Values::ONES || (VALUES == Values::EITHER && !value) ? 1 : value[at];
+    }
 
     template <class V>
     inline __attribute__((always_inline)) V of_body(ptrdiff_t at, ptrdiff_t lane, V phi) const {
@@ -50,6 +55,16 @@ template <class Gradients>
 constexpr bool by_entries = true;
 template <>
 constexpr bool by_entries<SummedGradients> = false;
+
+// The gradients for steps under a group penalty, whose loops take long to compile: there is one of them for all values.
+template <class Gradients>
+inline const Gradients& for_groups(const Gradients& gradients) {
+    return gradients;
+}
+template <Values VALUES>
+inline PairGradients<Values::EITHER> for_groups(const PairGradients<VALUES>& g) {
+    return {g.sample, g.value, g.slope, g.sums, g.beta, g.lanes};
+}
 
 // Calls f(at) for the N entries of a row; N = MANY_ENTRIES: for as many as there are.
 template <int N, class F>
@@ -232,20 +247,20 @@ void step_of_rows(const Block& b, const RoundGradient& g, const Gradients& gradi
         }
         return begin;
     };
-    auto part = [&](ptrdiff_t begin, ptrdiff_t end, auto step) {
-        step(b, g.rows, g.first, bound(begin, end, share.part), bound(begin, end, share.part + 1), gradients, body,
-             weight, (real)g.curvature);
+    auto part = [&](ptrdiff_t begin, ptrdiff_t end, auto step, const auto& of) {
+        step(b, g.rows, g.first, bound(begin, end, share.part), bound(begin, end, share.part + 1), of, body, weight,
+             (real)g.curvature);
     };
     const ptrdiff_t* const end = g.rows.end;
     if (on_rows(b, body, weight).group > 0) {
-        part(0, end[MANY_ENTRIES - 1], step_of_groups<Rule, Gradients>);
+        part(0, end[MANY_ENTRIES - 1], [](const auto&... all) { step_of_groups<Rule>(all...); }, for_groups(gradients));
         return;
     }
     if constexpr (by_entries<Gradients>) {
-        part(0, end[0], step_of_rows<1, Rule, Gradients>);
-        part(end[0], end[1], step_of_rows<2, Rule, Gradients>);
+        part(0, end[0], step_of_rows<1, Rule, Gradients>, gradients);
+        part(end[0], end[1], step_of_rows<2, Rule, Gradients>, gradients);
     }
-    part(by_entries<Gradients> ? end[1] : 0, end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>);
+    part(by_entries<Gradients> ? end[1] : 0, end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>, gradients);
     static_assert(MANY_ENTRIES == 3, "each number of entries has its loop");
 }
 
@@ -261,9 +276,9 @@ void round_step(const Block* block, const RoundGradient* gradient, const Rule* b
     else if (!g.sums)
         step(StoredGradients{g.rows.entry, g.body, g.weight, b.lanes});
     else if (g.rows.value)
-        step(PairGradients<false>{g.rows.entry, g.rows.value, g.slope, g.sums, g.beta, b.lanes});
+        step(PairGradients<Values::READ>{g.rows.entry, g.rows.value, g.slope, g.sums, g.beta, b.lanes});
     else
-        step(PairGradients<true>{g.rows.entry, nullptr, g.slope, g.sums, g.beta, b.lanes});
+        step(PairGradients<Values::ONES>{g.rows.entry, nullptr, g.slope, g.sums, g.beta, b.lanes});
 }
 
 // The names in the list of kernels.
