@@ -70,7 +70,7 @@ def modules() -> list[Extension]:
     """A module for every .pyx, with the .cpp files beside it whose names begin as its own."""
     derived().write(SOURCES, GENERATED)
     found = []
-    for folder in (SOURCES, GENERATED):
+    for folder in (GENERATED, SOURCES):  # kernels first: they take longest, so that last ones would leave cores idle
         for path in sorted(folder.rglob("*.pyx")):
             name = ".".join(path.relative_to(folder).with_suffix("").parts)
             sources = [path, *sorted(path.parent.glob(f"{path.stem}*.cpp"))]
