@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
@@ -128,8 +129,7 @@ NUMPY_BYTES = 88 << 20
 
 
 class SectionCommand(click.Command):
-    """A command whose help lists options in sections and does not wrap examples. If it has a screen, --help shows that,
-    and --help-all all options.
+    """A command whose help lists options in sections. If it has a screen, --help shows that, and --help-all everything.
 
     Parameters
     ----------
@@ -222,14 +222,27 @@ class SectionCommand(click.Command):
             formatter.write("".join(f"{line}\n" for line in wrapped(text, formatter.width, indent, indent)))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        lines = formatter.getvalue().count("\n") + len(self.examples) + 2
+        examples = [line for example in self.examples for line in example_lines(example, formatter.width)]
+        lines = formatter.getvalue().count("\n") + len(examples) + 2
         if self.on_one_screen(ctx) and lines > MOST_LINES:
             return
-        if self.examples:
+        if examples:
             with formatter.section("Examples"):
-                for example in self.examples:
-                    formatter.write(f"  {example}\n")
+                for line in examples:
+                    formatter.write(f"  {line}\n")
         super().format_epilog(ctx, formatter)
+
+
+def example_lines(example: str, width: int) -> list[str]:
+    """Return the lines of an example with an indent of 2; those of a command can be copied into a shell."""
+    room = width - len("  ")
+    if example.startswith("#"):
+        return wrapped(example, room, "", "# ")
+    if len(example) <= room:
+        return [example]
+    words = re.sub(r"'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), example)  # a quoted text is one word
+    lines = wrapped(words, room - len(" \\"), "", "    ")
+    return " \\\n".join(lines).replace("\0", " ").split("\n")
 
 
 def flags(parameter: click.Parameter, ctx: click.Context) -> str:

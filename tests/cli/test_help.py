@@ -86,8 +86,15 @@ def test_examples_say_what_they_do_and_parse(name):
 @EVERY_COMMAND
 def test_lines_fit_a_terminal(name):
     for everything in (False, True):
-        options = help_of(name, 80, everything=everything).split("\nExamples:")[0]
-        assert max(map(len, options.splitlines())) <= 80
+        assert max(map(len, help_of(name, 80, everything=everything).splitlines())) <= 80
+
+
+@EVERY_COMMAND
+def test_the_commands_of_wrapped_examples_are_whole(name):
+    text = help_of(name, 50, everything=True).partition("\nExamples:\n")[2].partition("\n\n")[0]
+    lines = re.sub(r" \\\n +", " ", text).splitlines()
+    shown = [shlex.split(line) for line in lines if not line.startswith("  #")]
+    assert shown == [shlex.split(line) for _, line in examples(commands()[name])]
 
 
 @pytest.mark.parametrize("name", SCREENS)
