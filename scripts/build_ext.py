@@ -39,7 +39,7 @@ DIRECTIVES = {
     "allow_none_for_extension_args": False,  # passing None for an object or an array raises TypeError
 }
 # -ffp-contract=off: results have the same bits on every instruction set. -fno-gcse: omits a pass of gcc that takes a
-# tenth of the time and speeds up nothing here; clang has no such pass. -Wno-psabi: vectors that are wider than the
+# twentieth of the time and speeds up nothing here; clang has no such pass. -Wno-psabi: vectors that are wider than the
 # registers are passed only between inlined functions, so that the calling convention does not matter.
 FLAGS = [
     *("-std=c++17", "-fno-math-errno", "-ffp-contract=off", "-fno-gcse", "-g0"),
@@ -70,7 +70,7 @@ def modules() -> list[Extension]:
     """A module for every .pyx, with the .cpp files beside it whose names begin as its own."""
     derived().write(SOURCES, GENERATED)
     found = []
-    for folder in (GENERATED, SOURCES):  # kernels first: they take longest, so that last ones would leave cores idle
+    for folder in (GENERATED, SOURCES):  # kernels first: they take longest, and one core would be left with them
         for path in sorted(folder.rglob("*.pyx")):
             name = ".".join(path.relative_to(folder).with_suffix("").parts)
             sources = [path, *sorted(path.parent.glob(f"{path.stem}*.cpp"))]
