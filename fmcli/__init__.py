@@ -96,11 +96,11 @@ above it in this list, so that there are no circles; there are none of the folde
                   for each program reads and writes; importing.py makes a model file of it, and exporting.py makes it of
                   a model, and refuses what it cannot have
     inspect       what a model has learned, which features interact, and which are important on given rows
-    training      a run: settings, rows (stored.py: in a cache), the fit of their transform, planning, the job itself,
-                  one pass over a stream (online.py), validation, the previous run and the warm start from its model,
-                  divergence, memory account, saving (growth.py: with new features), checkpoints; training/several has
-                  what takes several runs: an ensemble, the refit, new features that each set of parameters of a model
-                  learns alone
+    training      a run: settings, rows (stored.py: in a cache), their columns and the fit of their transform, the
+                  prepared model, planning, the job itself, validation, the previous run and the warm start from its
+                  model, divergence, memory account, saving (growth.py: with new features), checkpoints;
+                  training/several has what takes several runs: one pass over the segments of a stream, an ensemble,
+                  the refit, new features that each set of parameters of a model learns alone
     choosing      comparing options by runs that share the rows in memory: folds and cross-validation; the look before a
                   run, and the search for kinds, solvers and options (search.py), whose entrants pause and go on
                   (entrants.py) and are kept in a study

@@ -19,7 +19,7 @@ from modelfiles import rows
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.pieces import TextRows
+from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import CHECKSUM, COLUMNS, FOOTER, MAGIC, POSITION, Cache, build
 from fmcli.errors import FmcliError
@@ -70,9 +70,8 @@ def corpus() -> list[bytes]:
                 value=data.value if valued else ones,
             )
             about = {"keep_fields": fielded, "label_weights": weighted, "labels": None, "inputs": None}
-            facts = {"format": "ffm" if fielded else "libsvm", "bytes": 30, "repeated_rows": 0}
-            if number % 3 == 0:
-                facts["names"] = ("ham", "eggs", "spam")
+            names = ("ham", "eggs", "spam") if number % 3 == 0 else None
+            facts = TextFacts("ffm" if fielded else "libsvm", 30, names=names)
             pieces = [TextRows(piece, None, facts) for piece in halves(one)]
             build(path, pieces, about, shuffled=shuffled, threads=1, by_ids=number % 5 == 0)
             found.append(Path(path).read_bytes())

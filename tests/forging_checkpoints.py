@@ -24,7 +24,8 @@ from fmcli.solvers.stochastic import round_epochs
 from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
 from fmcli.training.checkpoint import CHOICES, RUN, Checkpoint, identity
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan
+from fmcli.training.prepared import prepared_model
 from fmcli.training.several.refit import refit, refits, whole
 
 MOST_CHANGES = 3

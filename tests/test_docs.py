@@ -343,7 +343,7 @@ def test_the_description_of_validation_is_correct():
 def test_the_changelog_names_all_pieces():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     for name in (*MODELS, *SOLVERS, *LOSSES):
-        assert f"`{name}`" in changelog
+        assert f"`{name}`" in changelog, f"CHANGELOG.md does not name {name}"
 
 
 def test_the_table_of_exit_statuses_is_that_of_the_errors():

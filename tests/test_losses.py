@@ -26,6 +26,8 @@ LABELS = {
 CLASS_SCORES = ((0.3, -1.2, 2.0), (0.0, 0.0, 0.0), (-40.0, 35.0, 3.0), (900.0, -900.0, 899.0))
 # Scores minus increasing cutpoints.
 LEVEL_SCORES = ((2.0, 0.3, -1.2), (0.1, 0.0, -0.1), (35.0, 3.0, -40.0), (50.0, 49.0, 48.5), (-40.0, -41.0, -44.0))
+# By their number.
+FAR = {1: ((-800.0,), (800.0,)), 3: ((800.0, 0.0, -800.0), (800.0, 799.0, 798.0), (-798.0, -799.0, -800.0))}
 CASES = [pytest.param(name, {}, id=name) for name in LOSSES]
 CASES += [pytest.param("huber", {"huber_delta": delta}, id=f"huber-{delta}") for delta in (0.3, 2.5)]
 
@@ -55,9 +57,20 @@ def test_value_and_slope(name, options):
     rtol = {"probit": 1e-13, "ordinal": 1e-12}.get(name, 1e-14)  # far tails multiply the rounding error of the score
     for y, score in samples(name):
         value, slope = loss.evaluate(y, score)
-        np.testing.assert_allclose(value, slow(y, score), rtol=rtol)
-        np.testing.assert_allclose(slope, slow_losses.slopes(slow, y, score), rtol=1e-12, atol=1e-15)
+        where = f"label {y}, score {score}"
+        np.testing.assert_allclose(value, slow(y, score), rtol=rtol, err_msg=where)
+        np.testing.assert_allclose(slope, slow_losses.slopes(slow, y, score), rtol=1e-12, atol=1e-15, err_msg=where)
         assert mean_loss(loss, np.array([y]), score[None]) == value
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_no_score_that_is_a_number_makes_one_that_is_none(name, options):
+    """As far from 0 as a training run that diverges gets before it ends."""
+    loss, _ = make(name, options)
+    for y in LABELS[LOSSES[name].task]:
+        for score in FAR[outputs_of(name)]:
+            value, slope = loss.evaluate(y, np.array(score))
+            assert not np.isnan([value, *slope]).any(), (y, score)
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)

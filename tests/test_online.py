@@ -16,12 +16,13 @@ from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.trainer import Observer
-from fmcli.training import job, online
-from fmcli.training.online import train_online
+from fmcli.training import job
 from fmcli.training.planning import prepare
 from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
+from fmcli.training.several import online
+from fmcli.training.several.online import train_online
 from fmcli.training.trained import summary
 
 ROWS, SEGMENTS, EVERY = 300, 3, 60
@@ -46,7 +47,7 @@ def growing(data):
     bounds = np.linspace(0, data.rows, 10).astype(int)
     for start, stop in pairwise(bounds):
         piece = data.take(np.arange(start, stop))
-        yield TextRows(piece.within(int(piece.index.max()) + 1), None, {})
+        yield TextRows(piece.within(int(piece.index.max()) + 1), None)
 
 
 @pytest.mark.parametrize("model", list(TRAINED))
@@ -100,7 +101,7 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
     whole, parts = Kept(), Kept()
     for kept, size in ((whole, 1 << 30), (parts, 4000)):
         monkeypatch.setattr(online, "SEGMENT_BYTES", size)
-        pieces = [TextRows(data.take(np.arange(at, at + 30)), None, {}) for at in range(0, ROWS, 30)]
+        pieces = [TextRows(data.take(np.arange(at, at + 30)), None) for at in range(0, ROWS, 30)]
         settings = Settings(spec, stream=True)
         trained = train_online(settings, pieces, lambda rows: (rows, ()), lambda plan, kept=kept: kept)
         assert kept.losses[-1] == (1, ROWS, pytest.approx(trained.epochs[0].loss))
@@ -110,7 +111,7 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
 
 def test_batches_are_not_divided(monkeypatch):
     piece = Dataset(np.arange(8), np.zeros(7, np.int32), None, np.ones(7), 1)
-    cut = list(online.segments([TextRows(piece, None, {})] * 9, lambda: 150, 5, 1))
+    cut = list(online.segments([TextRows(piece, None)] * 9, lambda: 150, 5, 1))
     assert [last for _, last in cut] == [False] * (len(cut) - 1) + [True]
     sizes = [data.rows for data, _ in cut]
     assert sum(sizes) == 63
@@ -135,7 +136,7 @@ def test_new_ids_get_parameters_as_they_come(monkeypatch):
         index = np.array(columns * 30, dtype=np.int32)
         indptr = np.arange(0, len(index) + 1, len(columns))
         data = Dataset(indptr, index, None, np.tile([0.0, 1.0], 15), 1 + max(columns), trusted=True)
-        pieces.append(TextRows(data, ids if names else None, {}))
+        pieces.append(TextRows(data, ids if names else None))
     monkeypatch.setattr(online, "SEGMENT_BYTES", 1)
     monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.void(0)))
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "rank": 2}), stream=True)

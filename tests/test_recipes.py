@@ -30,7 +30,7 @@ RECIPES = dict(re.findall(r"^## How to add a (\w+)\n(.*?)(?=^## )", CONTRIBUTING
 SHARED = (
     *("models", "penalties", "solvers", "descent", "every_pair", "exported", "interactions", "minima", "losses"),
     *("metrics", "core_arguments", "modelcheck", "inspection", "settings", "divergence", "l1_from_epoch", "defaults"),
-    *("reference_models", "reference_solvers", "reference_losses"),
+    *("reference_models", "reference_solvers", "reference_losses", "explanations", "recommending", "similar"),
 )
 
 PATIENCE = 60  # seconds for a command

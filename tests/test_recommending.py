@@ -17,9 +17,10 @@ from fmcli.scoring.recommend.halves import ByPairs, ByProducts, united
 from fmcli.scoring.recommend.rankings import near
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
+from reference.kinds import KINDS
 
 FEATURES, ITEMS = 40, 25  # of which the last ones are those of items
-BY_PAIRS = ("llfm", "poly2")
+BY_PAIRS = (*(name for name in TRAINED if not KINDS[name].explained), "poly2")
 HIGHER = [("anova", {"order": 4}), ("pn", {"order": 3}), ("hofm", {"order": 3}), ("lifted-anova", {"order": 3})]
 CASES = [*((name, {}) for name in TRAINED), *HIGHER]
 

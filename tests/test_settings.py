@@ -39,6 +39,14 @@ def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, sh
     assert job.Settings(make_spec("fm"), **settings).hold_out == HoldOut(share)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_account_of_memory_makes_nothing_that_a_run_needs(solver):
+    """Of a billion features, the flags of those that occur are packed until they are needed."""
+    plan = job.plan(DATA, make_spec("fm", solver, "squared", {"epochs": 1}))
+    assert plan.memory.total > plan.memory.held
+    assert ("seen" in vars(plan.transform)) == SOLVERS[solver].is_sampler
+
+
 @pytest.mark.parametrize("solver", [*SOLVERS, None])
 def test_a_trainer_reports_its_memory_and_allocates_it_in_prepare(solver):
     options = {"epochs": 1} if solver else {"rank": 3}

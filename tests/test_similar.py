@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from problems import TRAINED, dataset
-from test_recommending import FEATURES, scorer_of
+from test_recommending import BY_PAIRS, FEATURES, scorer_of
 
 from fmcli.errors import UsageError
 from fmcli.inspect.similar import Similar
 
-WITHOUT = {"linear", "poly2", "llfm"}
+WITHOUT = {"linear", *BY_PAIRS}
 
 
 def pair_terms(scorer, feature):
@@ -61,7 +61,7 @@ def test_a_copy_is_the_most_similar(rng):
 
 @pytest.mark.parametrize("name", sorted(WITHOUT))
 def test_kinds_without_factors_are_refused(name, rng):
-    with pytest.raises(UsageError, match=r"factors|anchors"):
+    with pytest.raises(UsageError, match=r"factors|anchors|does not state"):
         Similar(scorer_of(name, rng), "7")
 
 

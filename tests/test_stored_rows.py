@@ -16,7 +16,7 @@ from fmcli.choosing.look import look
 from fmcli.choosing.plans import fold_plans
 from fmcli.data.counts.occurrences import CHECKSUMS, checksum, checksum_of
 from fmcli.data.faults import BadLines
-from fmcli.data.pieces import TextRows, concatenated
+from fmcli.data.pieces import TextFacts, TextRows, concatenated
 from fmcli.data.reader import read
 from fmcli.data.stored import cache as caches
 from fmcli.data.stored.cache import Cache, build
@@ -58,10 +58,9 @@ def small(monkeypatch):
 
 def stored(path, data, shuffled=True, weighted=False):
     """A cache of the rows of a data set."""
-    facts = {"format": "libsvm", "bytes": 0, "repeated_rows": 0}
     about = {"keep_fields": data.field is not None, "label_weights": weighted, "inputs": None}
     pieces = [data.take(np.arange(at, min(at + 50, data.rows))) for at in range(0, data.rows, 50)]
-    build(str(path), (TextRows(piece, None, facts) for piece in pieces), about, shuffled=shuffled, threads=1)
+    build(str(path), (TextRows(piece, None) for piece in pieces), about, shuffled=shuffled, threads=1)
     return Cache(str(path))
 
 
@@ -84,6 +83,13 @@ def all_rows(path):
         return [row for shard in range(len(cache.shards)) for row in rows_of(cache.load(shard))]
     finally:
         cache.close()
+
+
+def test_a_text_without_rows_changes_no_names_of_labels():
+    facts, names = caches.Facts(), ("spam", "ham")
+    for text in (TextFacts(bytes=9, names=names), TextFacts(bytes=5, repeated_rows=2)):
+        facts.take(text)
+    assert (facts.names, facts.bytes, facts.repeated_rows) == (names, 14, 2)
 
 
 @pytest.mark.parametrize("shuffled", [True, False])

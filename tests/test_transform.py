@@ -13,7 +13,6 @@ from fmcli.data.scaling import MAX_ABS, learn
 from fmcli.data.transform import Transform, every_column
 from fmcli.registry.specs import make_spec
 from fmcli.training import job, saving
-from fmcli.training.fitting import numbering_without_rare
 from fmcli.training.rows import RowsInMemory
 
 pytestmark = pytest.mark.exact
@@ -36,8 +35,8 @@ def test_labels_take_the_bytes_that_they_need(loss, values, rng):
 def test_columns_that_were_looked_up_for_few_features_do_not_hold_for_more():
     """Rows without a numbering may have any number of features; those that are not frequent share the last column."""
     frequent = np.array([True, False, True])
-    numbering = numbering_without_rare(None, frequent, share=True)
-    transform = Transform(LABELS, len(numbering), numbering)
+    transform = Transform(LABELS, 3).without_rare(frequent, share=True)
+    numbering = transform.numbering
     assert every_column(3).ids.tolist() == [0, 1, 2]
     for features, entries in ((3, {0: 1.0, 1: 2.0, 2: 3.0}), (9, {2: 3.0, 8: 4.0}), (3, {1: 2.0})):
         data = transform.in_columns(dataset([entries], features, [0.0]))

@@ -18,7 +18,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
-from fmcli.data.pieces import TextRows, concatenated_by_ids
+from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT, Named, Schema
@@ -225,7 +225,7 @@ def unlabelled(frame: Any, form: RowForm) -> Dataset:
         paths, lambda piece: piece, Columns(growing=True), keep_fields=form.fields, threads=form.threads
     )
     pieces = [
-        TextRows(one.result.data.changed(features=one.features, label=np.zeros(one.rows)), one.result.ids, {})
+        TextRows(one.result.data.changed(features=one.features, label=np.zeros(one.rows)), one.result.ids)
         for one in chunks
     ]
     return concatenated_by_ids(pieces, form.threads, only_seen=True).changed(label=None)
@@ -271,10 +271,10 @@ def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:
     if groups:
         number = np.unique(np.array(list(groups)), return_inverse=True)[1].astype(np.int32)
         data = data.changed(group=number[data.group])
-    rows = Data._of(data, NUMBERS, last["format"])
-    if "names" not in last:
+    rows = Data._of(data, NUMBERS, last.format)
+    if last.names is None:
         return rows
-    names, places = sorted_names([name.encode() for name in last["names"]], what)
+    names, places = sorted_names([name.encode() for name in last.names], what)
     return changed(rows, places, names)
 
 
@@ -303,11 +303,11 @@ def chunk_rows(
             refuse(groups is None, f"{name} has groups, which need all rows in memory: leave out cache")
             assert groups is not None
             data = with_groups(data, name, groups)
-        facts: dict[str, Any] = {"format": data.format}
+        facts = TextFacts(data.format)
         if data.names:
             of_chunk = np.array([places.setdefault(one, len(places)) for one in data.names], dtype=np.float64)
             data = changed(data, of_chunk, tuple(places))
-            facts["names"] = tuple(places)
+            facts = TextFacts(data.format, names=tuple(places))
         rows = change(data)
         parts = (bool(data.names), rows.weight is not None, rows.field is not None, rows.group is not None)
         first = first or parts

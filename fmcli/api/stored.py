@@ -41,7 +41,7 @@ def cached(
     refuse(first is None, f"{what} has no chunks")
     assert first is not None
     weighted = first.data.weight is not None
-    about = Reading(first.facts["format"], fields, weighted, shuffled, form.names).about([], skip=False)
+    about = Reading(first.facts.format, fields, weighted, shuffled, form.names).about([], skip=False)
     why_not(place, about, [])  # raises an error for a file that is no cache, which would be replaced
     build(place, chain([first], pieces), about, shuffled=shuffled, threads=form.threads)
     return Cache(place), None

@@ -28,7 +28,7 @@ from fmcli.scoring.metrics import Outcome, default_metrics
 from fmcli.scoring.scorer import scorer_of
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.memory import require
-from fmcli.training.fitting import labels_of, with_loss
+from fmcli.training.fitting import labels_of
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.rows import RowFacts, Rows
 from fmcli.training.saving import file_of
@@ -63,7 +63,7 @@ class Candidate:
     def with_loss_of(self, rows: Rows) -> Candidate:
         """Return the candidate with the loss that the labels of all rows determine, so that all folds have it."""
         loss = labels_of(self.settings, rows).loss
-        return replace(self, settings=replace(self.settings, spec=with_loss(self.settings.spec, loss)))
+        return replace(self, settings=replace(self.settings, spec=self.settings.spec.with_loss(loss)))
 
     def of(self, plan: Plan) -> Candidate:
         """Return the candidate with the kind and the solver of a plan."""

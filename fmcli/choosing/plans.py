@@ -13,7 +13,7 @@ from fmcli.choosing.folds import OF_CLASSES
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
-from fmcli.training.planning import Plan, occurring
+from fmcli.training.planning import Plan
 
 if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import RowNumbers
@@ -127,9 +127,7 @@ def holding_out(plan: Plan, held: RowNumbers) -> Plan:
     """Return the plan of the same run that holds out these of its rows, whose numbers increase."""
     assert plan.validation is not None
     source, data = plan.source.holding_out(held)
-    seen, counts, transform = occurring(source, plan.transform, plan.settings)
-    validated = replace(plan.validation, data=data, rows=None)
-    return replace(plan, source=source, seen=seen, counts=counts, transform=transform, validation=validated)
+    return replace(plan.on(source), validation=replace(plan.validation, data=data, rows=None))
 
 
 def thinned(plan: Plan, share: int) -> Plan:
@@ -138,9 +136,9 @@ def thinned(plan: Plan, share: int) -> Plan:
     source = plan.source
     order = generator(plan.spec, FOLD_STREAM, 1).permutation(source.rows)
     some = source.only(np.sort(order[: max(1, len(order) // share)]))
-    seen, counts, transform = occurring(some, plan.transform, plan.settings)
-    facts = {**plan.facts, "rows": some.count, "nonzeros": some.nonzeros, "features": int(seen.sum())}
-    return replace(plan, source=some, seen=seen, counts=counts, transform=transform, facts=facts)
+    plan = plan.on(some)
+    facts = {"rows": some.count, "nonzeros": some.nonzeros, "features": int(plan.seen.sum())}
+    return replace(plan, facts={**plan.facts, **facts})
 
 
 def parts_of(plan: Plan) -> dict[str, bool]:

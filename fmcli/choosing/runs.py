@@ -20,7 +20,8 @@ from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan
+from fmcli.training.prepared import prepared_model
 from fmcli.training.several.refit import visits
 from fmcli.training.trained import Epoch
 

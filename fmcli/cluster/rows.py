@@ -201,10 +201,14 @@ def combined_facts(found: Sequence[Facts], names: Names | None, format: str) -> 
     total = Facts(format=format, names=names)
     for facts in found:
         places = [names.index(name) for name in facts.names] if names and facts.names else None
-        for name in ("rows", "nonzeros", "repeated_rows", "bytes", "total_weight"):
-            setattr(total, name, getattr(total, name) + getattr(facts, name))
-        for name in ("fields", "longest", "longest_square"):
-            setattr(total, name, max(getattr(total, name), getattr(facts, name)))
+        total.rows += facts.rows
+        total.nonzeros += facts.nonzeros
+        total.repeated_rows += facts.repeated_rows
+        total.bytes += facts.bytes
+        total.total_weight += facts.total_weight
+        total.fields = max(total.fields, facts.fields)
+        total.longest = max(total.longest, facts.longest)
+        total.longest_square = max(total.longest_square, facts.longest_square)
         low, high = (facts.lowest, facts.highest) if places is None else (float(min(places)), float(max(places)))
         total.lowest, total.highest = min(total.lowest, low), max(total.highest, high)
         if total.labels is None or facts.labels is None:

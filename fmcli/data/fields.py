@@ -155,13 +155,15 @@ def without_fields(data: Dataset) -> Dataset:
         return data.changed(field=None)
     places = np.flatnonzero(first)
     values = np.ones(data.nnz, dtype=np.float32) if data.value is None else data.value
-    kept = {name: getattr(data, name) for name in ("label", "weight", "group", "numbering")}
     return Dataset(
         np.concatenate([[0], np.cumsum(first)])[data.indptr].astype(np.int64),
         data.index[places],
         np.add.reduceat(values, places),
-        features=data.features,
-        **kept,
+        data.label,
+        data.features,
+        weight=data.weight,
+        group=data.group,
+        numbering=data.numbering,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
+from fmcli.data.labels import Names
 from fmcli.data.numbering import occurring
 from fmcli.records import dataclass
 
@@ -17,16 +17,30 @@ SPARSITY, MOST_SPARSE = 4, 1 << 20
 
 
 @dataclass(frozen=True)
+class TextFacts:
+    """What is known about the text of some rows.
+
+    bytes : of text.
+    repeated_rows : as in `reader.Table`.
+    names : what labels 0, 1, .. stand for, in all rows so far; None: labels are numbers, or there are no rows.
+    """
+
+    format: str = "libsvm"
+    bytes: int = 0
+    repeated_rows: int = 0
+    names: Names | None = None
+
+
+@dataclass(frozen=True)
 class TextRows:
     """Some consecutive rows of a text.
 
     ids : the ids of the columns; None: column j is feature j.
-    facts : what is known about their text, by the names of `cache.Facts`.
     """
 
     data: Dataset
     ids: FeatureIds | None
-    facts: dict[str, Any]
+    facts: TextFacts = TextFacts()
 
 
 def is_sparse(features: int, occurring: int) -> bool:

@@ -158,7 +158,7 @@ def read(
 def _text_rows(rows: Rows) -> TextRows:
     """Return the training rows that were read, with columns for their ids in any order."""
     ids = rows.ids if rows.is_numbered else None
-    return TextRows(rows.dataset(rows.features if ids is None else len(ids)), ids, {})
+    return TextRows(rows.dataset(rows.features if ids is None else len(ids)), ids)
 
 
 def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:

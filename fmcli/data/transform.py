@@ -5,7 +5,7 @@ A run fits it to its training rows (fmcli/training/fitting.py), and the model fi
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.dictionary import Dictionary
+from fmcli.data.dictionary import Dictionary, of_numbers
 from fmcli.data.fields import Groups, without_fields
 from fmcli.data.labels import Labels
 from fmcli.data.numbering import Numbering
@@ -91,6 +91,20 @@ class Transform:
             "range": self.label_range and list(self.label_range),
             **({"table": self.table.entry()} if self.table else {}),
         }
+
+    def without_rare(self, frequent: Flags, *, share: bool) -> Transform:
+        """Return the transform in which features that are not frequent have no entries, or `share` a column. Without a
+        numbering, those that have no entries keep their columns. frequent : (columns)."""
+        numbering = self.numbering
+        if share:
+            if not isinstance(numbering, Dictionary):
+                numbering = of_numbers(every_column(len(frequent)) if numbering is None else numbering)
+            left: Numbering | Dictionary = numbering.sharing(frequent)
+        elif numbering is None:
+            return replace(self, rare=True, frequent=frequent)
+        else:
+            left = numbering.subset(frequent)
+        return replace(self, rare=True, numbering=left, features=len(left))
 
     def in_columns(self, data: Dataset) -> Dataset:
         """Return rows with the model's columns, and without fields if these do not count."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,12 @@ def build_loss(spec: Spec, loss: str, columns: int) -> Loss:
     by_classes = {"outputs": columns} if entry.task in ("classes", "levels") else {}
     built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
     return built
+
+
+def is_bounded(spec: Spec, loss: str, columns: int) -> bool:
+    """Return whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature; see
+    `build_loss`."""
+    return spec.solver_entry.is_sampler or math.isfinite(build_loss(spec, loss, columns).smoothness)
 
 
 def build_trainer(task: Task) -> Trainer:

@@ -71,6 +71,13 @@ class Spec:
         """Return the options of the model, the solver or the loss, by name."""
         return {name: self.values[name] for name in entry.options}
 
+    def with_loss(self, loss: str) -> Spec:
+        """Return the spec with the loss of the labels and the defaults of its options, unless it has this loss."""
+        if self.loss == loss:
+            return self
+        of_loss = {name: OPTIONS[name].default for name in LOSSES[loss].options}
+        return replace(self, loss=loss, values={**self.values, **of_loss})
+
 
 def scaled_for_numbers(spec: Spec) -> Spec:
     """Return the choices for a table with columns of numbers, which are scaled unless the option is given.

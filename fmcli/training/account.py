@@ -13,15 +13,15 @@ from fmcli.data.scaling import SCALE, ZSCORE, is_scaled
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
 from fmcli.records import dataclass
+from fmcli.registry.build import build_trainer
 from fmcli.scoring.metrics import Outcome
-from fmcli.solvers.trainer import Trainer
 from fmcli.training.draws import draws_bytes
 from fmcli.training.validation import compares_last, measured_at_most
 
 if TYPE_CHECKING:
     from fmcli.data.labels import Labels
     from fmcli.registry.specs import Spec
-    from fmcli.training.settings import Settings
+    from fmcli.training.planning import Plan
     from fmcli.training.validation import Validation
 
 # Numbers for each column while the scales of columns are checked.
@@ -55,27 +55,34 @@ def copies(spec: Spec, labels: Labels, data: Dataset, held_out: int) -> int:
     return int(copied) + scaled + labels.bytes_needed(data.rows) + columns
 
 
-def training(trainer: Trainer, evaluation: Validation, validation: Validation | None, settings: Settings) -> int:
-    """Return bytes that training and saving need beside the rows that are in memory.
+def of_plan(plan: Plan) -> MemoryNeed:
+    """Return the memory that a run needs: its rows, and what training and saving need beside them.
 
     The epochs (with a copy of the best one, and of the first run's model while a refit compares its own), the
     evaluation on the training rows, and the count of features for the model file come one after the other, so that only
     the largest of the three counts.
     """
-    model, data, spec, warm_start = trainer.task.model, trainer.task.data, trainer.task.spec, settings.warm_start
+    model, data, spec, warm_start = plan.model, plan.data, plan.spec, plan.warm_start
+    trainer = build_trainer(plan.task)
     parameters = model.bytes_needed(trainer.slots)
-    epochs = trainer.bytes_needed()
+    epochs, validation = trainer.bytes_needed(), plan.validation
     draws = draws_bytes(spec, model)
+    copy = parameters if plan.settings.may_keep_state(spec, model, trainer.slots) else model.bytes_needed(0)
+    if plan.compares_last:
+        epochs += copy
     if validation is not None:
-        whole = settings.may_keep_state(spec, model, trainer.slots)
-        copies = 0 if draws else parameters if whole else model.bytes_needed(0)
-        epochs += copies + scoring_bytes(model, validation.data, validation, validation.count)
-        if validation.held_out and settings.refits(spec, trainer.task.source) and compares_last(spec):
-            epochs += copies
+        epochs += scoring_bytes(model, validation.data, validation, validation.count) + (0 if draws else copy)
+        if validation.held_out and plan.settings.refits(spec, plan.source) and compares_last(spec):
+            epochs += copy
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
-    return parameters + draws + seen + known + max(epochs, measuring_bytes(model, data, evaluation), counting)
+    needed = parameters + draws + seen + known + max(epochs, measuring_bytes(model, data, plan.evaluation), counting)
+    held = plan.held
+    if plan.tested is not None:
+        held += int(plan.tested.data.nbytes)
+        needed += plan.tested.scoring_bytes
+    return MemoryNeed(held + needed + plan.beside, held=held)
 
 
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation, rows: int) -> int:

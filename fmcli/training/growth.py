@@ -20,7 +20,8 @@ from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import Spec
 from fmcli.solvers.newcomers import NONE
 from fmcli.solvers.trainer import Observer, Task
-from fmcli.training.planning import Plan, prepared_model, strengths_of
+from fmcli.training.planning import Plan, strengths_of
+from fmcli.training.prepared import prepared_model
 from fmcli.training.trained import Trained
 from fmcli.training.warm_start import WarmStart
 

@@ -10,45 +10,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.counts.occurrences import checksum_of, have_counts
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import Labels
-from fmcli.data.scaling import SCALE, OddColumns, find_odd_columns
+from fmcli.data.scaling import OddColumns
 from fmcli.data.shards.training_rows import TrainingRows
-from fmcli.data.transform import Transform, marked
-from fmcli.errors import NothingNewError, UsageError
+from fmcli.data.transform import Transform
+from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
-from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
 from fmcli.registry.specs import Spec, make_spec, resolve
-from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.coordinate.hold import Earlier
-from fmcli.solvers.newcomers import Newcomers, find
+from fmcli.solvers.newcomers import Newcomers
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import draws_bytes
-from fmcli.training.fitting import are_dense, fit, on_columns, on_dense_rows, on_new_columns
+from fmcli.training.fitting import Fitted, facts_of, fit, occurring
+from fmcli.training.prepared import earlier_of, prepared_model
 from fmcli.training.rows import Rows
-from fmcli.training.settings import HoldOut, Settings, make_model, state_bytes
+from fmcli.training.settings import Settings, state_bytes
 from fmcli.training.tested import TestedRows
 from fmcli.training.validation import Validation, measured_rows
 from fmcli.training.warm_start import WarmStart
 
 # The penalties' options.
 STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_from_epoch")
-# The option that says how strongly the rows of a warm start hold its parameters.
-HOLD = "init_strength"
-# How many rows at least, if there are so many, show how large the start values of a sampler should be.
-ROWS_FOR_START = 10_000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run before it begins: its model, its data, and the memory that it needs.
+    """A run before it begins.
 
     settings : what the run was asked to do.
     spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
@@ -58,9 +51,10 @@ class Plan:
     counts : int32 (features), the number of rows to train on that have each feature; None if it takes more than these.
     odd_columns : columns whose scale is a problem even then, if there are any.
     model : the model, not allocated yet.
-    resumes : whether the solver resumes with the state that the warm start has kept.
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
+    held : bytes that the rows of the run take.
+    beside : bytes that the run needs beside what training takes.
     newcomers : the new features, if only their parameters are learned.
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
     calibration : what maps the scores of the model to probabilities in place of the loss.
@@ -79,10 +73,10 @@ class Plan:
     counts: NDArray[np.int32] | None
     odd_columns: OddColumns | None
     model: Model
-    resumes: bool
     evaluation: Validation
     validation: Validation | None
-    memory: MemoryNeed
+    held: int
+    beside: int = 0
     newcomers: Newcomers | None = None
     tested: TestedRows | None = None
     calibration: Calibration | None = None
@@ -101,6 +95,11 @@ class Plan:
     def rows(self) -> NDArray[np.int32]:
         """The numbers of those to train on, in their order."""
         return self.source.rows
+
+    def on(self, source: TrainingRows) -> Plan:
+        """Return the plan of the same run that trains on other rows."""
+        seen, counts, transform = occurring(source, self.transform, self.settings)
+        return replace(self, source=source, seen=seen, counts=counts, transform=transform)
 
     @cached_property
     def measured(self) -> NDArray[np.int32]:
@@ -130,12 +129,29 @@ class Plan:
             self.seen_before,
         )
 
+    @cached_property
+    def slots(self) -> int:
+        """The number of state arrays of the solver, for each array of parameters."""
+        return build_trainer(self.task).slots
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the solver resumes with the state that the warm start has kept."""
+        return self.warm_start is not None and self.warm_start.has_state(self.spec, self.slots)
+
+    @cached_property
+    def memory(self) -> MemoryNeed:
+        """The memory that the run needs."""
+        return account.of_plan(self)
+
     @property
     def seen_before(self) -> NDArray[np.bool_] | None:
-        """Whether the rows to train on, or those of the warm start, have each feature. None: others stay 0, because
-        their values in rows to predict are neither scaled nor part of the norm."""
+        """Whether the rows to train on, or those of the warm start, have each feature, for a solver that samples. None:
+        others stay 0, because their values in rows to predict are neither scaled nor part of the norm."""
         transform = self.transform
-        return None if transform.norm or transform.scale is not None else transform.seen
+        if not self.spec.solver_entry.is_sampler or transform.norm or transform.scale is not None:
+            return None
+        return transform.seen
 
     @property
     def rows_here(self) -> int:
@@ -183,74 +199,51 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     UsageError
         Metrics that do not fit the loss that the labels choose, nothing left to train on.
     """
-    as_read = rows
-    read = [*rows.in_memory, *([valid] if valid else [])]
-    rows, settings = on_new_columns(settings, rows) if settings.only_new else on_columns(settings, rows)
-    settings = on_dense_rows(settings, rows, validated=valid is not None)
-    transform, rows, spec = fit(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
-    source = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler)
-    warm_start, labels, newcomers = settings.warm_start, transform.labels, None
-    if settings.only_new and warm_start:
-        newcomers = find(source.data, warm_start.transform.seen)
-        if not newcomers.sets:
-            raise NothingNewError(f"{warm_start.path} has seen all features of the rows")
-        source = TrainingRows(source.data, newcomers.rows, source.fields)
-    seen, counts, transform = occurring(source, transform, settings)
-    unseen = rows.validated(transform, source.data)
-    if valid is not None:
-        unseen = transform.of(valid, settings.valid_name), None
-    facts: dict[str, Any] = {
-        "rows": 1 if newcomers else source.count,  # penalties per row, whose losses are summed
-        "nonzeros": source.nonzeros,
-        "features": int(seen.sum()),
-        "longest": source.longest_square,
-        "validated": unseen is not None,
-        "updates": warm_start is not None,
-        "earlier": 0 if newcomers or warm_start is None else rows_of(warm_start),
-        "holds": warm_start is not None and not newcomers and can_hold(warm_start, source, counts),
-        **(start_facts(source, labels) if spec.solver_entry.is_sampler else {}),
-    }
-    spec = resolve(spec, **facts)
-    clip = transform.label_range if spec.values["clip"] else None
-    dense = are_dense(source.all_rows, source.all_nonzeros, int(seen.sum()))
-    waits, threads = settings.waits(source.all_rows, dense=dense), settings.threads
-    evaluation = Validation(source.data, labels.loss, settings.metrics, waits, threads, clip=clip)
-    validation = None
-    if unseen is not None and evaluation.chooser:
-        validation = replace(evaluation, data=unseen[0], rows=unseen[1], held_out=valid is None)
-    if spec.values.get(HOLD) and warm_start and warm_start.occurrences.counts is None:
-        raise UsageError(f"{warm_start.path} does not know how often its features occurred", **{HOLD: 0})
-    model = prepared_model(spec, source, transform, warm_start)
-    earlier = None if newcomers else earlier_of(spec, source, transform, warm_start)
-    trainer = build_trainer(Task(spec, model, source, settings.threads, newcomers=newcomers, earlier=earlier))
-    resumes = warm_start is not None and warm_start.has_state(spec, trainer.slots)
-    held = account.held([*read, source.data, *([] if unseen is None else unseen[:1])]) + source.rows.nbytes
-    held += 0 if counts is None else counts.nbytes
-    return Plan(
-        settings=settings,
-        spec=limit_l1_from_epoch(spec, warm_start, resumes),
-        source=source,
-        transform=transform,
-        seen=seen,
-        counts=counts,
-        odd_columns=find_odd_columns(source.data, source.rows, spec.values[SCALE]),
-        model=model,
-        resumes=resumes,
+    fitted = fit(settings, rows, valid)
+    facts = facts_of(fitted)
+    spec = resolve(fitted.spec, **facts)
+    evaluation, validation = evaluations(fitted, spec, held_out=valid is None)
+    plan = Plan(
+        settings=fitted.settings,
+        spec=spec,
+        source=fitted.source,
+        transform=fitted.transform,
+        seen=fitted.seen,
+        counts=fitted.counts,
+        odd_columns=fitted.odd_columns,
+        model=prepared_model(spec, fitted.source, fitted.transform, fitted.settings.warm_start),
         evaluation=evaluation,
         validation=validation,
-        memory=MemoryNeed(held + account.training(trainer, evaluation, validation, settings), held=held),
-        other=(lambda spec: prepare(replace(settings, spec=spec), as_read, valid)) if settings.rivals else None,
-        newcomers=newcomers,
+        held=fitted.held,
+        newcomers=fitted.newcomers,
+        other=(lambda spec: prepare(replace(settings, spec=spec), rows, valid)) if settings.rivals else None,
         facts=facts,
     )
+    return replace(plan, spec=limit_l1_from_epoch(spec, plan.warm_start, plan.resumes))
+
+
+def evaluations(fitted: Fitted, spec: Spec, *, held_out: bool) -> tuple[Validation, Validation | None]:
+    """Return what measures the trained model on the training data, and what evaluates each epoch on validation data, if
+    there are some. Raises UsageError for metrics that do not fit the loss, or cannot choose an epoch."""
+    settings, transform = fitted.settings, fitted.transform
+    evaluation = Validation(
+        fitted.source.data,
+        transform.labels.loss,
+        settings.metrics,
+        settings.waits(fitted.source.all_rows, dense=fitted.dense),
+        settings.threads,
+        clip=transform.label_range if spec.values["clip"] else None,
+    )
+    if fitted.validated is None or not evaluation.chooser:
+        return evaluation, None
+    data, rows = fitted.validated
+    return evaluation, replace(evaluation, data=data, rows=rows, held_out=held_out)
 
 
 def with_copy(plan: Plan) -> Plan:
     """Return a plan whose model is copied as it is in its file, while it is in memory."""
-    slots = build_trainer(plan.task).slots
-    kept = slots if plan.settings.may_keep_state(plan.spec, plan.model, slots) else 0
-    copy = state_bytes(plan.model, 1 + kept) + draws_bytes(plan.spec, plan.model)
-    return replace(plan, memory=replace(plan.memory, total=plan.memory.total + copy))
+    kept = plan.slots if plan.settings.may_keep_state(plan.spec, plan.model, plan.slots) else 0
+    return replace(plan, beside=state_bytes(plan.model, 1 + kept) + draws_bytes(plan.spec, plan.model))
 
 
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
@@ -265,55 +258,7 @@ def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     fixed = {name: spec.values[name] for name in SAME_TO_ALL if name in spec.values}
     made = resolve(replace(made, values={**made.values, **fixed}, given=spec.given | options.keys()), **plan.facts)
     made = limit_l1_from_epoch(made, None, False)
-    model = prepared_model(made, plan.source, plan.transform, None)
-    trainer = build_trainer(Task(made, model, plan.source, plan.settings.threads))
-    held = plan.memory.held
-    total = held + account.training(trainer, plan.evaluation, plan.validation, plan.settings)
-    return replace(plan, spec=made, model=model, memory=MemoryNeed(total, held=held))
-
-
-def occurring(
-    source: TrainingRows, transform: Transform, settings: Settings
-) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None, Transform]:
-    """Return which features occur in the rows to train on, in how many (see Plan), and the transform that knows them
-    and those of the warm start."""
-    seen, counts = source.occurrences(settings.threads)
-    both = settings.warm_start.also_seen(seen) if settings.warm_start else seen
-    return seen, counts, replace(transform, marks=marked(both))
-
-
-def can_hold(warm_start: WarmStart, source: TrainingRows, counts: NDArray[np.int32] | None) -> bool:
-    """Return whether the rows of a warm start may hold its parameters: they are known, and are others than these."""
-    before = warm_start.occurrences
-    if before.counts is None:
-        return False
-    times = source.data.counts(source.rows) if counts is None else counts
-    return not (have_counts(before, times) and before.labels == checksum_of(source))
-
-
-def rows_of(warm_start: WarmStart) -> int:
-    """Return how many rows a warm start was trained on; 0 if it does not know how many had each of its features."""
-    counts, rows = warm_start.occurrences.counts, warm_start.occurrences.total
-    if counts is None:
-        return 0
-    return int(counts.max(initial=0)) if rows is None else rows
-
-
-def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None) -> Earlier | None:
-    """Return the rows of a warm start, if they hold its parameters in a run of this spec."""
-    strength = spec.values.get(HOLD, 0)
-    if not strength or warm_start is None:
-        return None
-    counts = warm_start.occurrences.counts
-    assert counts is not None
-    seen, old = warm_start.transform.seen, warm_start.model
-    return Earlier(
-        strength,
-        rows_of(warm_start),
-        counts,
-        {name: old.known(name, seen) for name in old.parameters},
-        lambda: prepared_model(spec, source, transform, None),
-    )
+    return replace(plan, spec=made, model=prepared_model(made, plan.source, plan.transform, None))
 
 
 def strengths_of(spec: Spec) -> dict[str, Any]:
@@ -330,33 +275,6 @@ def strengths_in(plan: Plan) -> dict[str, Any]:
         return strengths
     share = 1 + min(1.0, plan.earlier.strength) * plan.earlier.rows / plan.source.count
     return strengths | {name: share * strengths[name] for name in ("l2_w", "l2_v") if name in strengths}
-
-
-def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:
-    """Return the facts that the start values of a sampler depend on: `spread` and `products` of Facts, for rows at
-    equal distances."""
-    rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
-    data = source.data.joined(np.ascontiguousarray(rows))
-    squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
-    of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
-    first, second = (np.bincount(of_row, power, minlength=data.rows) for power in (squares, squares**2))
-    is_number = LOSSES[labels.loss].task == "real"
-    return {
-        "spread": float(data.label.std()) if is_number else 1.0,
-        "products": float(np.mean(first**2 - second)) / 2,
-    }
-
-
-def prepared_model(spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None) -> Model:
-    """Return the model of a run, prepared for its training rows and its warm start; its parameters are not allocated
-    yet."""
-    labels = transform.labels
-    model = make_model(spec, transform.features, labels.outputs, transform.fields, labels.cutpoints)
-    model.absent = transform.dimension - transform.features
-    model.prepare(source, generator(spec, PREPARE_STREAM))
-    if warm_start:
-        model.inherit(warm_start.model, warm_start.transform.seen)
-    return model
 
 
 def limit_l1_from_epoch(spec: Spec, warm_start: WarmStart | None, resumes: bool) -> Spec:

@@ -47,12 +47,12 @@ class TestedRows:
     threads: int
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the rows, of a sweep's scores, of their sums and of the metrics."""
+    def scoring_bytes(self) -> int:
+        """Bytes of a sweep's scores, of their sums and of the metrics."""
         columns = self.scorer.model.columns
         scores = (1 + average_of(self.scorer.labels.loss).count) * columns * self.data.rows
         sums = np.dtype(np.float64).itemsize * scores
-        return int(self.data.nbytes) + sums + Outcome.bytes_needed(self.data.rows, columns)
+        return sums + Outcome.bytes_needed(self.data.rows, columns)
 
     @property
     def labelled(self) -> NDArray[np.int32]:
@@ -107,14 +107,11 @@ def with_tested(
         pieces.append(data)
         skipped.append(gaps + read)
         read += data.rows
-        require_if_large(sum(piece.nbytes for piece in pieces), "reading the rows to predict", held=plan.memory.held)
+        require_if_large(sum(piece.nbytes for piece in pieces), "reading the rows to predict", held=plan.held)
     if not pieces:
         raise BadInputError(f"{' and '.join(paths)}: there are no rows to predict")
     tested = TestedRows(scorer, concatenated(pieces), np.concatenate(skipped), counts, plan.settings.threads)
-    memory = replace(
-        plan.memory, total=plan.memory.total + tested.nbytes, held=plan.memory.held + int(tested.data.nbytes)
-    )
-    return replace(plan, tested=tested, memory=memory)
+    return replace(plan, tested=tested)
 
 
 def scorer_of_plan(plan: Plan, path: str) -> Scorer:

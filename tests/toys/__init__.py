@@ -62,7 +62,15 @@ def fwfm(p, x, o):
     return total
 
 
-KIND = Kind(fwfm, {**KINDS["fm"].arrays, "r": (6,)}, {"fields": 3}, by_field=True, fast=False)
+KIND = Kind(
+    fwfm,
+    {**KINDS["fm"].arrays, "r": (6,)},
+    {"fields": 3},
+    by_field=True,
+    fast=False,
+    starts={"r": 1},
+    explained=False,
+)
 
 
 def log_cosh(y, scores):

@@ -147,6 +147,10 @@ cdef class LogCosh(Loss):
         return np.array([(low + high) / 2])
 
 
+# Below this score, and above this intensity, the functions of CLogLog are their limits.
+cdef double RARE_EVENT = -30, SURE_EVENT = 700
+
+
 cdef class CLogLog(Loss):
     """-log P(y) for labels -1 and +1, where P(+1) = 1 - exp(-exp(score))."""
 
@@ -155,16 +159,22 @@ cdef class CLogLog(Loss):
 
     cdef double value(self, double y, const double* score) noexcept nogil:
         cdef double intensity = exp(score[0])
+        if y > 0 and score[0] < RARE_EVENT:
+            return intensity / 2 - score[0]
         return intensity if y < 0 else -log(-expm1(-intensity))
 
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         cdef double intensity = exp(score[0])
-        slope[0] = intensity if y < 0 else 0 if intensity > 700 else -intensity / expm1(intensity)
+        slope[0] = intensity if y < 0 else 0 if intensity > SURE_EVENT else -intensity / expm1(intensity)
+        if y > 0 and score[0] < RARE_EVENT:
+            slope[0] = intensity / 2 - 1
         return self.value(y, score)
 
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         cdef double intensity = exp(score[0])
         cdef double odds = 1 / expm1(intensity)  # of -1
+        if y > 0 and (score[0] < RARE_EVENT or intensity > SURE_EVENT):
+            return intensity / 2 if intensity < 1 else 0
         return intensity if y < 0 else intensity * odds * (intensity * (1 + odds) - 1)
 
     def best_constant(self, label, weight, rows=None):

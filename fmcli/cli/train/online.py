@@ -22,7 +22,7 @@ from fmcli.data.stored.cache import Facts
 from fmcli.data.stored.caching import text_rows
 from fmcli.data.weights import weigh_labels
 from fmcli.errors import BadInputError
-from fmcli.training.online import train_online
+from fmcli.training.several.online import train_online
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:

@@ -61,6 +61,13 @@ class Occurrences:
     labels: int | None = None
     total: int | None = None
 
+    @property
+    def covered(self) -> int:
+        """The number of all rows, or the least that it can be; 0 if only the most frequent features are known."""
+        if self.counts is None:
+            return 0
+        return int(self.counts.max(initial=0)) if self.total is None else self.total
+
     def entries(self, numbering: Numbering | Dictionary | None) -> dict[str, Any]:
         """Return the entries for the metadata of a model file; the numbering is that of the columns."""
         known = None
@@ -117,7 +124,7 @@ def count(
         before = None
     if before is not None:
         times = added(times, before)
-        total += previous.total or int(before.max(initial=0))
+        total += previous.covered
     features = most_frequent(times, MOST)
     some = np.ascontiguousarray(rows[:: stride(data.nnz, data.rows)])
     found = Occurrences(

@@ -25,7 +25,7 @@ def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str
     The columns are those of the joined rows: rows of relations that nothing refers to are left out. Raises
     BadInputError, which names file and line, for errors in the files, and for a feature that occurs in two of the text
     and the relations."""
-    pieces = [TextRows(_bare(rows.data), rows.ids, {})]
+    pieces = [TextRows(_bare(rows.data), rows.ids)]
     counts, maps = [rows.data.rows], []
     for files in relations:
         pieces_of_relation = _read_relation(files.rows, threads)
@@ -46,7 +46,7 @@ def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str
 def _read_relation(path: str, threads: int) -> list[TextRows]:
     chunks = score_chunks(
         [path],
-        lambda piece: TextRows(_bare(piece.data), piece.ids, {}),
+        lambda piece: TextRows(_bare(piece.data), piece.ids),
         Columns(growing=True),
         format="libsvm",
         threads=threads,

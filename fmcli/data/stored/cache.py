@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.labels import Names, sorted_names
-from fmcli.data.pieces import TextRows, add_ids, concatenated, need_dictionary
+from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header
 from fmcli.data.stored.order import permuted, places
 from fmcli.errors import BadInputError, MissingInputError
@@ -120,10 +120,12 @@ class Facts:
     labels: dict[float, tuple[int, float]] | None = field(default_factory=dict)
     names: Names | None = None
 
-    def take(self, facts: dict[str, Any]) -> None:
-        """Take over what is known about the text of further rows: numbers are added."""
-        for name, value in facts.items():
-            setattr(self, name, getattr(self, name) + value if isinstance(value, int) else value)
+    def take(self, text: TextFacts) -> None:
+        """Take over what is known about the text of further rows."""
+        self.format = text.format
+        self.bytes += text.bytes
+        self.repeated_rows += text.repeated_rows
+        self.names = self.names if text.names is None else text.names
 
     def add(self, data: Dataset) -> None:
         """Take account of further rows."""

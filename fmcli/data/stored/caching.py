@@ -15,7 +15,7 @@ from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_texts
-from fmcli.data.pieces import TextRows
+from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.sources import Input, TableInput, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
 from fmcli.data.weights import with_row_weights
@@ -138,7 +138,7 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
     places = {name: float(place) for place, name in enumerate(labels or NUMBERS)}
     for chunk in chunks:
         data, names = chunk.result.data.changed(features=chunk.features), chunk.result.labels
-        facts: dict[str, Any] = {"format": chunk.format, "bytes": chunk.bytes, "repeated_rows": chunk.repeated_rows}
+        names_so_far: Names | None = None
         if names is not None and data.rows:
             of_names = np.array([places.setdefault(name, float(len(places))) for name in names])
             data = data.changed(label=of_names[data.label.astype(np.intp)])
@@ -148,8 +148,8 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
                     f"the model does not know the label {new}, only {listed_texts(labels)}; "
                     "check the labels of the file"
                 )
-            facts["names"] = tuple(places)
-        yield TextRows(data, chunk.result.ids, facts)
+            names_so_far = tuple(places)
+        yield TextRows(data, chunk.result.ids, TextFacts(chunk.format, chunk.bytes, chunk.repeated_rows, names_so_far))
 
 
 def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:

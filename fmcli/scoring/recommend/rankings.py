@@ -108,7 +108,7 @@ class Read:
             labels=scorer.labels.names,
         ):
             data, ids = chunk.result
-            data = data if bits else add_ids(self.ids, TextRows(data, ids, {}))
+            data = data if bits else add_ids(self.ids, TextRows(data, ids))
             pieces.append(data if labelled else data.changed(label=np.zeros(data.rows)))
         return concatenated(pieces)
 

@@ -21,7 +21,8 @@ from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import Draw, kept_sweeps, whole_draws
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan
+from fmcli.training.prepared import prepared_model
 from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
 

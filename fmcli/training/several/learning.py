@@ -12,7 +12,8 @@ from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.draws import whole_draws
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, prepared_model
+from fmcli.training.planning import Plan
+from fmcli.training.prepared import prepared_model
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.warm_start import WarmStart
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fmcli.errors import DivergedError
-from fmcli.registry.build import build_trainer
 from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import train
-from fmcli.training.planning import Plan, occurring, prepared_model
+from fmcli.training.planning import Plan
+from fmcli.training.prepared import prepared_model
 from fmcli.training.settings import affordable_parts, visits_of
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.validation import compares_last
@@ -45,23 +45,11 @@ def whole(chosen: Trained) -> Plan:
     """Return the plan of the same run on all rows, for the best number of epochs."""
     first = chosen.plan
     spec = replace(first.spec, values={**first.spec.values, "epochs": first.refit_epochs or chosen.best})
-    source = first.source.whole()
-    model = prepared_model(spec, source, first.transform, first.warm_start)
-    seen, counts, transform = occurring(source, first.transform, first.settings)
-    plan = replace(
-        first,
-        spec=spec,
-        source=source,
-        transform=transform,
-        seen=seen,
-        counts=counts,
-        model=model,
-        validation=None,
-        compares_last=compares_last(spec),
-    )
+    plan = first.on(first.source.whole())
+    model = prepared_model(spec, plan.source, plan.transform, plan.warm_start)
     # The first model is kept, because the second may diverge; it takes the place of the copy of the best epoch.
-    held = first.memory.held + model.bytes_needed(build_trainer(plan.task).slots)
-    return replace(plan, memory=replace(first.memory, held=held))
+    held = first.held + model.bytes_needed(first.slots)
+    return replace(plan, spec=spec, model=model, validation=None, compares_last=compares_last(spec), held=held)
 
 
 def refit(
