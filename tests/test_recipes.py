@@ -191,3 +191,12 @@ def test_the_tutorial_has_the_penalty_of_the_toys():
     toys_source = (ROOT / "tests" / "toys" / "__init__.py").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     assert next(code for code in blocks if "def largest" in code).split("\n\n\nGROUPS")[0] in toys_source
+
+
+def test_the_tutorial_imports_what_there_is():
+    text = (ROOT / "tests" / "toys" / "TUTORIAL.md").read_text()
+    code = "".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+    lines = re.findall(r"^(?:from|import) .+$", code, re.M)
+    assert any("drawing" in line for line in lines)
+    for line in lines:
+        exec(line, {})

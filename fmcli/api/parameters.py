@@ -81,7 +81,8 @@ DOCS = {
         "each group. By default 0.05, or 500 rows if that is more, but at most 0.2; none of fewer than 100 rows.",
     ),
     "refit": Doc(
-        "bool, optional", "Whether to train again on all rows for the best number of epochs; if cheap by default."
+        "bool, optional",
+        "Whether to train again on all rows for the best number of epochs. By default, only if it is cheap.",
     ),
     "look": Doc("bool", "Whether a short look at held-out rows may choose options that are not given, if it is cheap."),
     "auto": Doc(
@@ -115,7 +116,7 @@ DOCS = {
         "bool", "Whether to learn only the features that ``init_model`` has not seen, all else being constant."
     ),
     "keep_state": Doc(
-        "bool, optional", "Whether the model keeps its solver's state, to resume from; if small by default."
+        "bool, optional", "Whether the model keeps its solver's state, to resume from. By default, only if it is small."
     ),
     "ensemble": Doc("int", "How many models to train, with a seed each, whose predictions are averaged."),
     "max_seconds": Doc("float, optional", "Training ends after so many seconds, with the best model so far."),
@@ -129,8 +130,8 @@ DOCS = {
     "label": Doc("str, optional", "Of a frame or a table: the column of the label."),
     "categorical": Doc("sequence of str", "Of a table: columns of names; see ``fmcli help tables`` for the default."),
     "numeric": Doc("sequence of str", "Of a table: columns of numbers."),
-    "several": Doc("sequence of str", "Of a table: columns whose cells have several names."),
-    "separator": Doc("str", "What separates the names in such a cell."),
+    "several": Doc("sequence of str", "Of a table: multi-valued columns, with a feature for each value in a cell."),
+    "separator": Doc("str", "The separator of the values in a cell of a column of `several`."),
     "ignore": Doc("sequence of str", "Of a table: columns that are not used."),
     "missing_values": Doc("sequence of str", "Of a table: cells that are like empty ones, such as ?."),
     "missing": Doc('{"none", "feature"}', "Of a table: what a missing cell is: no feature, or ``column=``."),

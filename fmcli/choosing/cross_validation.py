@@ -101,8 +101,8 @@ class Validated:
 
 
 def fold_numbers(candidate: Candidate, facts: RowFacts, folding: Folding) -> list[Numbers]:
-    """Return the fold of each row, for each repeat; the groups of the rows are whole, or are their times. Raises
-    UsageError."""
+    """Return the fold of each row, for each repeat. The rows of a group stay in one fold; if groups are times, folds
+    follow each other in time. Raises UsageError."""
     classes = facts.label if LOSSES[candidate.loss].task in OF_CLASSES else None
     random = [generator(candidate.settings.spec, CROSS_STREAM, repeat) for repeat in range(folding.repeats)]
     return folding.numbers(len(facts.label), random, classes, facts.group)

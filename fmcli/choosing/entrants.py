@@ -28,7 +28,7 @@ ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
 
 @dataclass(frozen=True)
 class Reached:
-    """What the runs of an entrant have reached.
+    """The results of the runs of an entrant so far.
 
     epochs : how many each has had, at most.
     value : the choosing metric of their best epochs; None: training failed.

@@ -65,7 +65,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Looked:
-    """What a look has found.
+    """The result of a look.
 
     trials : of kinds and solvers, the best one first.
     values : the values of options that were tried.

@@ -1,4 +1,4 @@
-"""What the runs of a comparison hold out, and which of their options are free."""
+"""The rows that the runs of a comparison hold out, and which of their options are free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a search tries the options of a kind and a solver next, by what its trials of these have reached.
+"""Proposals of the values that a search tries next, from the results of its earlier trials of a kind and a solver.
 
 Values are places in the ranges of the options, from 0 to 1, so that all options are alike.
 """
@@ -18,7 +18,7 @@ from fmcli.registry.ranges import Range
 
 Places = dict[str, float]
 
-# A trial is near one of so many of the best ones, at normal distances of this deviation; a third of them are anywhere,
+# A trial is drawn around one of the BEST best trials, with the standard deviation NEAR. The share ANYWHERE is uniform,
 # so that no part of the ranges is left out.
 BEST, NEAR, ANYWHERE = 3, 0.15, 1 / 3
 INSTALL = "pip install optuna"

@@ -56,7 +56,7 @@ MOST_DRAWS = 20
 
 @dataclass(frozen=True)
 class Tuning:
-    """What is compared beside the usual options of kinds.
+    """The trials beside the usual options of kinds.
 
     trials : how many runs there are in all; None: as many as the time lets.
     ranges : the values of options; empty: those of the registry.

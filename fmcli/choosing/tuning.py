@@ -29,7 +29,7 @@ FEWEST_FOLDS = FEWEST_OF_PATH = 2
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a search is asked for.
+    """The request of a search.
 
     trials : how many; None: the usual number, or with a deadline as many as the time lets.
     folds : how many; None: as the rows need.
@@ -69,7 +69,7 @@ class Wanted:
 
     @property
     def held(self) -> Held | None:
-        """What each run holds out, if folds say so."""
+        """The share of the rows that each fold holds out; None: there are no folds."""
         return Held(1 / self.folds) if self.folds and self.folds >= FEWEST_FOLDS else None
 
     def folds_of(self, plan: Plan) -> int:
@@ -93,7 +93,7 @@ class Begun(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """What trains the best trial on all rows.
+    """The run that trains the best trial on all rows.
 
     solver : None: the kind has none.
     options : that a look or the search has chosen, or of which only some values were asked for.

@@ -119,9 +119,9 @@ class Request:
     "probabilities of the larger label, or of each class; label: labels or numbers. [default: prob for logistic, "
     "probit and softmax loss, else value]",
 )
-@option("output", "--raw", is_flag=True, help="The same as --output-type raw.")
-@option("output", "--sigmoid", is_flag=True, help="The same as --output-type prob.")
-@option("output", "--sign", is_flag=True, help="The same as --output-type label.")
+@option("output", "--raw", is_flag=True, help="Short for --output-type raw.")
+@option("output", "--sigmoid", is_flag=True, help="Short for --output-type prob.")
+@option("output", "--sign", is_flag=True, help="Short for --output-type label.")
 @option(
     "output",
     "--std",

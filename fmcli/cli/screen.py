@@ -146,7 +146,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "label": "Column of the label",
             "categorical": "Columns of names [columns of text and ids]",
             "numeric": "Columns of numbers [columns with fractions, or of 0 and 1]",
-            "several": "Columns whose cells have several names",
+            "several": "Multi-valued columns",
             "ignore": "Columns that are not used",
             "weight_column": "Column of the weights of rows",
             "group": "Column of the group of a row",

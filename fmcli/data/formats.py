@@ -78,7 +78,7 @@ class Beside(NamedTuple):
 
 @dataclass(frozen=True)
 class RowGroups:
-    """What tells the groups of rows: their query numbers, or the one feature that each row has in a field.
+    """The source of the groups of rows: their query numbers, or the one feature that each row has in a field.
 
     field : the field; None: query numbers.
     optional : whether rows have no groups if the first one has no query number.

@@ -18,7 +18,7 @@ SPARSITY, MOST_SPARSE = 4, 1 << 20
 
 @dataclass(frozen=True)
 class TextFacts:
-    """What is known about the text of some rows.
+    """Facts about the text of some rows.
 
     bytes : of text.
     repeated_rows : as in `reader.Table`.

@@ -1,4 +1,4 @@
-"""What is kept beside each draw, for runs that draw the parameters of new features given all others."""
+"""Names of the arrays beside each draw, from which a run draws the parameters of new features given all others."""
 
 from __future__ import annotations
 

@@ -193,8 +193,8 @@ _OPTIONS = (
         "penalty",
         low=0,
     ),
-    Option("l1_w", float, None, "The same for linear weights only.", "penalty", low=0),
-    Option("l1_v", float, None, "The same for factors only.", "penalty", low=0),
+    Option("l1_w", float, None, "Strength of the L1 penalty of linear weights.", "penalty", low=0),
+    Option("l1_v", float, None, "Strength of the L1 penalty of factors.", "penalty", low=0),
     Option(
         "l2",
         float,
@@ -203,8 +203,8 @@ _OPTIONS = (
         "penalty",
         low=0,
     ),
-    Option("l2_w", float, None, "The same for linear weights only.", "penalty", low=0),
-    Option("l2_v", float, None, "The same for factors only.", "penalty", low=0),
+    Option("l2_w", float, None, "Strength of the L2 penalty of linear weights.", "penalty", low=0),
+    Option("l2_v", float, None, "Strength of the L2 penalty of factors.", "penalty", low=0),
     Option(
         "group_l1",
         float,
@@ -223,8 +223,8 @@ _OPTIONS = (
     ),
     Option("huber_delta", float, 1.0, "Error above which the Huber loss is linear.", "penalty", low=0, open_low=True),
     Option("learning_rate", float, _STEP, "Step size.", "solver", ("-r",), low=0, open_low=True),
-    Option("learning_rate_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
-    Option("learning_rate_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
+    Option("learning_rate_w", float, None, "Learning rate of linear weights.", "solver", low=0, open_low=True),
+    Option("learning_rate_v", float, None, "Learning rate of factors.", "solver", low=0, open_low=True),
     Option(
         "schedule",
         str,
@@ -245,8 +245,8 @@ _OPTIONS = (
         choices=("lazy", "exact"),
     ),
     Option("alpha", float, 0.1, "Step size of FTRL.", "solver", low=0, open_low=True),
-    Option("alpha_w", float, None, "The same for linear weights only.", "solver", low=0, open_low=True),
-    Option("alpha_v", float, None, "The same for factors only.", "solver", low=0, open_low=True),
+    Option("alpha_w", float, None, "Learning rate alpha of linear weights.", "solver", low=0, open_low=True),
+    Option("alpha_v", float, None, "Learning rate alpha of factors.", "solver", low=0, open_low=True),
     Option(
         "beta", float, 1.0, "FTRL's beta: a larger value makes the first steps smaller.", "solver", low=0, open_low=True
     ),
@@ -322,7 +322,15 @@ _OPTIONS = (
         low=0,
         open_low=True,
     ),
-    Option("noise_rate", float, 0.5, "Rate of the same prior.", "solver", low=0, open_low=True),
+    Option(
+        "noise_rate",
+        float,
+        0.5,
+        "Rate of the Gamma prior of the precision of the noise.",
+        "solver",
+        low=0,
+        open_low=True,
+    ),
     # Chosen on held-out rows of 16 data sets: with 0.5, the priors of groups of few features have heavy tails.
     Option(
         "prior_shape",
@@ -333,12 +341,20 @@ _OPTIONS = (
         low=0,
         open_low=True,
     ),
-    Option("prior_rate", float, 0.5, "Rate of the same prior.", "solver", low=0, open_low=True),
+    Option(
+        "prior_rate",
+        float,
+        0.5,
+        "Rate of the Gamma prior of the precisions of parameters.",
+        "solver",
+        low=0,
+        open_low=True,
+    ),
     Option(
         "prior_rate_w",
         float,
         of_label_variance("prior_rate"),
-        "The same for linear weights only.",
+        "Rate of the Gamma prior of the precisions of linear weights.",
         "solver",
         low=0,
         open_low=True,

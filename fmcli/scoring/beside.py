@@ -1,4 +1,4 @@
-"""What predictions may have beside them."""
+"""Columns that predictions may have beside them."""
 
 from __future__ import annotations
 

@@ -144,8 +144,8 @@ class Scorer:
 
     @cached_property
     def table(self) -> Schema | None:
-        """What the columns of tables are: those of training, or what the names of features tell; None if they have no
-        names, or have fields, which names do not tell."""
+        """The schema of the columns of tables: that of training, or what the names of features tell; None if they have
+        no names, or have fields, which names do not tell."""
         found = self.transform.table
         if found is not None or self.needs_fields or not isinstance(self.numbering, Dictionary):
             return found

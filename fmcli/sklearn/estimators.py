@@ -16,7 +16,7 @@ from fmcli.data.labels import NUMBERS as NUMERIC
 from fmcli.registry.losses import LOSSES
 from fmcli.sklearn.base import Estimator, labels_for, with_signature
 
-# The losses of classifiers whose scores are not probabilities of the classes.
+# Names of losses.
 SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
 # One more epoch on all rows given: as ``fmcli train -i MODEL --keep-state -e 1 --no-look --holdout 0``.
 STEP = {"epochs": 1, "keep_state": True, "look": False, "holdout": 0}
@@ -392,7 +392,7 @@ class FMRanker(Estimator):
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return scores, of which only differences within a group have a meaning.
+        """Return scores, which are comparable only within a group.
 
         Parameters
         ----------

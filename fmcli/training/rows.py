@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RowFacts(NamedTuple):
-    """What is known about each row of a run, in the order of the text.
+    """The label, the weight and the group of each row of a run, in the order of the text.
 
     label, weight : float64 (rows); weight None: all are 1.
     group : int32 (rows), its group; None: there are no groups.

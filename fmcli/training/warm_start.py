@@ -74,7 +74,7 @@ class WarmStart:
 
     @property
     def drawn(self) -> dict[str, NDArray[Any]]:
-        """What was kept beside the draw; empty if the file has no priors."""
+        """The noise and the priors that were kept beside the draw; empty if the file has no priors."""
         if PRIORS not in self.arrays:
             return {}
         of_draw = {name: self.arrays[name][self.draw] for name in (NOISE, PRIORS) if name in self.arrays}

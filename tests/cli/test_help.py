@@ -145,6 +145,12 @@ def test_no_option_lists_kinds():
             assert len(named) < 3, option
 
 
+def test_no_option_is_described_by_another_one():
+    """Pages of a solver or a kind have some of them only."""
+    for name, option in OPTIONS_OF_COMMANDS:
+        assert not re.search(r"^The same|of the same prior", option.help or ""), name
+
+
 def test_options_have_help_and_a_section():
     for name, option in OPTIONS_OF_COMMANDS:
         assert isinstance(option, SectionOption)

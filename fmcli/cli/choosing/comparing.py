@@ -1,4 +1,4 @@
-"""What the commands that compare options share: the options of train, without those that they refuse."""
+"""The options that the commands that compare options share: those of train, but for those that they refuse."""
 
 from __future__ import annotations
 

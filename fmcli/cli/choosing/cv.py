@@ -132,7 +132,7 @@ fold_options = gathered(
         "of all earlier rows.",
     ),
     option(
-        "validation", "--by-order", is_flag=True, help="The same by the order of the rows: the last ones come last."
+        "validation", "--by-order", is_flag=True, help="Each fold follows its training rows in the order of the rows."
     ),
     option(
         "validation",

@@ -1,4 +1,4 @@
-"""What a command line of fmcli tune searches: its options may have several values."""
+"""The kinds, solvers and ranges of options that a command line of fmcli tune names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOT_REPEATED = frozenset(
 
 @dataclass(frozen=True)
 class Searched:
-    """What a command line searches.
+    """The kinds, solvers and ranges that a command line names.
 
     ranges : of options, by name.
     kinds : the runs of all kinds and solvers, if several are named.

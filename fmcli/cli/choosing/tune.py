@@ -208,7 +208,7 @@ class Progress:
         self._begin = time.perf_counter()
 
     def trial(self, entrant: Entrant) -> None:
-        """Take what a trial has reached."""
+        """Log the result of a trial."""
         for fold, epoch in entrant.news:
             self._lines(json.dumps(epoch_event(epoch, trial=entrant.number, fold=fold + 1), allow_nan=False))
         took = {"seconds": time.perf_counter() - self._begin}

@@ -145,12 +145,23 @@ table_options = gathered(
         type=names,
         default=(),
         metavar="COLUMNS",
-        help="Of a table: columns whose cells have several names. [default: none]",
+        help="Of a table: multi-valued columns, with a feature for each value in a cell. [default: none]",
     ),
     option(
-        "data", "--separator", default="|", metavar="TEXT", help="What separates the names in such a cell. [default: |]"
+        "data",
+        "--separator",
+        default="|",
+        metavar="TEXT",
+        help="Separator of the values in a cell of a --several column. [default: |]",
     ),
-    option("data", "--ignore", type=names, default=(), metavar="COLUMNS", help="Of a table: unused. [default: none]"),
+    option(
+        "data",
+        "--ignore",
+        type=names,
+        default=(),
+        metavar="COLUMNS",
+        help="Of a table: columns to ignore. [default: none]",
+    ),
     option(
         "data", "--weight-column", metavar="COLUMN", help="Of a table: the column of the rows' weights. [default: none]"
     ),

@@ -67,7 +67,7 @@ class StreamRows:
                 yield piece
 
     def change(self, data: Dataset) -> tuple[Dataset, Names]:
-        """Return a segment with the positions of label names in their order, and with weights; and the names."""
+        """Return a segment whose labels are the places of their sorted names, with weights; and these names."""
         found = self.facts.names
         if found:
             if self._places is None:

@@ -44,7 +44,7 @@ def figures_of(epoch: Epoch, before: int = 0) -> dict[str, Any]:
 
 
 def epoch_event(epoch: Epoch, **of: Any) -> dict[str, Any]:
-    """Return the event of an epoch of one of several runs. of : which one."""
+    """Return the event of an epoch of one of several runs, a trial, a fold or a member, which `of` identifies."""
     return finite({"event": "epoch", **of, **figures_of(epoch)})
 
 
@@ -69,7 +69,7 @@ class Progress(Observer):
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
         self._begin, self._skipped = time.perf_counter(), 0
-        # Those that choose an epoch by validation data are few; the others may have hundreds.
+        # Stochastic solvers have few epochs; other solvers may have hundreds.
         self._all = log.verbose or (plan.spec.by_rows and kind == "epoch")
         self._last: Epoch | None = None
 

@@ -185,8 +185,8 @@ def save(
     facts: Mapping[str, object],
     keeper: Keeper | None = None,
 ) -> None:
-    """Write the model, and report its figures, which `training` has, further facts for the summary, and warnings. The
-    last one is that the model is no better than a constant.
+    """Write the model. Then report its figures (`training`), further facts for the summary, and warnings, the last of
+    which says whether the model is no better than a constant.
 
     keeper : keeps the run's state, which is no longer needed at the end.
 

@@ -1,5 +1,5 @@
-"""The beginning of a table, and the columns beside predictions for its rows: its cells, or an id; the result is a table
-again."""
+"""The header of a table, and the columns that `predict` writes beside its predictions: the cells of each row, or an
+id."""
 
 from __future__ import annotations
 

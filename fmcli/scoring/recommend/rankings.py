@@ -49,7 +49,7 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Rankings:
-    """What was ranked.
+    """Figures of the rankings of some users.
 
     figures : the metrics by name.
     users : the number of users.

@@ -1,4 +1,4 @@
-"""What holds the parameters of an earlier model while a run minimises the loss of new rows.
+"""A penalty that holds the parameters of an earlier model near their values while a run minimises the loss of new rows.
 
 The earlier model was trained on other rows, whose loss and penalty had their minimum at its parameters m. Near m, they
 are about a quadratic function of each parameter p,
@@ -51,7 +51,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What is known of the rows that an earlier model was trained on.
+    """The rows that an earlier model was trained on, as far as they are known.
 
     strength : S above.
     rows : how many they are.
