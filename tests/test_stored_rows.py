@@ -4,6 +4,7 @@ found."""
 import itertools
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.settings import Settings
 from fmcli.training.stored import rows_of_cache
 
+TESTS = Path(__file__).resolve().parent
 ROWS, EPOCHS = 300, 3
 READING = Reading("auto", False, False, True)
 WITH_SHARDS = [name for name, kind in TRAINED.items() if kind.rounds]
@@ -83,6 +85,14 @@ def all_rows(path):
         return [row for shard in range(len(cache.shards)) for row in rows_of(cache.load(shard))]
     finally:
         cache.close()
+
+
+def test_a_cache_of_an_earlier_version_has_its_rows(tmp_path):
+    """A version of November 23 made the file, from the first 60 rows of the diabetes sample."""
+    lines = (TESTS.parent / "sample_data" / "diabetes.train.libsvm").read_text().splitlines(keepends=True)
+    (tmp_path / "t").write_text("".join(lines[:60]))
+    wanted = read([str(tmp_path / "t")]).dataset
+    assert sorted(all_rows(TESTS / "older" / "diabetes.cache")) == sorted(rows_of(wanted))
 
 
 def test_a_text_without_rows_changes_no_names_of_labels():
