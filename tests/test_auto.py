@@ -1,5 +1,8 @@
 """The comparison of kinds and solvers before a run."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from problems import validation_rows
@@ -228,5 +231,8 @@ def test_the_table_of_trials_says_which_were_not_trained():
         TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", Reached(1, None, (), True)),
     ]
     log_trials(log, trials)
-    ends = [line.partition("usual")[2].strip() for line in log[1:]]
-    assert ends == ["is taken", "not reached", ""]
+    said = [re.search("is taken|not reached|(?= usual)", line)[0] for line in log[1:]]
+    assert said == ["is taken", "not reached", ""]
+    later = [replace(trials[2], reached=Reached(9, 0.4, (7,), False)), replace(trials[0], number=3)]
+    log_trials(log, later)
+    assert log[-1] == "trial 3 is taken: those before it are not clearly better"

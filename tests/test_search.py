@@ -262,12 +262,13 @@ def test_runs_of_a_sampler_are_whole(data):
     seen = []
     plan = planned(data, {"rank": 1, "epochs": 9}, HELD, solver="mcmc")
     compare(plan, Tuning(5, {"rank": of(1, 2, 3, 4, 5)}, on_trial=lambda entrant: seen.append(entrant)))
-    assert [(one.number, one.asked) for one in seen] == [(number, 9) for number in range(5)]
+    assert sorted((one.number, one.asked) for one in seen) == [(number, 9) for number in range(5)]
 
 
 def test_no_options_are_drawn_twice(data):
     plan = planned(data, {"rank": 1, "epochs": 2}, {"rivals": (), "holdout": 0.3})
-    assert len(compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).trials) == 4
+    found = compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).trials  # the usual rank is 1
+    assert sorted(one.options.get("rank", 1) for one in found) == [1, 2, 3]
 
 
 def test_values_of_ranges():
@@ -337,3 +338,21 @@ def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
     first = Entrant(entrant.plans, conduct=Conduct(deadline=0.5))
     with pytest.raises(LateError):
         first.train(1)
+
+
+@pytest.mark.parametrize(
+    ("one", "usual", "found"),
+    [
+        (of(4, 8, 16), 8, 8),
+        (of(4, 16), 8, 4),
+        (of("hard", "soft"), "soft", "soft"),
+        (of("hard", "soft"), None, "hard"),
+        (Range(4, 32, whole=True), 8, 8),
+        (Range(10, 32, whole=True), 8, 10),
+        (Range(1e-6, 1e-1), 1e-5, 1e-5),
+        (Range(0.1, 30), 0.0, 0.1),
+        (Range(1e-4, 1), None, 0.01),
+    ],
+)
+def test_a_search_begins_with_the_value_nearest_to_the_usual_one(one, usual, found):
+    assert one.nearest(usual) == found

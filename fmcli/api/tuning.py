@@ -32,7 +32,7 @@ from fmcli.registry.modes import TUNE
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.ranges import Range, is_range
 from fmcli.registry.ranges import read as range_of
-from fmcli.registry.rivals import several
+from fmcli.registry.rivals import begun, several
 
 # The parameters of training that a search does not take.
 RESUMING = ("init_model", "only_new", "keep_state")
@@ -113,10 +113,12 @@ def tune(
         begin = time.perf_counter()
         asked, options = split({name: value for name, value in choices.items() if value is not None})
         ranges = {name: in_range(OPTIONS[name], value) for name, value in options.items() if is_range(value)}
-        options |= {name: one.at(0.0 if one.choices else 0.5) for name, one in ranges.items()}
+        options = {name: value for name, value in options.items() if name not in ranges}
         deadline = None if asked.max_seconds is None else begin + asked.max_seconds
         wanted = Wanted(trials, folds, sampler, None if study is None else os.fspath(study), ranges, deadline, path)
-        kinds = several(asked.model, asked.solver, asked.loss, options)
+        kinds = several(asked.model, asked.solver, asked.loss, options, ranges)
+        begin_with = kinds[0] if kinds else begun(asked.model, asked.solver, asked.loss, options, ranges)
+        options |= {name: begin_with.values[name] for name in ranges if begin_with.takes(name)}
         first = replace(asked, max_seconds=None, holdout=wanted.held.share if wanted.held else asked.holdout)
         if kinds:
             first = replace(first, model=kinds[0].model, solver=kinds[0].solver)

@@ -20,7 +20,9 @@ class Group:
 
     def __init__(self, usual: Entrant, ranges: Mapping[str, Range]) -> None:
         self._usual = usual.plan.spec.values
-        self.ranges = ranges or ranges_of(usual.plan)
+        self.ranges = {name: one for name, one in ranges.items() if usual.plan.spec.takes(name)} or ranges_of(
+            usual.plan
+        )
         self.entrants, self._places = list[Entrant](), list[Places]()
         self.add(usual)
 
@@ -65,6 +67,11 @@ class Group:
         usual, own = self._places[0], self._places[self.entrants.index(one)]
         return math.hypot(*(own[name] - place for name, place in usual.items() if name in own))
 
+    @property
+    def drawn(self) -> list[Mapping[str, Any]]:
+        """The values of the options of all runs."""
+        return [{name: self._usual[name] for name in self.ranges}, *(one.settings for one in self.entrants[1:])]
+
     def settings(self, places: Places) -> dict[str, Any]:
         """Return the values of options at these places, as far as they are permitted."""
         found = {name: one.at(places[name], self._usual[name]) for name, one in self.ranges.items()}
@@ -86,7 +93,6 @@ def ranges_of(plan: Plan) -> dict[str, Range]:
     def varies(name: str, one: Range) -> bool:
         usual = spec.values.get(name)
         has_usual = type(usual) is float and usual > 0 if one.relative else usual is not None
-        refused = name in kind.refuses or name in spec.solver_entry.refuses
-        return has_usual and not refused and is_free(asked, name) and parts.get(name[-2:], True)
+        return has_usual and spec.takes(name) and is_free(asked, name) and parts.get(name[-2:], True)
 
     return {name: one for name, one in {**spec.solver_entry.tunes, **kind.tunes}.items() if varies(name, one)}

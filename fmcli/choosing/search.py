@@ -259,7 +259,7 @@ class Search:
         for _ in range(self.size_of(group)):
             if self.tuning.trials is not None and len(self.entrants) >= self.tuning.trials:
                 return
-            drawn = [entrant.settings for entrant in group.entrants]
+            drawn = group.drawn
             for attempt in range(MOST_DRAWS):
                 random = generator(self.plan.spec, TUNE_STREAM, self.number, attempt)
                 propose = PROPOSE[self.tuning.sampler if attempt < MOST_DRAWS // 2 else "random"]

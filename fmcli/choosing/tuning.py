@@ -147,7 +147,7 @@ def chosen_options(entrant: Entrant, ranges: Mapping[str, Range]) -> dict[str, A
     """Return the options that a look or the search has chosen, or of which only some values were asked for."""
     spec = entrant.plan.spec
     names = {*(spec.given - entrant.plan.settings.spec.given), *entrant.settings, *ranges}
-    return {name: spec.values[name] for name in sorted(names) if name in OPTIONS}
+    return {name: spec.values[name] for name in sorted(names) if name in OPTIONS and spec.takes(name)}
 
 
 def winner_of(chosen: Entrant, ranges: Mapping[str, Range]) -> Winner:

@@ -58,6 +58,19 @@ class Range:
             return int(value)
         return float(f"{value * usual if self.relative else value:.{DIGITS}g}")
 
+    def nearest(self, usual: Any) -> Any:
+        """Return the value that is nearest to the usual one; if that is no number, the first choice, or the middle."""
+        if usual in self.choices:
+            return usual
+        known = isinstance(usual, int | float)
+        if self.choices:
+            are_numbers = known and all(isinstance(choice, int | float) for choice in self.choices)
+            return min(self.choices, key=lambda choice: abs(choice - usual)) if are_numbers else self.choices[0]
+        if not known:
+            return self.at(0.5)
+        found = min(max(usual, self.low), self.high)
+        return int(found) if self.whole else found
+
     def spaced(self, number: int, usual: Any = None) -> list[Any]:
         """Return so many values from the lowest to the highest, at equal distances; all choices, if there are some."""
         if self.choices:

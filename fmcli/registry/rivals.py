@@ -8,9 +8,9 @@ from typing import Any
 
 from fmcli.errors import UsageError
 from fmcli.names import find_name
-from fmcli.registry.models import MODELS
+from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import suits
-from fmcli.registry.ranges import COMMA
+from fmcli.registry.ranges import COMMA, Range
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import SOLVER, Spec, make_spec
 
@@ -45,30 +45,62 @@ def rivals(spec: Spec, *, model_given: bool, every: bool = False) -> Iterator[Sp
             yield replace(rival, given=rival.given | {SOLVER})
 
 
-def combined(models: Sequence[str], solvers: Sequence[str], loss: str | None, options: Mapping[str, Any]) -> list[Spec]:
+def begun(
+    model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any], ranges: Mapping[str, Range]
+) -> Spec:
+    """Return the spec with which a search in ranges begins: each option has the value that is nearest to its usual one.
+    Raises the errors of `make_spec`."""
+    model = model or DEFAULT_MODEL
+    usual = make_spec(model, solver, loss, options).values
+    return make_spec(
+        model, solver, loss, {**options, **{name: one.nearest(usual.get(name)) for name, one in ranges.items()}}
+    )
+
+
+def combined(
+    models: Sequence[str],
+    solvers: Sequence[str],
+    loss: str | None,
+    options: Mapping[str, Any],
+    ranges: Mapping[str, Range],
+) -> list[Spec]:
     """Return the specs of all kinds with all solvers that can be combined and take the options.
 
     models, solvers : if empty, those that are compared by default.
+    ranges : of options, whose values are those with which a search begins. A kind or a solver that is named need not
+        take those that another one takes.
 
     Raises UsageError if there is none.
     """
     found, refused = list[Spec](), list[UsageError]()
+    of_models = {name for kind in MODELS.values() for name in kind.options}
     for kind in [MODELS[name] for name in models] or [kind for kind in MODELS.values() if kind.rival_with]:
         for solver in solvers or kind.rival_with or (kind.solver,):
             try:
-                spec = make_spec(kind.name, solver, loss, options)
+                usual = make_spec(kind.name, solver, loss, options)
+                taken = {
+                    name: one
+                    for name, one in ranges.items()
+                    if usual.takes(name) or not (models if name in of_models else solvers)
+                }
+                spec = begun(kind.name, solver, loss, options, taken)
             except UsageError as error:
                 refused.append(error)
                 continue
             found.append(replace(spec, given=spec.given | {SOLVER}))
+    for name in ranges:
+        if found and not any(spec.takes(name) for spec in found):
+            begun(found[0].model, found[0].solver, loss, options, {name: ranges[name]})  # raises an error that says why
     if not found:
         raise refused[0]
     return found
 
 
-def several(model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> list[Spec]:
-    """Return the specs of all kinds and solvers of names with commas; nothing without a comma. Raises UsageError if
-    none can be combined."""
+def several(
+    model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any], ranges: Mapping[str, Range]
+) -> list[Spec]:
+    """Return the specs of all kinds and solvers of names with commas; nothing without a comma. The parameters are those
+    of `combined`. Raises UsageError if none can be combined."""
     names = [
         None if text is None else [find_name(what, name, table) for name in text.split(COMMA)]
         for what, text, table in (("model", model, MODELS), (SOLVER, solver, SOLVERS))
@@ -76,4 +108,4 @@ def several(model: str | None, solver: str | None, loss: str | None, options: Ma
     if all(found is None or len(found) < 2 for found in names):
         return []
     models, solvers = names
-    return combined(models or (), solvers or (), loss, options)
+    return combined(models or (), solvers or (), loss, options, ranges)

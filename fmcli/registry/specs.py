@@ -71,6 +71,11 @@ class Spec:
         """Return the options of the model, the solver or the loss, by name."""
         return {name: self.values[name] for name in entry.options}
 
+    def takes(self, name: str) -> bool:
+        """Return whether an option may be given for the model and the solver."""
+        refused = (MODELS[self.model].refuses, self.solver_entry.refuses)
+        return name in self.values and not any(name in reasons for reasons in refused)
+
     def with_loss(self, loss: str) -> Spec:
         """Return the spec with the loss of the labels and the defaults of its options, unless it has this loss."""
         if self.loss == loss:

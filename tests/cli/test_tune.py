@@ -76,11 +76,30 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     assert "s1:1: is not a line of a study" in run.fails(65, *TUNE, "--study", "s1", rows).stderr
 
 
-def test_the_first_trial_has_the_first_of_the_values_and_the_middle_of_a_range(run, rows):
-    options = "-m", "fm", "-s", "adagrad", "-k", "3,5", "--l2", "1e-4..1", "--no-bias", "--seed", "4"
+def test_the_first_trial_has_the_values_nearest_to_the_usual_ones(run, rows):
+    """The usual rank is 8, and L2 1e-5."""
+    options = "-m", "fm", "-s", "adagrad", "-k", "5,3", "--l2", "1e-4..1", "--no-bias", "--seed", "4"
     found = run.ok("tune", "-q", *options, "--trials", "1", rows).stdout.decode()
     epochs = re.search(r"-e \d+", found)[0]
-    assert found == f"fmcli train -m fm -s adagrad --l2 0.01 -k 3 --holdout 0 {epochs} --no-look --no-bias --seed 4 t\n"
+    assert (
+        found == f"fmcli train -m fm -s adagrad --l2 0.0001 -k 5 --holdout 0 {epochs} --no-look --no-bias --seed 4 t\n"
+    )
+
+
+def test_kinds_and_solvers_that_are_named_need_not_take_all_ranges(run, rows, tmp_path):
+    options = "-m", "linear,fm", "-s", "adagrad,mcmc", "-k", "2,8", "--l2", "1e-6..1e-1", "--trials", "4"
+    done = run.ok("tune", *options, "--folds", "1", "--holdout", "0.25", "--study", "s", "--refit", "-o", "m", rows)
+    for said in ("linear adagrad has no --rank", "linear mcmc has no --rank and no --l2", "fm mcmc has no --l2"):
+        assert f"\n{said}\n" in done.stderr
+    assert "4 trials, compared by rmse on 30 held-out rows" in done.stderr
+    tried = {(one["model"], one["solver"]) for one in map(json.loads, (tmp_path / "s").read_text().splitlines()[1:])}
+    assert tried == {(model, solver) for model in ("linear", "fm") for solver in ("adagrad", "mcmc")}
+
+
+def test_no_trial_is_made_twice(run, rows, tmp_path):
+    run.ok("tune", "-m", "fm", "-s", "adagrad", "-k", "4,8", "--trials", "9", "--study", "s", rows)
+    found = {one["trial"]: one for one in map(json.loads, (tmp_path / "s").read_text().splitlines()[1:])}
+    assert [one["options"] for one in found.values()] == [{}, {"rank": 4}]
 
 
 def test_a_quiet_search_prints_only_the_command(run, rows):
@@ -110,6 +129,9 @@ def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
         (["--kernel", "poly..anova"], "--kernel has no range"),
         (["--holdout", "0"], "tune and --holdout 0 cannot be combined"),
         (["--folds", "3", "-v", "t"], "--folds and -v cannot be combined"),
+        (["--folds", "3", "--holdout", "0.2"], "--folds and --holdout cannot be combined"),
+        (["-m", "linear,poly2", "-k", "2,3"], "--rank does not apply to linear"),
+        (["-m", "fm,sha2", "-s", "mcmc,cd", "--alpha", "1..2"], "--alpha does not apply to fm"),
         (["--auto"], "tune and --auto cannot be combined"),
         (["-s", "mcmc", "--l2", "0.1..1"], "mcmc draws the strength"),
         (["--trials", "0"], "0 is not in the range"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import click
@@ -10,11 +11,12 @@ import click
 from fmcli.cli.choosing.comparing import ComparingCommand
 from fmcli.cli.registered import converted
 from fmcli.cli.spellings.translate import translated
+from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.modes import suits
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, is_range, read
-from fmcli.registry.rivals import several
+from fmcli.registry.rivals import begun, several
 from fmcli.registry.specs import SOLVER, Spec
 from fmcli.text import value_word
 
@@ -87,13 +89,17 @@ class TuneCommand(ComparingCommand):
             for name, value in raw.items()
             if name in OPTIONS and is_range(value)
         }
-        for name, one in ranges.items():
-            raw[name] = value_word(one.at(0.0 if one.choices else 0.5))
         flags = {one.opts[0]: True for one in chosen.values() if one.opts}
-        named = kinds_of(raw)
+        named = kinds_of(raw, ranges)
         kinds = [one for one in named if suits(flags, one)] or named
         if kinds:
             raw["model"], raw[SOLVER] = kinds[0].model, kinds[0].solver
+        first = kinds[0] if kinds else first_of(raw, ranges)
+        for name, one in ranges.items():
+            if kinds and not kinds[0].takes(name):
+                del raw[name]
+            else:
+                raw[name] = value_word(first.values[name] if first else one.nearest(None))
         repeated = [
             word
             for name, value in raw.items()
@@ -122,12 +128,24 @@ def words_of(parameter: click.Parameter, value: Any) -> list[str]:
     return [word for one in each for word in (parameter.opts[0], one)]
 
 
-def kinds_of(raw: Mapping[str, Any]) -> list[Spec]:
-    """Return the runs of all kinds and solvers of a command line that names several, or nothing. Raises UsageError if
-    none can be combined."""
-    options = {
+def options_of(raw: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """Return the options of a command line that have one value."""
+    return {
         name: value if isinstance(value, bool) else converted(OPTIONS[name])(value)
         for name, value in raw.items()
-        if name in OPTIONS
+        if name in OPTIONS and name not in ranges
     }
-    return several(raw.get("model"), raw.get(SOLVER), raw.get("loss"), options)
+
+
+def kinds_of(raw: Mapping[str, Any], ranges: Mapping[str, Range]) -> list[Spec]:
+    """Return the runs of all kinds and solvers of a command line that names several, or nothing. Raises UsageError if
+    none can be combined."""
+    return several(raw.get("model"), raw.get(SOLVER), raw.get("loss"), options_of(raw, ranges), ranges)
+
+
+def first_of(raw: Mapping[str, Any], ranges: Mapping[str, Range]) -> Spec | None:
+    """Return the run with which the search of a command line begins that names no several kinds and solvers; None if it
+    has an error, which the command then raises."""
+    with suppress(UsageError):
+        return begun(raw.get("model"), raw.get(SOLVER), raw.get("loss"), options_of(raw, ranges), ranges)
+    return None

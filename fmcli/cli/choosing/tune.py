@@ -121,7 +121,7 @@ def command(asked: Asked, search: SearchChoice) -> None:
     begin = time.perf_counter()
     if search.folds and searched.valid:
         raise UsageError("--folds and -v cannot be combined: both give validation data; leave one of them out")
-    if search.folds and asked.validation.holdout:
+    if search.folds and search.folds > 1 and asked.validation.holdout:
         raise UsageError("--folds and --holdout cannot be combined: both say what is held out; leave one of them out")
     deadline = None if asked.max_seconds is None else begin + asked.max_seconds
     wanted = Wanted(**vars(search), ranges=searched.ranges, deadline=deadline)
@@ -201,6 +201,10 @@ class Progress:
             + (f" of each of {begun.folds} folds" if begun.folds > 1 else "")
             + (", in stretches of consecutive rows" if begun.stretched else "")
         )
+        for spec in (begun.plan.spec, *begun.plan.settings.rivals):
+            lacking = [OPTIONS[name].flag for name in self._wanted.ranges if not spec.takes(name)]
+            if lacking:
+                self._log.line(f"{spec.model} {spec.solver} has no {' and no '.join(lacking)}")
         if begun.known:
             self._log.line(f"the study has {begun.known} of them already")
         if trials is None:

@@ -416,14 +416,17 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
             "trainings": round(one.trainings, 1),
             one.metric: one.reached.value,
             **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
-            "options": " ".join(f"{name}={value_word(value)}" for name, value in one.options.items()) or "usual",
             "": "is taken" if one.chosen else "" if one.asked else "not reached",
+            "options": " ".join(f"{name}={value_word(value)}" for name, value in one.options.items()) or "usual",
         }
         for place, one in enumerate(trials)
         if of_path or place < SHOWN or one.chosen or one.number == 0
     ]
     for line in section(rows).splitlines() if rows else ():
         log.line(line.rstrip())
+    taken = next((one for one in trials if one.chosen), None)
+    if taken is not None and taken.number and taken is not trials[0] and not of_path:
+        log.line(f"trial {taken.number} is taken: those before it are not clearly better")
 
 
 def log_looks(log: Log, looked: Looked) -> None:
