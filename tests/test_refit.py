@@ -111,6 +111,18 @@ def test_the_best_of_the_last_epochs_is_kept(rows, model, solver, options):
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("keep_state", [True, False])
+def test_the_memory_of_a_refit_has_a_copy_of_its_best_epoch(keep_state):
+    rows = [dict.fromkeys(range(row, 8000, 40), 0.1) for row in range(40)]  # more of the model than of these
+    data = dataset(rows, 8000, np.arange(40.0))
+    spec = make_spec("fm", "ftrl", "squared", {"epochs": 2})
+    again = refit.whole(job.train(job.plan(data, spec, holdout=0.2, keep_state=keep_state)))
+    assert again.compares_last
+    copied = again.model.bytes_needed(again.slots if keep_state else 0)
+    # Without it, another part of the run takes the most.
+    assert 0.8 * copied < again.memory.total - replace(again, compares_last=False).memory.total <= copied
+
+
 def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):
     path = str(tmp_path / "m")
     spec = make_spec("fm", "adagrad", None, {"epochs": 2})
