@@ -11,9 +11,18 @@ from typing import Any, BinaryIO
 from fmcli.base.finite import finite
 from fmcli.choosing.entrants import Reached, TrialRecord
 from fmcli.errors import BadInputError, OutputError, UsageError
+from fmcli.training.checkpoint import differences, different
 
 STUDY, TRIAL = "study", "trial"
 WAY_OUT = "remove it to begin again, or give another name"
+# What a search depends on beside its usual run, with the names in messages; and what follows from all that.
+OF_SEARCH = {
+    "ranges": "the ranges of options",
+    "folds": "the numbers of folds",
+    "sampler": "the samplers",
+    "path": "the paths",
+}
+FOLLOWING = {"rivals": "the kinds and solvers", "stretched": "the folds"}
 
 
 def trial_event(trial: TrialRecord) -> dict[str, Any]:
@@ -116,8 +125,22 @@ class Study:
 
 
 def require_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Raise UsageError, which names what differs, unless a study is that of this search."""
-    if found == json.loads(json.dumps(wanted)):
+    """Compare what two searches depend on. Raises UsageError, which names what differs, unless they are the same."""
+    wanted = json.loads(json.dumps(wanted))
+    if found == wanted:
         return
-    differ = [name for name in wanted if found.get(name) != json.loads(json.dumps(wanted[name]))]
-    raise UsageError(f"{path} is the study of another search: its {' and '.join(differ)} differ; {WAY_OUT}")
+    another = f"{path} is the study of another search"
+    if found.keys() != wanted.keys():
+        raise UsageError(f"{another}, by another version of fmcli; {WAY_OUT}")
+    of_run = wanted.keys() - OF_SEARCH.keys() - FOLLOWING.keys()
+    before, now = ({name: one[name] for name in of_run} for one in (found, wanted))
+    data, choices = differences(before, now, derived=True)
+    if own := different(OF_SEARCH, found, wanted):
+        reason = f"{own} differ"
+    elif choices:
+        reason = choices
+    elif data:
+        reason = f"{data} have changed"
+    else:
+        reason = f"{different(FOLLOWING, found, wanted)} differ"
+    raise UsageError(f"{another}: {reason}; {WAY_OUT}")

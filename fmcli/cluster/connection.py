@@ -354,8 +354,7 @@ def start_missing(local: LocalCluster, count: int) -> None:
 @contextmanager
 def _blocked(number: signal.Signals) -> Iterator[None]:
     """Let signals wait until the end of the context. In processes that are started meanwhile, or later by its threads,
-    it
-    waits for ever: a terminal sends Ctrl-C to workers too, but only the client should answer."""
+    it waits for ever: a terminal sends Ctrl-C to workers too, but only the client should answer."""
     ensure_running()  # this process of Python's unblocks the signal when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     try:

@@ -33,8 +33,7 @@ class BadLines:
 
     def add(self, name: str, before: int, faults: Sequence[Fault], faulty: int) -> None:
         """Take the first faults of a buffer, and the number of its lines with faults. `before` is the number of lines
-        of
-        the input before the buffer. Raises BadInputError if lines are not skipped, or if there are too many."""
+        of the input before the buffer. Raises BadInputError if lines are not skipped, or if there are too many."""
         if not self.skip:
             raise BadInputError(describe(name, before + faults[0].number + 1, faults[0]))
         messages = [describe(name, before + fault.number + 1, fault) for fault in faults]

@@ -264,10 +264,24 @@ def check_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -
         return
     if found.keys() != wanted.keys():
         raise BadInputError(f"{path} is the checkpoint of another version of fmcli; {WAY_OUT}")
-    differ = " and ".join(text for name, text in DATA.items() if found[name] != wanted[name])
-    if choices := "; ".join(changes(found, wanted, derived=bool(differ))):
+    data, choices = differences(found, wanted)
+    if choices:
         raise UsageError(f"{path} is the checkpoint of another run: {choices}. Give the same options, or {WAY_OUT}")
-    raise BadInputError(f"{path} is the checkpoint of another run: {differ} have changed. Restore them, or {WAY_OUT}")
+    raise BadInputError(f"{path} is the checkpoint of another run: {data} have changed. Restore them, or {WAY_OUT}")
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool = False) -> tuple[str, str]:
+    """Return the data and the choices in which two identities with the same keys differ, in words; "" if none do.
+
+    derived : whether only choices that one of the runs was given are named, even if the data are the same.
+    """
+    data = different(DATA, found, wanted)
+    return data, "; ".join(changes(found, wanted, derived=derived or bool(data)))
+
+
+def different(names: Mapping[str, str], found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Return the texts of those names whose values differ."""
+    return " and ".join(text for name, text in names.items() if found[name] != wanted[name])
 
 
 def shown(value: Any) -> str:

@@ -202,9 +202,8 @@ class Run:
         return self.stopped or self.late
 
     def progress(self) -> dict[str, NDArray[Any]]:
-        """Return the progress that the rest of the run depends on, between two epochs or where the trainer pauses;
-        without
-        copies."""
+        """Return the progress that the rest of the run depends on, between two epochs or where the trainer pauses,
+        without copies."""
         position = {} if self.stopped else self.trainer.position()
         return {
             "stopped": np.array(int(self.stopped)),

@@ -69,9 +69,12 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     fmcli.train(str(tmp_path / rows), **tuned.options).save(tmp_path / "python")
     assert (tmp_path / "python").read_bytes() == (tmp_path / "m1").read_bytes()
     other = run.fails(2, *TUNE, "--l2-w", "0", "--study", "s1", rows).stderr
-    assert "s1 is the study of another search: its options and given differ" in other
+    assert "s1 is the study of another search: --l2-w was 1e-05 and is 0.0; remove it" in other
+    other = run.fails(2, *TUNE, "--folds", "2", "--study", "s1", rows).stderr
+    assert "s1 is the study of another search: the numbers of folds differ; remove it" in other
     (tmp_path / rows).write_text((tmp_path / rows).read_text().replace("1:-1", "1:1", 1))
-    assert "its data differ" in run.fails(2, *TUNE, "--study", "s1", rows).stderr
+    other = run.fails(2, *TUNE, "--study", "s1", rows).stderr
+    assert "search: the training data or the weights of rows have changed; remove it" in other
     (tmp_path / "s1").write_text('{"event": "epoch"}\n')
     assert "s1:1: is not a line of a study" in run.fails(65, *TUNE, "--study", "s1", rows).stderr
 
