@@ -30,11 +30,11 @@ cdef extern from "fmcli/data/ids.h" namespace "fmcli" nogil:
     cppclass Names:
         size_t size()
         size_t text_bytes()
-        NameText text(size_t)
-        void prefetch_text(size_t)
         Id name(size_t)
-        int32_t column(size_t)
-        vector[int32_t] in_order() except +
+        NameText text_at(size_t)
+        int32_t column_at(size_t)
+        void prefetch_at(size_t)
+        vector[uint32_t] in_order() except +
 
     cppclass Ids:
         Array[int64_t] numbers

@@ -77,7 +77,7 @@ cdef class FeatureIds:
         cdef int64_t[::1] ends = ends_
         cdef int32_t[::1] columns = columns_
         cdef const uint8_t[::1] is_used = occurs.view(np.uint8)
-        cdef vector[int32_t] by_name
+        cdef vector[uint32_t] by_name
         cdef int32_t column
         cdef NameText name
         count = len(order)
@@ -85,10 +85,10 @@ cdef class FeatureIds:
             by_name = known.in_order()
             for i in range(ends.shape[0]):
                 if i + AHEAD < ends.shape[0]:
-                    known.prefetch_text(by_name[i + AHEAD])
-                column = known.column(by_name[i])
+                    known.prefetch_at(by_name[i + AHEAD])
+                column = known.column_at(by_name[i])
                 if is_used[column]:
-                    name = known.text(by_name[i])
+                    name = known.text_at(by_name[i])
                     memcpy(&text[0] + start, name.begin, name.length)
                     start += name.length
                     ends[names] = start

@@ -34,7 +34,7 @@ class Names {
 
     // Name i.
     Id name(size_t i) const {
-        const Text found = text(i);
+        const Text found = text_at(order_[i]);
         return named(found.begin, found.length);
     }
 
@@ -64,42 +64,50 @@ class Names {
         return slot->column;
     }
 
-    // The bytes of name i.
+    // The bytes of a name.
     struct Text {
         const char* begin;
         size_t length;
     };
 
-    Text text(size_t i) const {
-        const Slot& slot = slots_[order_[i]];
-        return {text_of(slot), slot.length - 1};
-    }
+    // The name in a slot, its column, and a request for its memory.
+    Text text_at(size_t slot) const { return {text_of(slots_[slot]), slots_[slot].length - 1}; }
+    int32_t column_at(size_t slot) const { return slots_[slot].column; }
+    __attribute__((always_inline)) void prefetch_at(size_t slot) const { __builtin_prefetch(&slots_[slot]); }
 
-    // Asks for the memory of name i.
-    __attribute__((always_inline)) void prefetch_text(size_t i) const { __builtin_prefetch(&slots_[order_[i]]); }
-
-    // The positions of the names in increasing order of their bytes. They are sorted by eight bytes, then those for
-    // which these are the same by the next eight that differ, and so on.
-    std::vector<int32_t> in_order() const {
+    // The slots of the names in increasing order of their bytes. They are sorted by sixteen bytes, then those for which
+    // these are the same by the next sixteen, and so on.
+    std::vector<uint32_t> in_order() const {
+        std::vector<Key> keys, room;
+        keys.reserve(size());
+        for (size_t at = 0; at < slots_.size(); ++at)
+            if (slots_[at].length) keys.push_back(key_of(static_cast<uint32_t>(at), 0));
         struct Range {
             size_t first, last, common;  // the names from first to last - 1 have so many bytes in common
+            size_t word;                 // and those of their keys before this word
         };
-        std::vector<Key> keys(size()), room;
-        for (size_t i = 0; i < keys.size(); ++i) keys[i].place = static_cast<int32_t>(i);
-        std::vector<Range> left = {{0, keys.size(), 0}};
+        std::vector<Range> left = {{0, keys.size(), 0, 0}};
         while (!left.empty()) {
             const Range range = left.back();
             left.pop_back();
-            if (range.last - range.first < 2) continue;
-            const size_t common = take_bytes(keys.data() + range.first, keys.data() + range.last, range.common);
-            sort_keys(keys.data() + range.first, keys.data() + range.last, room);
-            for (size_t i = range.first, j; i < range.last; i = j) {
-                for (j = i + 1; j < range.last && keys[j].bytes == keys[i].bytes && keys[j].count == keys[i].count;) ++j;
-                left.push_back({i, j, common + keys[i].count});
+            Key* const begin = keys.data() + range.first;
+            Key* const end = keys.data() + range.last;
+            const size_t sorted = sort_keys(begin, end, range.word, room);
+            const auto same = [sorted](const Key& a, const Key& b) {
+                return a.words[0] == b.words[0] && (sorted < 2 || (a.words[1] == b.words[1] && a.count == b.count));
+            };
+            const auto place = [&keys](const Key* key) { return static_cast<size_t>(key - keys.data()); };
+            for (Key *one = begin, *other; one < end; one = other) {
+                for (other = one + 1; other < end && same(*one, *other);) ++other;
+                if (other - one < 2) continue;
+                const size_t common = range.common + (sorted < 2 ? 0 : FIRST_BYTES);
+                if (sorted == 2)
+                    for (Key* key = one; key < other; ++key) *key = key_of(key->slot, common);
+                left.push_back({place(one), place(other), common, sorted % 2});
             }
         }
-        std::vector<int32_t> order(keys.size());
-        for (size_t i = 0; i < keys.size(); ++i) order[i] = keys[i].place;
+        std::vector<uint32_t> order(keys.size());
+        for (size_t i = 0; i < keys.size(); ++i) order[i] = keys[i].slot;
         return order;
     }
 
@@ -123,9 +131,9 @@ class Names {
 
     // Some bytes of a name, by which it is sorted.
     struct Key {
-        uint64_t bytes;  // as a number with the same order
-        int32_t place;
-        uint8_t count;  // of bytes, less than eight at the end of the name
+        uint64_t words[2];  // as numbers with the same order; zeros follow the end of the name
+        uint32_t slot;
+        uint8_t count;  // of the bytes, less than sixteen at the end of the name
     };
 
     Array<uint32_t> order_;  // the slot of each name
@@ -160,54 +168,43 @@ class Names {
         return load8(slot.first) == name.key && same_bytes(text_of(slot), name.name, name.length);
     }
 
-    // Sets the bytes of the keys of some names, which have `common` first bytes in common, to those behind the first
-    // bytes that all of them have in common. Returns the number of these.
-    size_t take_bytes(Key* first, Key* last, size_t common) const {
-        constexpr ptrdiff_t AHEAD = 16;  // names whose memory is asked for in advance
-        const auto text_at = [this](const Key* key) { return text(static_cast<size_t>(key->place)); };
-        const Text one = text_at(first);
-        size_t shared = one.length;
-        for (const Key* key = first + 1; key < last && shared > common; ++key) {
-            if (key + AHEAD < last) prefetch_text(static_cast<size_t>(key[AHEAD].place));
-            const Text other = text_at(key);
-            shared = std::min(shared, other.length);
-            const auto differing = std::mismatch(one.begin + common, one.begin + shared, other.begin + common);
-            shared = static_cast<size_t>(differing.first - one.begin);
-        }
-        for (Key* key = first; key < last; ++key) {
-            if (key + AHEAD < last) prefetch_text(static_cast<size_t>(key[AHEAD].place));
-            const Text name = text_at(key);
-            key->count = static_cast<uint8_t>(std::min(name.length - shared, sizeof key->bytes));
-            key->bytes = 0;
-            for (int i = 0; i < key->count; ++i)
-                key->bytes |= static_cast<uint64_t>(static_cast<unsigned char>(name.begin[shared + i])) << 8 * (7 - i);
-        }
-        return shared;
+    // The key of the name in a slot, of its bytes from `common` on.
+    Key key_of(uint32_t at, size_t common) const {
+        const Text name = text_at(at);
+        const size_t count = std::min(name.length - common, FIRST_BYTES);
+        char bytes[FIRST_BYTES] = {};
+        std::copy_n(name.begin + common, count, bytes);
+        return {{__builtin_bswap64(load8(bytes)), __builtin_bswap64(load8(bytes + 8))}, at, static_cast<uint8_t>(count)};
     }
 
-    // Sorts keys by their bytes, and then by the number of these: if there are many, by one digit after the other, from
-    // the last one.
-    static void sort_keys(Key* first, Key* last, std::vector<Key>& room) {
-        constexpr size_t FEW = 512, DIGITS = sizeof first->bytes + 1;
+    // Sorts keys whose words before one of them are the same: many by this word, and if it is the last one by their
+    // counts, one digit after the other from the last one on; few by all. Returns how many words they are sorted by.
+    static size_t sort_keys(Key* first, Key* last, size_t word, std::vector<Key>& room) {
+        constexpr size_t FEW = 512, DIGITS = 9;
         const size_t size = static_cast<size_t>(last - first);
         if (size <= FEW) {
             std::sort(first, last, [](const Key& a, const Key& b) {
-                return a.bytes != b.bytes ? a.bytes < b.bytes : a.count < b.count;
+                if (a.words[0] != b.words[0]) return a.words[0] < b.words[0];
+                return a.words[1] != b.words[1] ? a.words[1] < b.words[1] : a.count < b.count;
             });
-            return;
+            return 2;
         }
-        room.resize(size);
-        for (size_t digit = 0; digit < DIGITS; ++digit) {
-            const auto digit_of = [digit](const Key& key) {
-                return digit == 0 ? key.count : static_cast<uint8_t>(key.bytes >> 8 * (digit - 1));
-            };
-            size_t starts[257] = {};
-            for (const Key* key = first; key < last; ++key) ++starts[digit_of(*key) + 1];
-            if (starts[digit_of(*first) + 1] == size) continue;  // all have the same one
-            for (size_t i = 1; i <= 256; ++i) starts[i] += starts[i - 1];
-            for (const Key* key = first; key < last; ++key) room[starts[digit_of(*key)]++] = *key;
-            std::copy_n(room.data(), size, first);
+        room.resize(std::max(room.size(), size));
+        const auto digit_of = [word](const Key& key, size_t digit) {
+            return digit == 0 ? key.count : static_cast<uint8_t>(key.words[word] >> 8 * (digit - 1));
+        };
+        size_t starts[DIGITS][257] = {};
+        for (const Key* key = first; key < last; ++key)
+            for (size_t digit = 1 - word; digit < DIGITS; ++digit) ++starts[digit][digit_of(*key, digit) + 1];
+        Key *from = first, *to = room.data();
+        for (size_t digit = 1 - word; digit < DIGITS; ++digit) {
+            if (starts[digit][digit_of(*first, digit) + 1] == size) continue;  // all have the same one
+            for (size_t i = 1; i <= 256; ++i) starts[digit][i] += starts[digit][i - 1];
+            for (size_t i = 0; i < size; ++i) to[starts[digit][digit_of(from[i], digit)]++] = from[i];
+            std::swap(from, to);
         }
+        if (from != first) std::copy_n(from, size, first);
+        return word + 1;
     }
 
     // The place of a name in the table: its own, or the free one where it belongs.
