@@ -46,7 +46,7 @@ from the normal distribution whose logarithm is the quadratic and the prior. Its
 seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
 (training/draws.py); a model file has all of these, and predictions are averages over them (scoring/averages.py,
 scoring/draws.py). Rows that are known in training are predicted by all sweeps (training/tested.py). Features share
-priors by field, or by the groups in a file (data/fields.py, training/groups.py).
+priors by field, or by the groups in a file (data/fields.py, training/setup/groups.py).
 
 Rows with relations (data/related/rows.py) are not joined with the rows of the relations that they refer to. For the
 rows that refer to it, a row of a relation is like one feature of value 1, whose factors are its sums. So one pass over
@@ -96,9 +96,10 @@ above it in this list, so that there are no circles; there are none of the folde
                   for each program reads and writes; importing.py makes a model file of it, and exporting.py makes it of
                   a model, and refuses what it cannot have
     inspect       what a model has learned, which features interact, and which are important on given rows
-    training      a run: settings, rows (stored.py: in a cache), their columns and the fit of their transform, the
-                  prepared model, planning, the job itself, validation, the previous run and the warm start from its
-                  model, divergence, memory account, saving (growth.py: with new features), checkpoints;
+    training      a run: the prepared model, planning, the job itself, validation, divergence, memory account, saving
+                  (growth.py: with new features), checkpoints; training/setup, which imports none of these, has what
+                  is known before there is a model: settings, the forms of rows and which rows are held out, the
+                  previous run and the warm start from its model, the columns, and the fit of the transform;
                   training/several has what takes several runs: one pass over the segments of a stream, an ensemble,
                   the refit, new features that each set of parameters of a model learns alone
     choosing      comparing options by runs that share the rows in memory: folds and cross-validation; the look before a
@@ -140,16 +141,17 @@ used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
 makes the dictionary, the counts and the labels from theirs (cluster/rows.py). The rest of a plan is made as for a cache
-on this machine (training/stored.py), of which each partition is a shard. Row solvers take a step for each round
+on this machine (training/setup/stored.py), of which each partition is a shard. Row solvers take a step for each round
 (cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the parameters
 and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster (cluster/gradients.py).
 Tasks are functions of what they are sent, and sums are added in the order of the partitions, so that neither the number
 of workers nor their end changes a bit.
 
 Rows may be in memory, in a cache, in the partitions of a cluster, or come in segments of a stream: a form of rows
-(training/rows.py) each. What is learned from them before training, their columns, labels, scales, is one Transform
-(data/transform.py), fitted in one place (training/fitting.py), kept by the model file (model_file/transform.py), and
-applied to all rows that the model sees, in training, validation, prediction and on workers.
+(training/setup/rows.py) each. What is learned from them before training, their columns, labels, scales, is one
+Transform (data/transform.py), fitted in one place (training/setup/fitting.py), kept by the model file
+(model_file/transform.py), and applied to all rows that the model sees, in training, validation, prediction and on
+workers.
 
 The memory that a run needs is computed before it is allocated: each component that allocates has a `bytes_needed`, and
 training/account.py adds them up. --dry-run shows the sum, and training checks it (system/memory.py).

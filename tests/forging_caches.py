@@ -26,8 +26,8 @@ from fmcli.errors import FmcliError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
 from fmcli.training.planning import prepare
-from fmcli.training.settings import Settings
-from fmcli.training.stored import rows_of_cache
+from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.stored import rows_of_cache
 
 # Sizes with which a few rows have several chunks and shards.
 SMALL = {"STRIPS": 4, "CHUNK_BYTES": 200, "SHARD_BYTES": 150}

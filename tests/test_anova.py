@@ -18,7 +18,7 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training.job import empty_score, plan, train
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.setup.warm_start import WarmStart
 from reference.kinds import elementary
 from reference.slow_solvers import nearest_in_simplex
 

@@ -16,9 +16,9 @@ from fmcli.solvers.stochastic import trainer as stochastic
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.planning import prepare
-from fmcli.training.settings import Settings
+from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.several.refit import refit, refits, whole
-from fmcli.training.stored import rows_of_cache
 
 
 class Killed(BaseException):

@@ -34,9 +34,9 @@ from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import prepare, strengths_of
-from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
-from fmcli.training.settings import Settings, make_model
+from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.settings import Settings, make_model
 from fmcli.training.several.learning import learn
 
 ROWS, EPOCHS, ROUND = 300, 2, 40

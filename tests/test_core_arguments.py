@@ -35,8 +35,8 @@ from fmcli.solvers.stochastic.batch import Batch
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.sgd import SGD
 from fmcli.solvers.stochastic.trainer import make_solver
-from fmcli.training.settings import HoldOut
-from fmcli.training.validation import split
+from fmcli.training.setup.hold_out import split
+from fmcli.training.setup.settings import HoldOut
 
 FEATURES = 7
 REFUSED = (ValueError, TypeError, IndexError)

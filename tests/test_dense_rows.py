@@ -10,7 +10,8 @@ from problems import dataset
 from fmcli.cli.train.log import hints
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import SOLVER, make_spec
-from fmcli.training import fitting, job, saving
+from fmcli.training import job, saving
+from fmcli.training.setup import fitting
 
 ROWS, FEATURES = 200, 6
 

@@ -27,7 +27,7 @@ from fmcli.registry.solvers import FEW_DENSE_ROWS, FEW_ROWS, SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.metrics import METRICS
 from fmcli.training import job, saving
-from fmcli.training.validation import ENOUGH_HELD_OUT, LEAST_ROWS, MOST_SHARE, USUAL_SHARE
+from fmcli.training.setup.hold_out import ENOUGH_HELD_OUT, LEAST_ROWS, MOST_SHARE, USUAL_SHARE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()

@@ -20,8 +20,8 @@ from fmcli.choosing.folds import ALWAYS, Fold, Folding, folds_of, lines_of, read
 from fmcli.data.weights import Weighting
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.specs import make_spec
-from fmcli.training.rows import RowsInMemory
-from fmcli.training.settings import Settings
+from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.settings import Settings
 
 selection = pytest.importorskip("sklearn.model_selection")
 RANDOM = [np.random.default_rng(0)]
@@ -112,7 +112,7 @@ OPTIONS = [
 @pytest.mark.parametrize(("options", "choices"), OPTIONS)
 def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices):
     from fmcli.sklearn import FMClassifier, FMRegressor
-    from fmcli.training.held import held
+    from fmcli.training.setup.held import held
 
     x, numbers, classes = data()
     fields = np.arange(x.shape[1]) % 3 if options.get("model") == "ffm" else None

@@ -18,7 +18,7 @@ from fmcli.scoring.scorer import load_model
 from fmcli.scoring.scores import scores
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training import job, saving
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.setup.warm_start import WarmStart
 from reference import kinds, slow_losses, slow_models
 
 pytestmark = pytest.mark.exact

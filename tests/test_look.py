@@ -151,7 +151,7 @@ def test_a_run_that_is_not_cheap_does_not_look(rows, trying, monkeypatch):
     plan = planned(rows, epochs=2)
     work = rows.take(np.arange(450, dtype=np.int32)).nnz * 2
     for limit, tried in ((rows.nnz * 2, 1), (work, 0)):
-        monkeypatch.setattr("fmcli.training.settings.AFFORDABLE", limit)
+        monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", limit)
         assert len(look(plan)[1]) == tried
 
 
@@ -215,7 +215,7 @@ def test_solvers_by_columns_look_on_a_part_of_many_rows_if_it_overfits(rows, rng
     plan = planned(noise, "cd", l2_w=1e-6)
     usual, part = plan.spec.values["l2_v"], with_options(thinned(plan, 3), {})
     assert part.spec.values["l2_v"] == pytest.approx(3 * usual)
-    monkeypatch.setattr("fmcli.training.settings.AFFORDABLE", visits(plan) / 2.5)
+    monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", visits(plan) / 2.5)
     found = looking.compared
     monkeypatch.setattr(looking, "compared", lambda *given: replace(found(*given), chosen=True))
     chosen, tried = look(plan)

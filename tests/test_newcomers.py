@@ -17,7 +17,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import scorer_of
 from fmcli.training import job, saving
 from fmcli.training.growth import grown_file
-from fmcli.training.rows import RowsInMemory
+from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.several import ensemble
 from fmcli.training.several.folding import fold_in
 from fmcli.training.several.learning import learn

@@ -14,7 +14,7 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.prediction import Counts, predict
 from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
-from fmcli.training.rows import RowsInMemory
+from fmcli.training.setup.rows import RowsInMemory
 
 LARGEST = 2**31 - 2
 

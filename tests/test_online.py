@@ -18,9 +18,9 @@ from fmcli.registry.specs import make_spec
 from fmcli.solvers.trainer import Observer
 from fmcli.training import job
 from fmcli.training.planning import prepare
-from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
-from fmcli.training.settings import Settings
+from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.settings import Settings
 from fmcli.training.several import online
 from fmcli.training.several.online import train_online
 from fmcli.training.trained import summary

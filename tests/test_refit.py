@@ -10,7 +10,8 @@ from test_every_pair import planted
 from fmcli.cli.train.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
-from fmcli.training import job, saving, settings
+from fmcli.training import job, saving
+from fmcli.training.setup import settings
 from fmcli.training.several import refit
 from fmcli.training.validation import LAST_COMPARED
 

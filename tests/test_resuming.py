@@ -13,7 +13,7 @@ from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
-from fmcli.training.settings import check_warm_start
+from fmcli.training.setup.settings import check_warm_start
 
 SAMPLE = Path(__file__).parent.parent / "sample_data"
 

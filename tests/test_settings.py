@@ -9,7 +9,7 @@ from fmcli.registry.build import build_trainer
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
-from fmcli.training.settings import HoldOut
+from fmcli.training.setup.settings import HoldOut
 from reference.slow_solvers import STATE
 
 LABELS = np.tile([1.0, 2.0, 4.0], 10)

@@ -35,13 +35,14 @@ from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
 from fmcli.solvers.stochastic.trainer import make_solver
-from fmcli.training import job, validation
+from fmcli.training import job
 from fmcli.training.baseline import baseline_of
 from fmcli.training.planning import prepare, strengths_of
-from fmcli.training.rows import RowsInMemory
 from fmcli.training.saving import load_warm_start, save_model
-from fmcli.training.settings import Settings
-from fmcli.training.stored import rows_of_cache
+from fmcli.training.setup import hold_out
+from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.stored import rows_of_cache
 
 TESTS = Path(__file__).resolve().parent
 ROWS, EPOCHS = 300, 3
@@ -223,7 +224,7 @@ def test_held_out_rows_are_not_trained_on(small, tmp_path):
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("size", [64, 1 << 20])
 def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypatch, shuffled, size):
-    monkeypatch.setattr(validation, "RANGE", size)
+    monkeypatch.setattr(hold_out, "RANGE", size)
     data = planted("fm", "squared", rows=ROWS)[0]
     cache = stored(tmp_path / "c", data, shuffled)
     assert len(cache.shards) > 1

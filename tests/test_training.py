@@ -21,7 +21,8 @@ from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import load_model
 from fmcli.solvers.stochastic import round_epochs, trainer
 from fmcli.solvers.stochastic import rows as row_epochs
-from fmcli.training import job, saving, settings, validation
+from fmcli.training import job, saving, validation
+from fmcli.training.setup import settings
 from fmcli.training.several.refit import refits
 from fmcli.training.validation import BestEpoch
 

@@ -13,7 +13,7 @@ from fmcli.data.scaling import MAX_ABS, learn
 from fmcli.data.transform import Transform, every_column
 from fmcli.registry.specs import make_spec
 from fmcli.training import job, saving
-from fmcli.training.rows import RowsInMemory
+from fmcli.training.setup.rows import RowsInMemory
 
 pytestmark = pytest.mark.exact
 

@@ -21,7 +21,7 @@ from fmcli.kernels.simd import ISA
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.training import job
-from fmcli.training.settings import make_model
+from fmcli.training.setup.settings import make_model
 
 ROWS, FEATURES, CLASSES = 24, 11, 3
 # They need one vector of four lanes with padding; one of eight and one of four; three of eight with padding; one of

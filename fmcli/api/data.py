@@ -19,7 +19,7 @@ from fmcli.data.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
-from fmcli.training.rows import with_needed_fields
+from fmcli.training.setup.rows import with_needed_fields
 
 if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema

@@ -28,7 +28,7 @@ from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of
 from fmcli.system.machine import cpu_count
 from fmcli.training.saving import warm_start_of
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.setup.warm_start import WarmStart
 
 if TYPE_CHECKING:
     from fmcli.scoring.recommend.recommender import Seen

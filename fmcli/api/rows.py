@@ -30,7 +30,7 @@ from fmcli.system.machine import cpu_count
 if TYPE_CHECKING:
     from fmcli.api.parameters import Choices
     from fmcli.registry.specs import Spec
-    from fmcli.training.held import Held
+    from fmcli.training.setup.held import Held
 
 # The name of a frame in messages.
 FRAME = "the frame"

@@ -38,16 +38,17 @@ from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.calibration import Calibration
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
+from fmcli.training.account import MEGABYTE, require_room
 from fmcli.training.baseline import compared
-from fmcli.training.held import Held, held
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, prepare, with_copy
-from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
-from fmcli.training.settings import Settings
-from fmcli.training.stored import MEGABYTE, require_room, rows_of_cache
+from fmcli.training.setup.held import Held, held
+from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.stored import rows_of_cache
+from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.trained import Epoch, Trained
-from fmcli.training.warm_start import WarmStart
 
 LOG = logging.getLogger("fmcli")
 LOG.addHandler(logging.NullHandler())

@@ -28,13 +28,13 @@ from fmcli.scoring.metrics import Outcome, default_metrics
 from fmcli.scoring.scorer import scorer_of
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.memory import require
-from fmcli.training.fitting import labels_of
+from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.rows import RowFacts, Rows
 from fmcli.training.saving import file_of
-from fmcli.training.settings import Settings
+from fmcli.training.setup.fitting import labels_of
+from fmcli.training.setup.rows import RowFacts, Rows
+from fmcli.training.setup.settings import Settings
 from fmcli.training.several.ensemble import memory_of, side_by_side
-from fmcli.training.stored import require_room
 from fmcli.training.trained import Epoch
 
 Floats = NDArray[np.float64]

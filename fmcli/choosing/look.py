@@ -20,10 +20,10 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS, from_files, in_files
 from fmcli.scoring.metrics import Outcome
 from fmcli.scoring.paired import difference
-from fmcli.training.fitting import are_dense
 from fmcli.training.planning import STRENGTHS, Plan, with_options
 from fmcli.training.prepared import prepared_model
-from fmcli.training.settings import rank_of
+from fmcli.training.setup.fitting import are_dense
+from fmcli.training.setup.settings import rank_of
 from fmcli.training.several.refit import affordable, refits, share_of
 
 if TYPE_CHECKING:

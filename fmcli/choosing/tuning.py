@@ -21,8 +21,8 @@ from fmcli.registry.ranges import SAMPLERS, TPE, TRIALS, Range
 from fmcli.registry.solvers import SOLVERS
 from fmcli.system.blas import one_blas_thread
 from fmcli.training.checkpoint import identity
-from fmcli.training.held import Held
 from fmcli.training.planning import Plan
+from fmcli.training.setup.held import Held
 
 FEWEST_FOLDS = FEWEST_OF_PATH = 2
 

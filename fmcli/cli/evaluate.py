@@ -98,7 +98,7 @@ class Request:
         """Return what tells the groups of the rows, which a model or predictions of this loss may need."""
         from fmcli.data.formats import RowGroups
         from fmcli.scoring.evaluation import row_groups_for
-        from fmcli.training.held import field_of
+        from fmcli.training.setup.held import field_of
 
         if self.over is not None:  # else rows of equal features beside those of items are a group
             return RowGroups(field_of(self.group_field), optional=True)

@@ -49,7 +49,7 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
     from fmcli.data.formats import RowGroups
     from fmcli.scoring.metrics import need_groups
     from fmcli.scoring.sparsity import of_predictions
-    from fmcli.training.held import field_of
+    from fmcli.training.setup.held import field_of
 
     if pairwise or need_groups(of_predictions(metrics)):
         return RowGroups(field_of(column))

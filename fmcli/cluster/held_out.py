@@ -10,7 +10,7 @@ import numpy as np
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.records import dataclass
 from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM
-from fmcli.training.validation import drawn, in_proportion
+from fmcli.training.setup.hold_out import drawn, in_proportion
 
 
 @dataclass(frozen=True)

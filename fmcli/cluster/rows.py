@@ -35,9 +35,9 @@ from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Task
-from fmcli.training.settings import HoldOut
-from fmcli.training.stored import Change, StoredShards
-from fmcli.training.validation import in_proportion, rows_held_out
+from fmcli.training.setup.hold_out import in_proportion, rows_held_out
+from fmcli.training.setup.settings import HoldOut
+from fmcli.training.setup.stored import Change, StoredShards
 
 if TYPE_CHECKING:
     from typing import Self

@@ -28,7 +28,7 @@ from fmcli.registry.streams import PREPARE_STREAM, SHUFFLE_STREAM, generator
 from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.parameter_rows import rows_of, write_rows
 from fmcli.system.memory import available
-from fmcli.training.settings import make_model
+from fmcli.training.setup.settings import make_model
 
 # Shares that are kept until the parameters for their columns come: of this round and the next, for a few threads.
 SHARES_KEPT = 16

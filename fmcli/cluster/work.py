@@ -23,7 +23,7 @@ from fmcli.models.model import Model
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.row_sums import row_sums
-from fmcli.training.stored import Change
+from fmcli.training.setup.stored import Change
 
 T = TypeVar("T")
 

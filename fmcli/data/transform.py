@@ -1,6 +1,6 @@
 """The transform of rows: how those that were read become rows of the model, in training and whenever it scores others.
 
-A run fits it to its training rows (fmcli/training/fitting.py), and the model file keeps it.
+A run fits it to its training rows (fmcli/training/setup/fitting.py), and the model file keeps it.
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ ENTRIES = {
     "members": whole(1, MOST_MEMBERS),
 }
 # Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
-# training/previous_run.py.
+# training/setup/previous_run.py.
 LATER: dict[str, Any] = {
     "columns": None,
     "dictionary": None,

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from fmcli.data.counts import occurrences
 from fmcli.data.dataset import Dataset
-from fmcli.data.scaling import SCALE, ZSCORE, is_scaled
+from fmcli.errors import NotEnoughMemoryError
 from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
 from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
 from fmcli.scoring.metrics import Outcome
+from fmcli.solvers.stochastic.round_epochs import round_bytes
+from fmcli.system.memory import human_bytes
 from fmcli.training.draws import draws_bytes
+from fmcli.training.setup.memory import held_bytes
 from fmcli.training.validation import compares_last, measured_at_most
 
 if TYPE_CHECKING:
-    from fmcli.data.labels import Labels
-    from fmcli.registry.specs import Spec
     from fmcli.training.planning import Plan
     from fmcli.training.validation import Validation
 
-# Numbers for each column while the scales of columns are checked.
-COLUMNS = 6
+MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -34,25 +32,6 @@ class MemoryNeed:
 
     total: int
     held: int
-
-
-def held(datasets: Iterable[Dataset]) -> int:
-    """Return bytes of the arrays of some Datasets, which may share them."""
-    arrays = {id(array): array for data in datasets for array in data.arrays}
-    return sum(array.nbytes for array in arrays.values())
-
-
-def copies(spec: Spec, labels: Labels, data: Dataset, held_out: int) -> int:
-    """Return bytes that planning a run allocates beside the data: the values that are scaled by column or by row, with
-    a norm a copy of the `held_out` rows, the labels as the loss expects them, and the scales of columns."""
-    value = np.dtype(np.float32).itemsize
-    changes = int(bool(spec.values["norm"])) + int(is_scaled(spec.values))
-    scaled = changes * value * data.nnz
-    if spec.values[SCALE] == ZSCORE:  # at most twice the entries
-        scaled += data.nbytes
-    columns = COLUMNS * value * data.features if is_scaled(spec.values) or data.value is not None else data.features
-    copied = held_out / max(data.rows, 1) * (data.nbytes + scaled) if spec.values["norm"] else 0
-    return int(copied) + scaled + labels.bytes_needed(data.rows) + columns
 
 
 def of_plan(plan: Plan) -> MemoryNeed:
@@ -94,3 +73,25 @@ def scoring_bytes(model: Model, data: Dataset, evaluation: Validation, rows: int
 def measuring_bytes(model: Model, data: Dataset, evaluation: Validation) -> int:
     """Return bytes that scoring the rows by which a trained model is measured, and computing metrics, need."""
     return scoring_bytes(model, data, evaluation, measured_at_most(data))
+
+
+def require_room(plan: Plan, memory: int) -> int:
+    """Return how many bytes the rows of a plan that are in memory at a time, and what measures them, take. Raises
+    NotEnoughMemoryError for more than `memory`."""
+    validation, data = plan.validation, [plan.data]
+    measures = [measuring_bytes(plan.model, plan.data, plan.evaluation)]
+    if validation is not None:
+        data.append(validation.data)
+        measures.append(scoring_bytes(plan.model, validation.data, validation, validation.count))
+    training = plan.source.shard_bytes
+    if plan.spec.values.get("round_size", 1) > 1:
+        training += round_bytes(plan.task)
+    needed = held_bytes(data) + max(training, *measures)
+    if needed > memory:
+        held = " and those that are held out" if plan.validation else ""
+        raise NotEnoughMemoryError(
+            f"the shards of rows{held} need {human_bytes(needed)} of memory, more than the {human_bytes(memory)} for "
+            "rows",
+            memory=math.ceil(needed / MEGABYTE),
+        )
+    return needed

@@ -19,7 +19,7 @@ from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers.gibbs.convergence import SCORES, TRACE_BYTES, WATCHED_ROWS, Trace
-from fmcli.training.settings import make_model
+from fmcli.training.setup.settings import make_model
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer

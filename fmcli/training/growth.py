@@ -22,8 +22,8 @@ from fmcli.solvers.newcomers import NONE
 from fmcli.solvers.trainer import Observer, Task
 from fmcli.training.planning import Plan, strengths_of
 from fmcli.training.prepared import prepared_model
+from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.trained import Trained
-from fmcli.training.warm_start import WarmStart
 
 Arrays = dict[str, NDArray[Any]]
 # The entries of the metadata that tell the columns of a model, of which each has some.

@@ -42,8 +42,8 @@ from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare, strengths_in
-from fmcli.training.rows import RowsInMemory
-from fmcli.training.settings import Settings
+from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.settings import Settings
 from fmcli.training.starting import start_at_minimum
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import LAST_COMPARED, BestEpoch, BestOfLast

@@ -27,13 +27,13 @@ from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import draws_bytes
-from fmcli.training.fitting import Fitted, facts_of, fit, occurring
 from fmcli.training.prepared import earlier_of, prepared_model
-from fmcli.training.rows import Rows
-from fmcli.training.settings import Settings, state_bytes
+from fmcli.training.setup.fitting import Fitted, facts_of, fit, occurring
+from fmcli.training.setup.rows import Rows
+from fmcli.training.setup.settings import Settings, state_bytes
+from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.tested import TestedRows
 from fmcli.training.validation import Validation, measured_rows
-from fmcli.training.warm_start import WarmStart
 
 # The penalties' options.
 STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_from_epoch")

@@ -9,8 +9,8 @@ from fmcli.models.model import Model
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.solvers.coordinate.hold import Earlier
-from fmcli.training.settings import make_model
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.setup.settings import make_model
+from fmcli.training.setup.warm_start import WarmStart
 
 # The option that says how strongly the rows of a warm start hold its parameters.
 HOLD = "init_strength"

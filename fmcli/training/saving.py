@@ -22,9 +22,9 @@ from fmcli.scoring.scorer import scorer_of
 from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import Plan
-from fmcli.training.previous_run import PreviousRun
+from fmcli.training.setup.previous_run import PreviousRun
+from fmcli.training.setup.warm_start import SolverState, WarmStart
 from fmcli.training.trained import Trained
-from fmcli.training.warm_start import SolverState, WarmStart
 
 
 def keeps_state(plan: Plan) -> bool:

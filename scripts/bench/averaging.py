@@ -24,7 +24,7 @@ from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training import job
 from fmcli.training.planning import strengths_of
-from fmcli.training.settings import make_model
+from fmcli.training.setup.settings import make_model
 
 HELD_OUT, SEED = 0.05, 42
 ROUND = 1024

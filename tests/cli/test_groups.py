@@ -45,8 +45,8 @@ def test_groups_choose_the_epoch_and_are_evaluated(run, rows, tmp_path):
 def test_held_out_groups_are_whole():
     from fmcli.errors import UsageError
     from fmcli.registry.specs import make_spec
-    from fmcli.training.settings import HoldOut
-    from fmcli.training.validation import split
+    from fmcli.training.setup.hold_out import split
+    from fmcli.training.setup.settings import HoldOut
 
     group = np.random.default_rng(0).integers(0, 50, 1000).astype(np.int32)
     held, rest = split(1000, HoldOut(0.2), make_spec(), group)

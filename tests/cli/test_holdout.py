@@ -7,8 +7,8 @@ import pytest
 
 from fmcli.errors import UsageError
 from fmcli.registry.specs import make_spec
-from fmcli.training.settings import HoldOut
-from fmcli.training.validation import split
+from fmcli.training.setup.hold_out import split
+from fmcli.training.setup.settings import HoldOut
 
 SPEC = make_spec("fm")
 ROWS = 300

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from fmcli.choosing.folds import Fold, Folding
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
-    from fmcli.training.held import Held
-    from fmcli.training.rows import RowFacts
+    from fmcli.training.setup.held import Held
+    from fmcli.training.setup.rows import RowFacts
 
 FEWEST = 2
 # What other options may differ in: all that does not change which rows there are.
@@ -70,7 +70,7 @@ class FoldChoice:
     def by(self) -> Held | None:
         """Return what tells the groups of rows, or their times. Raises UsageError for options that exclude each
         other."""
-        from fmcli.training.held import Held
+        from fmcli.training.setup.held import Held
 
         ways = {"--by-group": self.by_group, "--by-time": self.by_time, "--by-order": self.by_order}
         chosen = [flag for flag, value in ways.items() if value]

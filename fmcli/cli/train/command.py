@@ -49,10 +49,10 @@ from fmcli.registry.rivals import suited
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec
 from fmcli.system.machine import cpu_count
-from fmcli.training.settings import Settings
+from fmcli.training.setup.settings import Settings
 
 if TYPE_CHECKING:
-    from fmcli.training.held import Held
+    from fmcli.training.setup.held import Held
 
 
 def helps(table: Mapping[str, Entry]) -> dict[str, str]:

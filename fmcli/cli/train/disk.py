@@ -33,7 +33,7 @@ class DiskChoice:
     @property
     def bytes(self) -> int:
         """Bytes that the rows of a cache may take in memory."""
-        from fmcli.training.stored import MEGABYTE
+        from fmcli.training.account import MEGABYTE
 
         return int(MEGABYTE * (self.memory or USUAL_MEMORY))
 

@@ -12,7 +12,7 @@ from fmcli.records import dataclass
 from fmcli.registry.options import MOST_HASH_BITS
 
 if TYPE_CHECKING:
-    from fmcli.training.warm_start import WarmStart
+    from fmcli.training.setup.warm_start import WarmStart
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from fmcli.system.memory import available, human_bytes
 from fmcli.text import number, value_word
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
-from fmcli.training.fitting import are_dense, are_many
-from fmcli.training.groups import groups_in_words
 from fmcli.training.planning import Plan
+from fmcli.training.setup.fitting import are_dense, are_many
+from fmcli.training.setup.groups import groups_in_words
 from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.data.stored.cache import Facts
-    from fmcli.training.warm_start import WarmStart
+    from fmcli.training.setup.warm_start import WarmStart
 
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from fmcli.data.formats import RowGroups
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.weights import Weighting
-    from fmcli.training.held import Held
-    from fmcli.training.settings import Settings
-    from fmcli.training.warm_start import WarmStart
+    from fmcli.training.setup.held import Held
+    from fmcli.training.setup.settings import Settings
+    from fmcli.training.setup.warm_start import WarmStart
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from fmcli.data.weights import Weighting, weigh, weigh_labels
 from fmcli.registry.models import MODELS
 from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again
+from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.rows import Rows, RowsInMemory
-from fmcli.training.stored import require_room, rows_of_cache
+from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from fmcli.data.dataset import Dataset
     from fmcli.data.pieces import TextRows
     from fmcli.scoring.calibration import Calibration
-    from fmcli.training.settings import Settings
+    from fmcli.training.setup.settings import Settings
 
 
 class Planned(NamedTuple):

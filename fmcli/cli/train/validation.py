@@ -13,12 +13,12 @@ from fmcli.records import dataclass
 
 if TYPE_CHECKING:
     from fmcli.data.formats import RowGroups
-    from fmcli.training.held import Held
+    from fmcli.training.setup.held import Held
 
 
 def holdout(value: str) -> Held:
     """Return the type of --holdout."""
-    from fmcli.training.held import held
+    from fmcli.training.setup.held import held
 
     try:
         return held(value)
@@ -28,7 +28,7 @@ def holdout(value: str) -> Held:
 
 @dataclass(frozen=True)
 class ValidationChoice:
-    """How the best epoch is chosen; see fmcli.training.settings.Settings.
+    """How the best epoch is chosen; see fmcli.training.setup.settings.Settings.
 
     valid : files of validation data.
     calibrate : how probabilities are calibrated; None: they are not.
@@ -48,7 +48,7 @@ class ValidationChoice:
     @property
     def held(self) -> Held:
         """Which rows are held out."""
-        from fmcli.training.held import Held
+        from fmcli.training.setup.held import Held
 
         return self.holdout or Held()
 

@@ -17,9 +17,9 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, scorer_of
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import prepare
-from fmcli.training.rows import Rows, RowsInMemory
 from fmcli.training.saving import warm_start_of
-from fmcli.training.settings import Settings
+from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.settings import Settings
 from fmcli.training.several.learning import learn
 
 

@@ -14,8 +14,8 @@ from fmcli.training.draws import whole_draws
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
+from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.trained import Epoch, Trained
-from fmcli.training.warm_start import WarmStart
 
 
 def learn(

@@ -24,11 +24,11 @@ from fmcli.system.memory import require
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import Run
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.previous_run import PreviousRun
-from fmcli.training.rows import RowsInMemory
-from fmcli.training.settings import Settings
+from fmcli.training.setup.previous_run import PreviousRun
+from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.warm_start import SolverState, WarmStart
 from fmcli.training.trained import Epoch, Trained
-from fmcli.training.warm_start import SolverState, WarmStart
 
 # The least number of bytes of a segment's rows. The rows of a segment take at least as many bytes as the parameters, so
 # that copying these takes less time than training.

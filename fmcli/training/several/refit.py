@@ -14,7 +14,7 @@ from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
-from fmcli.training.settings import affordable_parts, visits_of
+from fmcli.training.setup.settings import affordable_parts, visits_of
 from fmcli.training.trained import Epoch, Trained
 from fmcli.training.validation import compares_last
 

@@ -19,7 +19,7 @@ from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scorer import load_model
 from fmcli.training import job
 from fmcli.training.saving import load_warm_start
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.setup.warm_start import WarmStart
 
 PLANTED = Planted(train=2_000, length=400, frequent=100, relevant=20)
 RANK, LAMBDA, INIT_STD, STARTS = 5, 1e-3, 0.1, 5

@@ -25,9 +25,9 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.system.memory import require_if_large
-from fmcli.training import account
-from fmcli.training.settings import HoldOut
-from fmcli.training.validation import split
+from fmcli.training.setup.hold_out import split
+from fmcli.training.setup.memory import copied_bytes
+from fmcli.training.setup.settings import HoldOut
 
 if TYPE_CHECKING:
     from typing import Self
@@ -249,7 +249,7 @@ class RowsInMemory:
         held, rows = split(self.count, hold_out, spec, group)
         if self.every is not None:
             held, rows = self.every[held], self.every[rows]
-        require_if_large(account.copies(spec, labels, self.data, len(held)), "training")
+        require_if_large(copied_bytes(spec, labels, self.data, len(held)), "training")
         return replace(self, held=held, rows=rows)
 
     def fields(self, transform: Transform) -> int:

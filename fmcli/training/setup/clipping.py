@@ -14,7 +14,7 @@ from fmcli.registry.specs import Spec, check_clip
 from fmcli.scoring.metrics import Range
 
 if TYPE_CHECKING:
-    from fmcli.training.warm_start import WarmStart
+    from fmcli.training.setup.warm_start import WarmStart
 
 
 def fit_clip(

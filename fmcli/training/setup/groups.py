@@ -7,8 +7,8 @@ import numpy as np
 from fmcli.data.fields import NO_GROUP, Counted, Groups
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
-from fmcli.training.rows import Rows
-from fmcli.training.settings import Settings
+from fmcli.training.setup.rows import Rows
+from fmcli.training.setup.settings import Settings
 
 
 def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | None:

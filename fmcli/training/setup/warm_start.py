@@ -28,7 +28,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import solver_entry
 from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Trainer
-from fmcli.training.previous_run import PreviousRun
+from fmcli.training.setup.previous_run import PreviousRun
 
 # Options that determine the shapes of parameters.
 SIZES = ("rank", "anchors", "pair_bits")

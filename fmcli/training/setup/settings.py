@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import TrainingRows
     from fmcli.data.tables.schema import Schema
     from fmcli.models.model import Model
-    from fmcli.training.warm_start import WarmStart
+    from fmcli.training.setup.warm_start import WarmStart
 
 # The largest state, in bytes, that a model keeps by default. It is worth its space: the first update without it takes
 # steps as large as those of a new model, which later updates do not make up for.

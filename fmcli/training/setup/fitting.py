@@ -21,14 +21,14 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec, for_dense_rows
 from fmcli.solvers.newcomers import Newcomers, find
-from fmcli.training import account
-from fmcli.training.clipping import fit_clip
-from fmcli.training.columns import on_columns
-from fmcli.training.groups import groups_of
-from fmcli.training.rows import Rows, RowsInMemory
-from fmcli.training.settings import HoldOut, Settings
-from fmcli.training.validation import rows_held_out
-from fmcli.training.warm_start import WarmStart
+from fmcli.training.setup.clipping import fit_clip
+from fmcli.training.setup.columns import on_columns
+from fmcli.training.setup.groups import groups_of
+from fmcli.training.setup.hold_out import rows_held_out
+from fmcli.training.setup.memory import held_bytes
+from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.settings import HoldOut, Settings
+from fmcli.training.setup.warm_start import WarmStart
 
 # Rows are dense if they have this share of the features. Those are few for which non-zeros x rank is at most this, so
 # that a run takes some seconds.
@@ -84,7 +84,7 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Fitted:
         validated = rows.validated(transform, source.data)
     else:
         validated = transform.of(valid, settings.valid_name), None
-    held = account.held([*read, source.data, *(validated or ())[:1]]) + source.rows.nbytes
+    held = held_bytes([*read, source.data, *(validated or ())[:1]]) + source.rows.nbytes
     return Fitted(
         settings,
         spec,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fmcli.registry.models import MODELS
-from fmcli.training.rows import Rows
-from fmcli.training.settings import Settings
+from fmcli.training.setup.rows import Rows
+from fmcli.training.setup.settings import Settings
 
 # Features are many if there are more than this, and few of them occur if it is at most this share.
 MANY_FEATURES, FEW_OCCUR = 1 << 16, 0.5

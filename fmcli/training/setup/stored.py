@@ -1,4 +1,4 @@
-"""The plan of a run whose rows are in a cache.
+"""The rows of a run that are in a cache.
 
 What a plan needs to know about all rows is kept in the cache. A shard of it, which is a random selection of the rows,
 takes their place where an estimate is enough: for warnings, for the metrics of training rows, and, if there are very
@@ -7,7 +7,6 @@ many different labels, for the best constant.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -28,18 +27,12 @@ from fmcli.data.stored.some_rows import SomeRows
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.transform import Transform
 from fmcli.data.weights import Weighting, with_label_weights
-from fmcli.errors import LEAVE_OUT, BadInputError, NotEnoughMemoryError
+from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
-from fmcli.solvers.stochastic.round_epochs import round_bytes
-from fmcli.system.memory import human_bytes
-from fmcli.training import account
-from fmcli.training.planning import Plan
-from fmcli.training.rows import RowFacts, Rows, RowsInMemory, with_new_features
-from fmcli.training.settings import HoldOut
-from fmcli.training.validation import numbers_held_out, rows_held_out
-
-MEGABYTE = 1_000_000
+from fmcli.training.setup.hold_out import numbers_held_out, rows_held_out
+from fmcli.training.setup.rows import RowFacts, Rows, RowsInMemory, with_new_features
+from fmcli.training.setup.settings import HoldOut
 
 if TYPE_CHECKING:
     from typing import Self
@@ -280,28 +273,6 @@ class ShardStatistics:
         return tuple(  # type: ignore[return-value]
             None if some is None else ColumnStatistics.of(data, some, self.method) for some in (rows, others)
         )
-
-
-def require_room(plan: Plan, memory: int) -> int:
-    """Return how many bytes the rows of a plan that are in memory at a time, and what measures them, take. Raises
-    NotEnoughMemoryError for more than `memory`."""
-    validation, data = plan.validation, [plan.data]
-    measures = [account.measuring_bytes(plan.model, plan.data, plan.evaluation)]
-    if validation is not None:
-        data.append(validation.data)
-        measures.append(account.scoring_bytes(plan.model, validation.data, validation, validation.count))
-    training = plan.source.shard_bytes
-    if plan.spec.values.get("round_size", 1) > 1:
-        training += round_bytes(plan.task)
-    needed = account.held(data) + max(training, *measures)
-    if needed > memory:
-        held = " and those that are held out" if plan.validation else ""
-        raise NotEnoughMemoryError(
-            f"the shards of rows{held} need {human_bytes(needed)} of memory, more than the {human_bytes(memory)} for "
-            "rows",
-            memory=math.ceil(needed / MEGABYTE),
-        )
-    return needed
 
 
 def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:
