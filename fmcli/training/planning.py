@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.scaling import OddColumns
 from fmcli.data.shards.training_rows import TrainingRows
-from fmcli.data.transform import Transform
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.records import dataclass
@@ -22,13 +20,12 @@ from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
 from fmcli.registry.specs import Spec, make_spec, resolve
 from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.coordinate.hold import Earlier
-from fmcli.solvers.newcomers import Newcomers
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import draws_bytes
 from fmcli.training.prepared import earlier_of, prepared_model
-from fmcli.training.setup.fitting import Fitted, facts_of, fit, occurring
+from fmcli.training.setup.fitting import Fitted, Validated, facts_of, fit, occurring
 from fmcli.training.setup.rows import Rows
 from fmcli.training.setup.settings import Settings, state_bytes
 from fmcli.training.setup.warm_start import WarmStart
@@ -40,22 +37,13 @@ STRENGTHS = ("l1_w", "l1_v", "l2_w", "l2_v", *GROUP_PENALTIES, "nuclear", "l1_fr
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A run before it begins.
+class Plan(Fitted):
+    """A fitted run before it begins: all defaults of its spec are resolved.
 
-    settings : what the run was asked to do.
-    spec : the spec of the settings, with the loss chosen, that loss's options filled in, and all defaults resolved.
-    source : the rows to train on.
-    transform : what was learned from the rows before training, and done to them.
-    seen : bool (features), whether each feature occurs in the rows to train on.
-    counts : int32 (features), the number of rows to train on that have each feature; None if it takes more than these.
-    odd_columns : columns whose scale is a problem even then, if there are any.
     model : the model, not allocated yet.
     evaluation : measures the trained model on the training data.
     validation : evaluates each epoch on validation data; None: the last epoch is kept.
-    held : bytes that the rows of the run take.
     beside : bytes that the run needs beside what training takes.
-    newcomers : the new features, if only their parameters are learned.
     tested : rows that a solver that samples predicts by the mean over its sweeps; None: there are none.
     calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
@@ -65,19 +53,10 @@ class Plan:
     begin : start values of the parameters, by name, in place of the usual ones; None: these.
     """
 
-    settings: Settings
-    spec: Spec
-    source: TrainingRows
-    transform: Transform
-    seen: NDArray[np.bool_]
-    counts: NDArray[np.int32] | None
-    odd_columns: OddColumns | None
     model: Model
     evaluation: Validation
     validation: Validation | None
-    held: int
     beside: int = 0
-    newcomers: Newcomers | None = None
     tested: TestedRows | None = None
     calibration: Calibration | None = None
     refit_epochs: int | None = None
@@ -199,30 +178,24 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     UsageError
         Metrics that do not fit the loss that the labels choose, nothing left to train on.
     """
-    fitted = fit(settings, rows, valid)
-    facts = facts_of(fitted)
+    fitted, validated = fit(settings, rows, valid)
+    facts = facts_of(fitted, validated=validated is not None)
     spec = resolve(fitted.spec, **facts)
-    evaluation, validation = evaluations(fitted, spec, held_out=valid is None)
+    evaluation, validation = evaluations(fitted, validated, spec, held_out=valid is None)
     plan = Plan(
-        settings=fitted.settings,
-        spec=spec,
-        source=fitted.source,
-        transform=fitted.transform,
-        seen=fitted.seen,
-        counts=fitted.counts,
-        odd_columns=fitted.odd_columns,
+        **vars(replace(fitted, spec=spec)),
         model=prepared_model(spec, fitted.source, fitted.transform, fitted.settings.warm_start),
         evaluation=evaluation,
         validation=validation,
-        held=fitted.held,
-        newcomers=fitted.newcomers,
         other=(lambda spec: prepare(replace(settings, spec=spec), rows, valid)) if settings.rivals else None,
         facts=facts,
     )
     return replace(plan, spec=limit_l1_from_epoch(spec, plan.warm_start, plan.resumes))
 
 
-def evaluations(fitted: Fitted, spec: Spec, *, held_out: bool) -> tuple[Validation, Validation | None]:
+def evaluations(
+    fitted: Fitted, validated: Validated | None, spec: Spec, *, held_out: bool
+) -> tuple[Validation, Validation | None]:
     """Return what measures the trained model on the training data, and what evaluates each epoch on validation data, if
     there are some. Raises UsageError for metrics that do not fit the loss, or cannot choose an epoch."""
     settings, transform = fitted.settings, fitted.transform
@@ -234,9 +207,9 @@ def evaluations(fitted: Fitted, spec: Spec, *, held_out: bool) -> tuple[Validati
         settings.threads,
         clip=transform.label_range if spec.values["clip"] else None,
     )
-    if fitted.validated is None or not evaluation.chooser:
+    if validated is None or not evaluation.chooser:
         return evaluation, None
-    data, rows = fitted.validated
+    data, rows = validated
     return evaluation, replace(evaluation, data=data, rows=rows, held_out=held_out)
 
 

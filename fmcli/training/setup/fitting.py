@@ -37,15 +37,23 @@ DENSE, FEW_VISITS = 0.5, 1.2e6
 ROWS_FOR_START = 10_000
 
 
+# The validation data as the model sees them, and the numbers of their rows that are meant; None: all.
+Validated = tuple[Dataset, RowNumbers | None]
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A run that knows its rows, but has no model yet.
 
     settings : what the run was asked to do, on the columns of the rows.
     spec : the spec of the settings with the loss chosen; defaults that depend on the rows are still rules.
-    source, transform, seen, counts, odd_columns, newcomers, held : as in Plan.
-    validated : the validation data as the model sees them, and the numbers of their rows that are meant, None: all;
-        None: there are no such data.
+    source : the rows to train on.
+    transform : what was learned from the rows before training, and done to them.
+    seen : bool (features), whether each feature occurs in the rows to train on.
+    counts : int32 (features), the number of rows to train on that have each feature; None if it takes more than these.
+    odd_columns : columns whose scale is a problem even then, if there are any.
+    newcomers : the new features, if only their parameters are learned.
+    held : bytes that the rows of the run take.
     """
 
     settings: Settings
@@ -56,7 +64,6 @@ class Fitted:
     counts: NDArray[np.int32] | None
     odd_columns: OddColumns | None
     newcomers: Newcomers | None
-    validated: tuple[Dataset, RowNumbers | None] | None
     held: int
 
     @property
@@ -65,8 +72,8 @@ class Fitted:
         return are_dense(self.source.all_rows, self.source.all_nonzeros, int(self.seen.sum()))
 
 
-def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Fitted:
-    """Return what a run learns from its rows, and its rows as the model sees them.
+def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> tuple[Fitted, Validated | None]:
+    """Return what a run learns from its rows, its rows as the model sees them, and its validation data, if it has some.
 
     valid : validation data, in place of rows that are held out.
 
@@ -85,7 +92,7 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Fitted:
     else:
         validated = transform.of(valid, settings.valid_name), None
     held = held_bytes([*read, source.data, *(validated or ())[:1]]) + source.rows.nbytes
-    return Fitted(
+    fitted = Fitted(
         settings,
         spec,
         source,
@@ -94,9 +101,9 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Fitted:
         counts,
         find_odd_columns(source.data, source.rows, spec.values[SCALE]),
         newcomers,
-        validated,
         held if counts is None else held + counts.nbytes,
     )
+    return fitted, validated
 
 
 def occurring(
@@ -215,15 +222,15 @@ def are_many(spec: Spec, nonzeros: int) -> bool:
     return bool(nonzeros * spec.values["rank"] > FEW_VISITS)
 
 
-def facts_of(fitted: Fitted) -> dict[str, Any]:
-    """Return the facts that `resolve` takes, by name; see Facts."""
+def facts_of(fitted: Fitted, *, validated: bool) -> dict[str, Any]:
+    """Return the facts that `resolve` takes, by name; see Facts. validated : whether there are validation data."""
     source, warm_start, newcomers = fitted.source, fitted.settings.warm_start, fitted.newcomers
     facts: dict[str, Any] = {
         "rows": 1 if newcomers else source.count,  # penalties per row, whose losses are summed
         "nonzeros": source.nonzeros,
         "features": int(fitted.seen.sum()),
         "longest": source.longest_square,
-        "validated": fitted.validated is not None,
+        "validated": validated,
         "updates": warm_start is not None,
     }
     if warm_start is not None and not newcomers:
