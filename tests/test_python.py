@@ -74,6 +74,18 @@ def test_unsorted_rows_with_duplicates_and_zeros_are_summed_and_not_changed():
     np.testing.assert_array_equal(unsorted.indices, before[1])
 
 
+@pytest.mark.parametrize("occurring", [24, 25])
+def test_a_wide_matrix_has_a_dictionary_if_its_text_has_one(occurring, tmp_path):
+    """The largest index exceeds 2**20 by 4 times 24.75."""
+    index = np.append(np.arange(occurring - 1), 2**20 + 99).astype(np.int32)
+    matrix = sparse.csr_array((np.ones(occurring, np.float32), index, np.array([0, 2, occurring])))
+    (tmp_path / "rows").write_text("".join(f"1{''.join(f' {j}:1' for j in row)}\n" for row in (index[:2], index[2:])))
+    of_matrix, of_text = fmcli.Data(matrix, [1, 1]).dataset, fmcli.read(tmp_path / "rows").dataset
+    assert (of_matrix.numbering is None) == (of_text.numbering is None) == (occurring == 25)
+    assert of_matrix.features == of_text.features
+    np.testing.assert_array_equal(of_matrix.index, of_text.index)
+
+
 def test_canonical_float32_is_not_copied_and_cannot_be_written_to():
     canonical = sparse.csr_array(X.astype(np.float32))
     data = fmcli.Data(canonical, Y)

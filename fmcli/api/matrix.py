@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.dictionary import FeatureIds, of_numbers
+from fmcli.data.dictionary import FeatureIds
 from fmcli.data.fields import LARGEST
 from fmcli.data.formats import LARGEST_INDEX
-from fmcli.data.numbering import occurring
-from fmcli.data.pieces import is_sparse
+from fmcli.data.sparse_ids import with_dictionary
 from fmcli.errors import BadInputError
 from fmcli.system.memory import require_if_large
 from fmcli.text import escaped
@@ -55,10 +54,7 @@ def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
         raise BadInputError(f"X has {features:,} columns, but fields has {len(fields):,} numbers; each needs one")
     field = None if fields is None else fields[index]
     data = Dataset(indptr, index, value, None, features, field)
-    if not is_sparse(features, 0):
-        return data
-    numbering = occurring(index, features)
-    return data.renumbered(numbering).changed(numbering=of_numbers(numbering)) if len(numbering) else data
+    return with_dictionary(data) if data.nnz else data
 
 
 def is_records(X: Any) -> bool:

@@ -26,8 +26,9 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.labels import Labels, Names, sorted_names
 from fmcli.data.numbering import Numbering
-from fmcli.data.pieces import concatenated, is_sparse
+from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.sparse_ids import if_sparse
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.transform import Transform
@@ -73,7 +74,7 @@ class PartitionedCache:
         names = combined_names([one.facts.names for one in some if one.facts])
         self.facts = combined_facts([one.facts for one in some if one.facts], names, format)
         numberings = [one.numbering for one in some if one.numbering is not None]
-        features, self.dictionary = columns_of(numberings, sum(len(numbering) for numbering in numberings))
+        features, self.dictionary = columns_of(numberings)
         if self.reading.hash_bits:
             features = 1 << self.reading.hash_bits
         self.facts.features = features
@@ -227,17 +228,14 @@ def combined_facts(found: Sequence[Facts], names: Names | None, format: str) -> 
     return total
 
 
-def columns_of(numberings: Sequence[Numbering | Dictionary], occurring: int) -> tuple[int, Dictionary | None]:
-    """Return the number of columns, and their dictionary if there must be one, by the rule of data.pieces."""
+def columns_of(numberings: Sequence[Numbering | Dictionary]) -> tuple[int, Dictionary | None]:
+    """Return the number of columns, and their dictionary if there must be one, by the rule of data.sparse_ids."""
     numbers = [n.numbers if isinstance(n, Dictionary) else n.ids for n in numberings]
     features = max((int(ids[-1]) + 1 for ids in numbers if len(ids)), default=0)
     features = max([features, *(n.dimension for n in numberings if isinstance(n, Numbering))])
     has_names = any(isinstance(n, Dictionary) and len(n.ends) for n in numberings)
-    needed = has_names or features > LARGEST_INDEX + 1
-    if not needed and is_sparse(features, 0):
-        occurring = len(np.unique(np.concatenate(numbers)))
-        needed = is_sparse(features, occurring)
-    if not needed:
+    are_indices = not has_names and features <= LARGEST_INDEX + 1
+    if are_indices and if_sparse(features, lambda: np.unique(np.concatenate(numbers))) is None:
         return features, None
     ids = FeatureIds()
     for numbering in numberings:

@@ -10,10 +10,8 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.labels import Names
 from fmcli.data.numbering import occurring
+from fmcli.data.sparse_ids import if_sparse
 from fmcli.records import dataclass
-
-# Numbers have a dictionary if the largest one exceeds their count times the first of these, plus the second.
-SPARSITY, MOST_SPARSE = 4, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -43,21 +41,14 @@ class TextRows:
     facts: TextFacts = TextFacts()
 
 
-def is_sparse(features: int, occurring: int) -> bool:
-    """Return whether numbers below `features`, of which so many occur, need a dictionary."""
-    return features - 1 > SPARSITY * occurring + MOST_SPARSE
-
-
 def need_dictionary(pieces: Iterable[TextRows]) -> bool:
     """Return whether ids are names, or numbers that are very large compared with their count."""
     pieces = list(pieces)
     if any(piece.ids is not None for piece in pieces):
         return True
     features = max((piece.data.features for piece in pieces), default=0)
-    if not is_sparse(features, 0):
-        return False
-    index = np.concatenate([piece.data.index for piece in pieces])
-    return is_sparse(features, len(occurring(index, features)))
+    indices = [piece.data.index for piece in pieces]
+    return if_sparse(features, lambda: occurring(np.concatenate(indices), features)) is not None
 
 
 def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:

@@ -10,14 +10,13 @@ import numpy as np
 
 from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
-from fmcli.data.dictionary import of_numbers
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
 from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
-from fmcli.data.numbering import occurring
 from fmcli.data.parser import Rows
-from fmcli.data.pieces import TextRows, is_sparse
+from fmcli.data.pieces import TextRows
 from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
+from fmcli.data.sparse_ids import with_dictionary
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
@@ -171,12 +170,7 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
         data = rows.dataset(len(ids))
         return data.ordered(*ids.sorted(data.seen()), threads)
     data = rows.dataset(hashed or rows.features)
-    if hashed or not is_sparse(data.features, 0):
-        return data
-    numbering = occurring(data.index, data.features)
-    if not is_sparse(data.features, len(numbering)):
-        return data
-    return data.renumbered(numbering, data.index).changed(numbering=of_numbers(numbering))
+    return data if hashed else with_dictionary(data, data.index)
 
 
 def _require_memory(paths: Sequence[str], rest: int, taken: int, *, first: bool) -> None:
