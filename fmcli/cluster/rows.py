@@ -35,6 +35,7 @@ from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
+from fmcli.solvers.remote import OfModel, RemoteRows
 from fmcli.solvers.trainer import Task
 from fmcli.training.setup.hold_out import in_proportion, rows_held_out
 from fmcli.training.setup.settings import HoldOut
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from distributed import Future
 
     from fmcli.losses.loss import Loss
-    from fmcli.models.model import Model
 
 # Rows from all partitions that the client has: for the metrics of training rows, and start values that depend on rows.
 SAMPLE_ROWS = 1 << 16
@@ -247,10 +247,11 @@ def columns_of(numberings: Sequence[Numbering | Dictionary]) -> tuple[int, Dicti
     return len(dictionary), dictionary
 
 
-class PartitionedRows(StoredRows):
+class PartitionedRows(StoredRows, RemoteRows):
     """Rows to train on in the partitions of a cluster. `data` are some of them, from all partitions: `sample`, if they
     are known already."""
 
+    kind_of_epochs = Rounds
     divides = False  # each partition draws the rows that it holds out
 
     def __init__(
@@ -263,7 +264,6 @@ class PartitionedRows(StoredRows):
         sample: Dataset | None = None,
     ) -> None:
         self.transform, self.partitions, self._sample = transform, cache, sample
-        self.steps = Rounds
         super().__init__(cache, transform.training, totals, left, held_out)
 
     @property
@@ -301,7 +301,7 @@ class PartitionedRows(StoredRows):
         found = self.partitions.each(work.each_shard, shared, Transform.training, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
-    def each_by_model(self, task: Task, loss: Loss, of: Callable[[Model, Loss, Dataset, RowNumbers], T]) -> Iterator[T]:
+    def each_by_model(self, task: Task, loss: Loss, of: OfModel[T]) -> Iterator[T]:
         values = values_of(task.model, None)
         found = self.partitions.each(work.each_by_model, self.goal(task, 1.0), of, values, purpose="looking at")
         return chain.from_iterable(results for _, results in found)

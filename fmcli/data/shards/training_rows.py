@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import ref
 
 import numpy as np
@@ -42,12 +42,9 @@ class TrainingRows:
     data : Dataset; if there are several shards, one of them.
     fields : the field of each feature, for solvers that know them; None: not known.
     every_row : int32, the numbers of the rows to train on and of those that are held out; None: all rows of the data.
-    steps : makes the epochs of stochastic training if the rows are elsewhere, with the arguments of RowEpochs; None:
-        they are here.
     divides : whether others of the rows can be held out; see `holding_out`.
     """
 
-    steps: Callable[..., Any] | None = None
     divides = True
 
     def __init__(
@@ -143,7 +140,7 @@ class TrainingRows:
         return 0
 
     @property
-    def distinguishing(self) -> list[NDArray[Any]]:
+    def distinguishing(self) -> list[NDArray[np.generic]]:
         """Arrays that differ if the rows do."""
         return [*self.data.arrays, self.rows, *(self.fields or [])]
 
@@ -159,10 +156,6 @@ class TrainingRows:
             return self.data.seen(self.rows), None
         counts = self.data.counts(self.rows, threads)
         return counts > 0, counts
-
-    def gradients(self, task: Any) -> Callable[..., tuple[float, NDArray[np.float64]]] | None:
-        """Return a function for the mean loss and its gradient if the rows are remote; None if they are local."""
-        return None
 
     @property
     def all_numbers(self) -> RowNumbers:
@@ -200,8 +193,3 @@ class TrainingRows:
     def each(self, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
         """Yield the results of a function for each shard, and the rows of it to train on."""
         return (of(data, rows) for data, rows in self.every())
-
-    def each_by_model(self, task: Any, loss: Any, of: Callable[[Any, Any, Dataset, RowNumbers], T]) -> Iterator[T]:
-        """Yield the results of a function for the model of a task, with its parameters as they are, and its loss, each
-        shard, and the rows of it to train on."""
-        return (of(task.model, loss, data, rows) for data, rows in self.every())

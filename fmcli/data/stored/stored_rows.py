@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,7 +141,7 @@ class StoredRows(TrainingRows):
         return SHARDS_IN_MEMORY * self.cache.shard_bytes
 
     @property
-    def distinguishing(self) -> list[NDArray[Any]]:
+    def distinguishing(self) -> list[NDArray[np.generic]]:
         held_out = [] if self.held_out is None else self.held_out.arrays
         return [*super().distinguishing, self.cache.table, *held_out]  # the table has a checksum of each part
 

@@ -17,7 +17,7 @@ matter where the rows are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.update import CoordinateUpdater
+from fmcli.solvers.remote import RemoteRows
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Task
@@ -75,7 +76,7 @@ class Earlier:
     def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Hold:
         """Return what holds the model of a task, which has the earlier parameters."""
         model, strength, total = task.model, self.strength, task.source.total_weight
-        sums = list(task.source.each_by_model(task, loss, curvatures))
+        sums = list(each_curvatures(task, loss))
         holds, pulls, constant = self.twin(), self.twin(), 0.0
         for twin in (holds, pulls):
             twin.allocate(0)
@@ -123,6 +124,14 @@ def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
     if layout.weight:
         found[layout.weight] = np.array(layout.lanes)
     return found
+
+
+def each_curvatures(task: Task, loss: Loss) -> Iterator[list[Floats]]:
+    """Return the curvatures of each shard of the rows of a task."""
+    source = task.source
+    if isinstance(source, RemoteRows):
+        return source.each_by_model(task, loss, curvatures)
+    return source.each(lambda data, rows: curvatures(task.model, loss, data, rows))
 
 
 def curvatures(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]) -> list[Floats]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fmcli.solvers.full_batch.line_search import Point, search
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.full_batch.vectors import Vector, add_multiple, set_sum
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
+from fmcli.solvers.remote import RemoteRows
 from fmcli.solvers.trainer import Observer, Position
 
 # The rows are divided into parts. Threads sum the gradients of each part, and the sums are added in order, so that the
@@ -292,9 +293,9 @@ class LBFGSTrainer(MinimizingTrainer):
             super().prepare(loss, penalty, observer)
         else:
             data, source = task.data, task.source
-            of_rows: dict[str, Any] = {"source": source, "elsewhere": source.gradients(task)}
-            hold = self.hold(loss, penalty)
-            self.engine = LBFGS(task.model, loss, penalty, data, task.threads, observer.rows, hold, **of_rows)
+            elsewhere = source.gradients(task) if isinstance(source, RemoteRows) else None
+            arguments = task.model, loss, penalty, data, task.threads, observer.rows, self.hold(loss, penalty)
+            self.engine = LBFGS(*arguments, source=source, elsewhere=elsewhere)
 
 
 def parts_of(size: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
+from fmcli.solvers.remote import RemoteRows
+from fmcli.solvers.stochastic.epochs import KindOfEpochs
 from fmcli.solvers.stochastic.pairs import PairEpochs
 from fmcli.solvers.stochastic.round_epochs import RoundEpochs
 from fmcli.solvers.stochastic.rows import RowEpochs
@@ -31,9 +32,9 @@ class StochasticTrainer(Trainer):
         super().__init__(task)
         self.solver = make_solver(task.spec)
         self.number, self.done, self.total, self.weight = 1, 0, 0.0, 0.0
-        self.kind_of_epochs: Any = RowEpochs
-        if task.source.steps is not None:
-            self.kind_of_epochs = task.source.steps
+        self.kind_of_epochs: KindOfEpochs = RowEpochs
+        if isinstance(task.source, RemoteRows):
+            self.kind_of_epochs = task.source.kind_of_epochs
         elif task.spec.values["round_size"] > 1:
             self.kind_of_epochs = RoundEpochs
         elif isinstance(task.source, PairedRows):
@@ -76,7 +77,7 @@ class StochasticTrainer(Trainer):
         orders: in increasing order, and in those of two epochs."""
         model, source, batch = self.task.model, self.task.source, self.task.spec.values["batch_size"]
         updates = sum(math.ceil(rows / batch) for rows in source.sizes)
-        steps: int = self.kind_of_epochs.bytes_needed(self.task)
+        steps = self.kind_of_epochs.bytes_needed(self.task)
         orders = 3 * np.dtype(np.int32).itemsize * max(source.sizes)
         return int(self.solver.bytes_needed(model, updates)) + steps + orders + source.shard_bytes
 
