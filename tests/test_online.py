@@ -19,8 +19,10 @@ from fmcli.solvers.trainer import Observer
 from fmcli.training import job
 from fmcli.training.planning import prepare
 from fmcli.training.saving import load_warm_start, save_model
+from fmcli.training.setup import streamed
 from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.streamed import Segments, StreamedRows
 from fmcli.training.several import online
 from fmcli.training.several.online import train_online
 from fmcli.training.trained import summary
@@ -38,6 +40,11 @@ class Kept(Observer):
 
     def loss(self, epoch, rows, loss):
         self.losses.append((epoch, rows, loss))
+
+
+def stream_of(pieces, settings):
+    """The rows of a stream of such pieces."""
+    return StreamedRows(Segments(pieces, "stream", settings.spec.values["batch_size"], settings.threads))
 
 
 def growing(data):
@@ -58,18 +65,18 @@ def test_a_stream_is_trained_on_as_by_runs_that_resume(monkeypatch, tmp_path, mo
     settings = Settings(make_spec(model, able[list(TRAINED).index(model) % len(able)], None, options), stream=True)
     data = planted(model, "squared", rows=ROWS)[0]
     seen = []
-    segments = online.segments
+    segments = streamed.segments
 
     def recorded(*arguments):
         for segment in segments(*arguments):
             seen.append(segment[0])
             yield segment
 
-    monkeypatch.setattr(online, "segments", recorded)
-    monkeypatch.setattr(online, "SEGMENT_BYTES", data.nbytes // SEGMENTS)
+    monkeypatch.setattr(streamed, "segments", recorded)
+    monkeypatch.setattr(streamed, "SEGMENT_BYTES", data.nbytes // SEGMENTS)
     monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.uint8))  # so that a segment need not be as large as the model
     kept = Kept()
-    streamed = train_online(settings, growing(data), lambda rows: (rows, ()), lambda plan: kept)
+    of_stream = train_online(settings, stream_of(growing(data), settings), lambda plan: kept)
     assert len(seen) > 1
     assert seen[-1].features > seen[0].features
 
@@ -83,15 +90,15 @@ def test_a_stream_is_trained_on_as_by_runs_that_resume(monkeypatch, tmp_path, mo
         trained = job.train(plan)
         losses.append((segment.rows, trained.epochs[0].loss))
         save_model(path, trained, {}, "libsvm", keep_state=True)
-    assert plan.model.parameters.keys() == streamed.plan.model.parameters.keys()
+    assert plan.model.parameters.keys() == of_stream.plan.model.parameters.keys()
     for name, array in plan.model.parameters.items():
-        np.testing.assert_array_equal(array, streamed.plan.model.parameters[name], name)
-    figures = summary(streamed)
+        np.testing.assert_array_equal(array, of_stream.plan.model.parameters[name], name)
+    figures = summary(of_stream)
     assert (figures["rows"], figures["nonzeros"], figures["epochs"]) == (data.rows, data.nnz, 1)
     assert figures["features"] == len(np.unique(data.index))
     assert figures["loss"] == pytest.approx(np.average([loss for _, loss in losses], weights=[n for n, _ in losses]))
     assert [rows for _, rows, _ in kept.losses] == list(range(EVERY, ROWS + 1, EVERY))
-    counts = streamed.plan.counts
+    counts = of_stream.plan.counts
     assert counts is None or counts.sum() <= data.nnz
 
 
@@ -100,10 +107,10 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
     spec = make_spec("fm", "sgd", None, {"epochs": 1, "shuffle": False})
     whole, parts = Kept(), Kept()
     for kept, size in ((whole, 1 << 30), (parts, 4000)):
-        monkeypatch.setattr(online, "SEGMENT_BYTES", size)
+        monkeypatch.setattr(streamed, "SEGMENT_BYTES", size)
         pieces = [TextRows(data.take(np.arange(at, at + 30)), None) for at in range(0, ROWS, 30)]
         settings = Settings(spec, stream=True)
-        trained = train_online(settings, pieces, lambda rows: (rows, ()), lambda plan, kept=kept: kept)
+        trained = train_online(settings, stream_of(pieces, settings), lambda plan, kept=kept: kept)
         assert kept.losses[-1] == (1, ROWS, pytest.approx(trained.epochs[0].loss))
     assert len(whole.losses) == ROWS // EVERY
     assert [rows for _, rows, _ in parts.losses] == [rows for _, rows, _ in whole.losses]
@@ -111,7 +118,7 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
 
 def test_batches_are_not_divided(monkeypatch):
     piece = Dataset(np.arange(8), np.zeros(7, np.int32), None, np.ones(7), 1)
-    cut = list(online.segments([TextRows(piece, None)] * 9, lambda: 150, 5, 1))
+    cut = list(streamed.segments([TextRows(piece, None)] * 9, lambda: 150, 5, 1))
     assert [last for _, last in cut] == [False] * (len(cut) - 1) + [True]
     sizes = [data.rows for data, _ in cut]
     assert sum(sizes) == 63
@@ -137,10 +144,10 @@ def test_new_ids_get_parameters_as_they_come(monkeypatch):
         indptr = np.arange(0, len(index) + 1, len(columns))
         data = Dataset(indptr, index, None, np.tile([0.0, 1.0], 15), 1 + max(columns), trusted=True)
         pieces.append(TextRows(data, ids if names else None))
-    monkeypatch.setattr(online, "SEGMENT_BYTES", 1)
+    monkeypatch.setattr(streamed, "SEGMENT_BYTES", 1)
     monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.void(0)))
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "rank": 2}), stream=True)
-    trained = train_online(settings, pieces, lambda rows: (rows, ()), lambda plan: Observer())
+    trained = train_online(settings, stream_of(pieces, settings), lambda plan: Observer())
     columns = trained.plan.data.numbering
     assert columns.written(range(len(columns))) == [3, 5, 2**40, "x:1", "y", "z"]
     assert trained.seen.all()

@@ -17,7 +17,7 @@ from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import RowGroups
-from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
@@ -257,8 +257,7 @@ def with_names(rows: Data, what: str, names: Names | None) -> Data:
 
 def changed(rows: Data, places: NDArray[np.float64], names: Names) -> Data:
     """Return rows whose labels have other numbers, as positions of names. places : the new number of each label."""
-    label = places[rows.dataset.label.astype(np.intp)]
-    return Data._of(rows.dataset.changed(label=label), names, rows.format, rows.schema)
+    return Data._of(relabelled(rows.dataset, places), names, rows.format, rows.schema)
 
 
 def of_chunks(chunks: Any, what: str, form: RowForm) -> Data:

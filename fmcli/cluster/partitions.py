@@ -24,7 +24,7 @@ from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
-from fmcli.data.labels import Names
+from fmcli.data.labels import Names, relabelled
 from fmcli.data.numbering import Numbering
 from fmcli.data.sources import Extent, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
@@ -190,7 +190,7 @@ class Partition:
         names = self.cache.facts.names
         if names is not None and space.names is not None:
             places = np.array([space.names.index(name) for name in names], dtype=np.float64)
-            data = data.changed(label=places[data.label.astype(np.intp)])
+            data = relabelled(data, places)
         if space.of_labels:
             data = with_label_weights(data, space.of_labels)
         if space.dictionary is None:

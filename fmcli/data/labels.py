@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
@@ -227,6 +228,11 @@ def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
     places = np.empty(len(names))
     places[order] = np.arange(len(names))
     return tuple(names[place] for place in order), places
+
+
+def relabelled(data: Dataset, places: Floats) -> Dataset:
+    """Return rows whose labels 0, 1, .. are replaced. places : (labels) the new one of each."""
+    return data.changed(label=places[data.label.astype(np.intp)])
 
 
 def as_names(found: Sequence[bytes]) -> Names:

@@ -12,7 +12,7 @@ from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
-from fmcli.data.labels import NUMBERS, Names, listed_texts, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows
 from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
@@ -150,8 +150,7 @@ def read(
             f"{name_of(paths[0])}: the model does not know the label {found[len(known)].decode()}, only "
             f"{listed_texts(labels or NUMBERS)}; check the labels of the file"
         )
-    data = data.changed(label=places[data.label.astype(np.intp)])
-    return Table(data, text.format, total.fields, repeated, size, names)
+    return Table(relabelled(data, places), text.format, total.fields, repeated, size, names)
 
 
 def _text_rows(rows: Rows) -> TextRows:

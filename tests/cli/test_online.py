@@ -32,6 +32,33 @@ def test_label_names(run, tmp_path):
     assert "maybe" in done.stderr
 
 
+def test_validation_data_have_the_labels_of_the_stream_and_their_weights(run, tmp_path):
+    """They are evaluated as by a run on the same rows in memory, in their order."""
+    for name, first in (("t", 0), ("v", 3)):
+        rows = (f"{'yes' if i % 3 else 'no'} {min(i % 4, 1)}:1 {3 + i % 7}:1\n" for i in range(first, first + 400))
+        (tmp_path / name).write_text("".join(rows))
+    common = [
+        "train",
+        "--class-weight",
+        "no=9",
+        "--no-shuffle",
+        "-e",
+        "1",
+        "-v",
+        "v",
+        "--log-json",
+        "log",
+        "-o",
+        "m",
+        "t",
+    ]
+    found = []
+    for options in ([], ["--online"]):
+        run.ok(*common, *options)
+        found.append(json.loads((tmp_path / "log").read_text().splitlines()[-1])["valid"])
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -51,8 +51,8 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     from fmcli.cluster.rows import PartitionedShards, open_partitions
     from fmcli.cluster.tasks import BUILD
     from fmcli.data.formats import Stream
-    from fmcli.data.weights import weigh_labels
     from fmcli.training.planning import prepare
+    from fmcli.training.setup.rows import weigh_by_label
 
     settings, begin, before = request.settings, time.perf_counter(), bad.count
     spec = settings.spec
@@ -78,12 +78,10 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     facts = cache.facts
     log_read(log, request.inputs, facts, time.perf_counter() - begin)
     log_skipped(log, bad.count - before)
-    rows = PartitionedShards(cache)
-    valid = unweighted = read_valid(log, request, facts.format, bad, facts.names)
-    of_labels = rows.label_weights(request.weighting) if request.weighting else {}
-    if of_labels:
-        valid = valid and weigh_labels(valid, of_labels)
-    plan = prepare(settings, rows.with_label_weights(of_labels), valid)
+    read = PartitionedShards(cache)
+    unweighted = read_valid(log, request, facts.format, bad, facts.names)
+    rows, valid, of_labels = weigh_by_label(read, unweighted, request.weighting)
+    plan = prepare(settings, rows, valid)
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, facts.names)
     count = len(division.partitions)
@@ -95,4 +93,4 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
         log.line(f"{rounds:,} rounds in the first epoch, of at most {largest_round(plan.task):,} rows")
     if facts.rows < FEW_ROWS or by_rounds:
         log.line("hint: one machine is faster on these rows if its disk can hold them: --disk --cache FILE")
-    return Planned(plan, facts.format, rows, unweighted)
+    return Planned(plan, facts.format, read, unweighted)

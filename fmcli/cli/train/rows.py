@@ -18,13 +18,13 @@ from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
 from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
-from fmcli.data.weights import Weighting, weigh, weigh_labels
+from fmcli.data.weights import Weighting, weigh
 from fmcli.registry.models import MODELS
 from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again
 from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
 
@@ -56,11 +56,7 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
     settings = with_groups(request.settings, request)
     read, format = rows_of(log, request, bad)
     unweighted = read_valid(log, request, format, bad, read.names)
-    rows, valid = read, unweighted
-    if request.weighting:
-        of_labels = read.label_weights(request.weighting)
-        rows = read.with_label_weights(of_labels)
-        valid = valid and weigh_labels(valid, of_labels) if of_labels else valid
+    rows, valid, of_labels = weigh_by_label(read, unweighted, request.weighting)
     plan = prepare(settings, rows, valid)
     if request.validation.calibrate is not None:
         require_probabilities(plan.evaluation.loss)

@@ -14,7 +14,7 @@ from fmcli.data.account import Account
 from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
-from fmcli.data.labels import NUMBERS, Names, listed_texts
+from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled
 from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.sources import Input, TableInput, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
@@ -141,7 +141,7 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
         names_so_far: Names | None = None
         if names is not None and data.rows:
             of_names = np.array([places.setdefault(name, float(len(places))) for name in names])
-            data = data.changed(label=of_names[data.label.astype(np.intp)])
+            data = relabelled(data, of_names)
             if labels and len(places) > len(labels):
                 new = list(places)[len(labels)]
                 raise BadInputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from fmcli.training.setup.settings import HoldOut
 if TYPE_CHECKING:
     from typing import Self
 
+R = TypeVar("R", bound="LabelledRows")
+
 
 class RowFacts(NamedTuple):
     """The label, the weight and the group of each row of a run, in the order of the text.
@@ -45,15 +47,30 @@ class RowFacts(NamedTuple):
     group: NDArray[np.int32] | None
 
 
-class Rows(Protocol):
-    """Labelled rows as they were read.
+class LabelledRows(Protocol):
+    """Labelled rows as they were read, perhaps for a single pass.
 
     names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
-    related : whether they refer to the rows of other data.
     """
 
     @property
     def names(self) -> Names: ...
+
+    def label_weights(self, weighting: Weighting) -> dict[float, float]:
+        """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does."""
+        ...
+
+    def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
+        """Return the rows with the weights of their labels. Raises BadInputError if all are 0."""
+        ...
+
+
+class Rows(LabelledRows, Protocol):
+    """Labelled rows that a run can be planned for: there are as many passes over them as it takes.
+
+    related : whether they refer to the rows of other data.
+    """
+
     @property
     def related(self) -> bool: ...
 
@@ -105,14 +122,6 @@ class Rows(Protocol):
 
     def within(self, rows: RowNumbers) -> Rows:
         """Return the rows of a run that has only some of them. rows : their numbers, increasing."""
-        ...
-
-    def label_weights(self, weighting: Weighting) -> dict[float, float]:
-        """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does."""
-        ...
-
-    def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
-        """Return the rows with the weights of their labels. Raises BadInputError if all are 0."""
         ...
 
     def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
@@ -287,6 +296,19 @@ class RowsInMemory:
         if self.data.field is None:
             return None
         return fields_of_features(replace(transform, fieldless=False).in_columns(self.data))
+
+
+def weigh_by_label(
+    rows: R, valid: Dataset | None, weighting: Weighting | None
+) -> tuple[R, Dataset | None, dict[float, float]]:
+    """Return rows and validation data with the weights of the labels of the rows, and these weights. Raises
+    BadInputError as `Weighting.of_labels` does, and if all weights are 0."""
+    if weighting is None:
+        return rows, valid, {}
+    of_labels = rows.label_weights(weighting)
+    if valid is not None and of_labels:
+        valid = weigh_labels(valid, of_labels)
+    return rows.with_label_weights(of_labels), valid, of_labels
 
 
 def with_needed_fields(data: Dataset, spec: Spec, *, optional: bool) -> Dataset:

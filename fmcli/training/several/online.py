@@ -7,15 +7,11 @@ stochastic solvers can be used. The memory needed is that of the model and of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-
-import numpy as np
 
 from fmcli.data.counts.occurrences import UNKNOWN, count
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import Names
-from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -25,14 +21,10 @@ from fmcli.training.checkpoint import Keeper
 from fmcli.training.job import Run
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.setup.previous_run import PreviousRun
-from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import Settings
+from fmcli.training.setup.streamed import StreamedRows
 from fmcli.training.setup.warm_start import SolverState, WarmStart
 from fmcli.training.trained import Epoch, Trained
-
-# The least number of bytes of a segment's rows. The rows of a segment take at least as many bytes as the parameters, so
-# that copying these takes less time than training.
-SEGMENT_BYTES = 64 << 20
 
 
 class PastRows(TrainingRows):
@@ -85,42 +77,9 @@ class Offset(Observer):
         self._observer.loss(epoch, self.before + rows, total / (self.before + rows))
 
 
-def segments(
-    pieces: Iterable[TextRows], size: Callable[[], int], unit: int, threads: int
-) -> Iterator[tuple[Dataset, bool]]:
-    """Concatenate pieces of rows to segments of at least `size()` bytes; with each, whether it is the last one.
-
-    unit : the number of rows of a segment, except the last one, is a multiple of it.
-    """
-    held: list[TextRows] = []
-    for piece in pieces:
-        rows = sum(one.data.rows for one in held)
-        if rows >= unit and sum(one.data.nbytes for one in held) >= size():
-            rest = last_rows(held, rows % unit)
-            yield concatenated_by_ids(held, threads), False
-            held = rest
-        held.append(piece)
-    yield concatenated_by_ids(held, threads), True
-
-
-def last_rows(pieces: list[TextRows], rows: int) -> list[TextRows]:
-    """Remove so many rows at the end of some pieces; returns them."""
-    removed: list[TextRows] = []
-    while rows:
-        piece = pieces.pop()
-        count = min(rows, piece.data.rows)
-        every = np.arange(piece.data.rows, dtype=np.int32)
-        removed.insert(0, replace(piece, data=piece.data.take(every[len(every) - count :])))
-        if count < len(every):
-            pieces.append(replace(piece, data=piece.data.take(every[: len(every) - count])))
-        rows -= count
-    return removed
-
-
 def train_online(
     settings: Settings,
-    pieces: Iterable[TextRows],
-    change: Callable[[Dataset], tuple[Dataset, Names]],
+    stream: StreamedRows,
     on_plan: Callable[[Plan], Observer],
     valid: Dataset | None = None,
 ) -> Trained:
@@ -129,8 +88,7 @@ def train_online(
     Parameters
     ----------
     settings : those of a run of one epoch that holds nothing out.
-    pieces : the rows, with labels.
-    change : makes of a segment what is trained on, and says what its labels 0, 1, .. stand for.
+    stream : the rows, with the weights of their labels.
     on_plan : called with the plan of the first segment; returns what receives the progress.
     valid : validation data, to evaluate the final model.
 
@@ -139,14 +97,9 @@ def train_online(
     observer, rows, nonzeros, loss, weight = Observer(), 0, 0, 0.0, 0.0
     known: WarmStart | None = None
     spec = settings.spec
-
-    def size() -> int:
-        return max(SEGMENT_BYTES, REAL_TYPE.itemsize * known.model.parameter_count if known else 0)
-
-    for segment, last in segments(pieces, size, spec.values["batch_size"], settings.threads):
-        data, names = change(segment)
+    for segment, last in stream:
         here = replace(settings, spec=spec, warm_start=known or settings.warm_start)
-        plan = prepare(here, RowsInMemory(data, names), valid if last else None)
+        plan = prepare(here, segment, valid if last else None)
         if known is None:
             observer, spec = on_plan(plan), plan.spec
         require(plan.memory.total, "training", held=plan.memory.held)
@@ -159,6 +112,7 @@ def train_online(
         if last or run.late:
             break
         known = resumed(run)
+        stream.segments.enlarge(REAL_TYPE.itemsize * known.model.parameter_count)
     whole = replace(plan, source=PastRows(plan.data, plan.rows, rows, nonzeros))
     trained = run.finish(run.best.restore() or 1)
     return replace(trained, plan=whole, epochs=[Epoch(1, loss, epoch.penalty, epoch.valid, epoch.seconds)])
