@@ -74,10 +74,10 @@ above it in this list, so that there are no circles; there are none of the folde
                   and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
                   tables of other programs as text (arrow.pyx, queries.py), rows made in memory (lines.pyx),
-                  labels, scales of columns, the numbering of the features that occur, the dictionary of ids, and the
-                  transform of rows that has these; numbers to text. data/tables has tables as rows, data/shards
-                  the rows to train on, data/stored the cache of rows, data/related rows with relations, data/counts
-                  how often features occur, alone and in pairs
+                  labels, scales of columns, the numbering of the features that occur, the dictionary of ids and when
+                  numbers need one (sparse_ids.py), and the transform of rows that has these; numbers to text.
+                  data/tables has tables as rows, data/shards the rows to train on, data/stored the cache of rows,
+                  data/related rows with relations, data/counts how often features occur, alone and in pairs
     losses        one class each
     prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
     models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
@@ -144,14 +144,14 @@ makes the dictionary, the counts and the labels from theirs (cluster/rows.py). T
 on this machine (training/setup/stored.py), of which each partition is a shard. Row solvers take a step for each round
 (cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the parameters
 and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster (cluster/gradients.py).
-Tasks are functions of what they are sent, and sums are added in the order of the partitions, so that neither the number
-of workers nor their end changes a bit.
+Solvers know the rows by the contract in solvers/remote.py. Tasks are functions of what they are sent, and sums are
+added in the order of the partitions, so that neither the number of workers nor their end changes a bit.
 
-Rows may be in memory, in a cache, in the partitions of a cluster, or come in segments of a stream: a form of rows
-(training/setup/rows.py) each. What is learned from them before training, their columns, labels, scales, is one
-Transform (data/transform.py), fitted in one place (training/setup/fitting.py), kept by the model file
-(model_file/transform.py), and applied to all rows that the model sees, in training, validation, prediction and on
-workers.
+Rows may be in memory, in a cache, in the partitions of a cluster, or come in segments of a stream: a form of rows each
+(training/setup: rows.py has their protocols, stored.py and streamed.py two of the forms). What is learned from them
+before training, their columns, labels, scales, is one Transform (data/transform.py), fitted in one place
+(training/setup/fitting.py), kept by the model file (model_file/transform.py), and applied to all rows that the model
+sees, in training, validation, prediction and on workers.
 
 The memory that a run needs is computed before it is allocated: each component that allocates has a `bytes_needed`, and
 training/account.py adds them up. --dry-run shows the sum, and training checks it (system/memory.py).
