@@ -96,8 +96,8 @@ DOCS = {
     ),
     "patience": Doc(
         "int, optional",
-        "Training stops after so many epochs without a better one; 3, or 10 for cd and lbfgs or at most 5,000 rows, or "
-        "50,000 with most features.",
+        "Training stops after so many epochs without a better one; 3, or 10 if the solver is not stochastic, or of at "
+        "most 5,000 rows, or 50,000 with most features.",
     ),
     "calibrate": Doc(
         '{"isotonic", "platt"}, optional',

@@ -89,9 +89,9 @@ checkpoint_options = gathered(
         "run",
         "--checkpoint",
         metavar="FILE",
-        help="Keep the progress of training in this file, for --resume: from time to time (cd, lbfgs and mcmc: after "
-        "an epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The file is removed "
-        "when the model has been written, unless --max-seconds ended the run.",
+        help="Keep the progress of training in this file, for --resume: from time to time (if the solver is not "
+        "stochastic: after an epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The "
+        "file is removed when the model has been written, unless --max-seconds ended the run.",
     ),
     option(
         "run",

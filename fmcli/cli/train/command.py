@@ -82,7 +82,8 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
         "--loss",
         metavar="NAME",
         names=helps(LOSSES),
-        help="Loss; see Losses. [default: logistic for two label values, or probit with mcmc, else squared]",
+        help="Loss; see Losses. [default: for two label values, logistic or, by a sampling solver, probit; else "
+        "squared]",
     ),
     registered("penalty"),
     id_options,
@@ -121,7 +122,8 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
     bad_line_options,
     relation_option(
         "TRAIN",
-        more=" Takes few models, by cd or mcmc, whose time and memory depend on the distinct parts.",
+        more=" Takes few models, by solvers that update one feature after the other, whose time and memory then depend "
+        "on ROWS, not on the joined rows.",
     ),
     disk_options,
     cluster_options,
@@ -138,8 +140,8 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
         "--max-seconds",
         type=positive,
         metavar="N",
-        help="End training N seconds after the start of the command, with the best model so far; cd, lbfgs and mcmc "
-        "end after an epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
+        help="End training N seconds after the start of the command, with the best model so far; solvers that are not "
+        "stochastic end after an epoch. The model is not trained again on held-out rows. [default: no limit; > 0]",
     ),
     checkpoint_options,
     ensemble_option,

@@ -89,8 +89,8 @@ validation_options = gathered(
         "rows, time:COL:0.1 those with the last times in a column of a table, group:COL:0.1 whole groups, "
         "last-of:COL:2 the last 2 rows of each group: rows with the same cell of a table, or of text with the same qid "
         "(COL is qid) or feature in a field of ffm text (COL is the field). "
-        "[default: 0.05, or 500 rows if that is more, but at most 0.2; 0 with less than 100 rows, -v, -i, -e 1, mcmc, "
-        "or standard input]",
+        "[default: 0.05, or 500 rows if that is more, but at most 0.2; 0 with less than 100 rows, -v, -i, -e 1, "
+        "a sampling solver, or standard input]",
     ),
     option(
         "validation",
@@ -104,8 +104,8 @@ validation_options = gathered(
         "--look/--no-look",
         default=True,
         help="Before the run, try other values of options that are not given on held-out rows, such as a stronger "
-        "penalty of factors, and take those that are better, if non-zeros * rank is at most 7e6; with cd, also on a "
-        "part of more rows. [default: --look]",
+        "penalty of factors, and take those that are better, if non-zeros * rank is at most 7e6; with solvers "
+        "that are not stochastic, also on a part of more rows. [default: --look]",
     ),
     option(
         "validation",
@@ -131,8 +131,8 @@ validation_options = gathered(
         "--patience",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Early stopping: stop after N epochs without a better one. [default: 3, or 10 with cd and lbfgs or at "
-        "most 5,000 rows, or 50,000 with most features; >= 1]",
+        help="Early stopping: stop after N epochs without a better one. [default: 3, or 10 if the solver is not "
+        "stochastic, or of at most 5,000 rows, or 50,000 with most features; >= 1]",
     ),
     option(
         "validation",
