@@ -22,6 +22,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.export.arrays import exported
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
+from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.beside import Beside
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
@@ -160,7 +161,10 @@ class Model:
         """
         with in_python():
             kind = self._output(output)
-            refuse(std and not self._scorer.draws, "std needs a model of several draws: by solver mcmc, or an ensemble")
+            refuse(
+                std and not self._scorer.draws,
+                f"std needs a model of several draws: by solver {' or '.join(SAMPLERS)}, or an ensemble",
+            )
             number, scorer, beside = threads or cpu_count(), self._scorer, Beside(std, interval)
             if interval is not None:
                 scorer.require_intervals()

@@ -31,6 +31,7 @@ from fmcli.cli.relations import check_model, files_of, join_option, parse_relati
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
+from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.beside import Beside
 from fmcli.system.files import probe_output
 
@@ -380,8 +381,8 @@ def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
             raise UsageError(f"--interval is of numbers, not of {wanted}: leave out --output-type {wanted}")
     if request.beside.spread and not scorer.draws:
         raise UsageError(
-            f"{request.model} has a single draw of its parameters; --std needs a model that -s mcmc or --ensemble has "
-            "trained"
+            f"{request.model} has a single draw of its parameters; --std needs a model that "
+            f"-s {' or '.join(SAMPLERS)} or --ensemble has trained"
         )
     of_others = ("label", "raw", "prob") if scorer.has_levels else ("label", "raw")
     if request.beside.spread and wanted in of_others and (scorer.labels.values or not scorer.averages_scores):

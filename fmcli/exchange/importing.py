@@ -29,6 +29,7 @@ from fmcli.registry.build import build_model
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, PROBIT, TWO_VALUES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require_if_large
 from fmcli.text import number
@@ -38,8 +39,9 @@ HEAD_BYTES = 64
 LABELS = (0.0, 1.0)
 # The figure of the training summary that names the program.
 IMPORTED_FROM = "imported_from"
-# The solver whose state is a sum of squared gradients for each parameter, and so many arrays.
-BY_SQUARES, SLOTS = "adagrad", 1
+# The solver whose state is a sum of squared gradients for each parameter.
+BY_SQUARES = next(solver.name for solver in SOLVERS.values() if solver.sums_squares)
+SLOTS = 1  # arrays of this state
 
 Pair = tuple[float, float]
 

@@ -214,17 +214,13 @@ def by_loss(logistic: float, others: float) -> Derived:
     )
 
 
-def by_order(*values: float, cd: float | None = None) -> Derived:
-    """Return a default for each order from 2 on; the last one also applies to all higher orders. `cd` is a separate
-    default for coordinate descent."""
+def by_order(*values: float) -> Derived:
+    """Return a default for each order from 2 on; the last one also applies to all higher orders."""
     last = len(values) + 1
     names = [f"order {order}" for order in range(2, last)] + ["above" if last > 2 else ""]
     shown = [f"{value:g} ({name})" if name else f"{value:g}" for value, name in zip(values, names, strict=True)]
-    shown += [f"{cd:g} (cd)"] if cd is not None else []
 
     def of(facts: Facts) -> float:
-        if cd is not None and facts.solver == "cd":
-            return cd
         order: int = facts.values.get("order", 2)
         return values[min(order, last) - 2]
 

@@ -93,18 +93,17 @@ class ModelEntry(Entry):
 _FM = ("rank", "bias", "linear")
 _BETA = ("fit_beta", "beta_start")
 # Standard deviations of the initial factors by kind, chosen on held-out rows of training data. They must not be too
-# small: the gradient of a product of several factors near 0 is near 0. Coordinate descent updates the kernel weights
-# before the factors; if the factors are near 0, both stay there.
+# small: the gradient of a product of several factors near 0 is near 0.
 _START = {
     name: {"init_std": std}
     for name, std in {
-        "anova": by_order(0.01, 0.03, 0.1, cd=0.1),
-        "sha2": by_order(0.01, cd=0.1),
+        "anova": by_order(0.01, 0.03, 0.1),
+        "sha2": 0.01,
         "hofm": by_degree(0.01, 0.1),
         "hofm-shared": by_order(0.03, 0.1),
         "hofm-simplex": by_order(0.1, 0.2),
         "all-subsets": 0.1,
-        "pn": by_order(0.1, 0.01, cd=0.1),
+        "pn": by_order(0.1, 0.01),
         "lifted-anova": by_order(0.1, 0.2, 0.3),
         "lifted-pn": 0.03,
     }.items()
@@ -137,6 +136,8 @@ _LIFTED_PN_AUGMENT = Derived(
 # epoch influence every prediction; coordinate descent has no such noise. Because the effect is spread over the factors,
 # their penalty shrinks it less than it shrinks interactions.
 _BY_COLUMNS = "cd"
+# Coordinate descent updates the kernel weights before the factors; if the factors are near 0, both stay there.
+_FARTHER = {_BY_COLUMNS: {"init_std": 0.1}}
 # Defaults of the models with sparsity penalties. The initial factors are near 0, which is a saddle point; with an L1
 # penalty from the first epoch they would never leave it, so that the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
@@ -197,7 +198,7 @@ _MODELS = (
         "fmcli.models.polynomial.anova:anova",
         (*_FM, "order", "augment", *_BETA),
         _START["anova"],
-        with_solver=_SAMPLED,
+        with_solver={**_FARTHER, **_SAMPLED},
         cost=1.1,
         tunes=_TUNED,
     ),
@@ -222,7 +223,7 @@ _MODELS = (
         ("rank", "bias", *_BETA),
         _START["sha2"],
         solver="ftrl",
-        with_solver={**_SPARSE, **_SAMPLED},
+        with_solver={**_SPARSE, **_FARTHER, **_SAMPLED},
         cost=1.2,
         tunes=_TUNED,
     ),
@@ -325,6 +326,7 @@ _MODELS = (
         with_solver={
             **{name: {"learning_rate": _PN_STEP} for name in ("sgd", "fobos")},
             "adagrad": {"l2_v": _PN_L2_V},
+            **_FARTHER,
         },
         drawn=False,
         drawn_like="lifted-pn",

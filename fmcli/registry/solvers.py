@@ -38,6 +38,8 @@ class SolverEntry(Entry):
     losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
     is_sampler : whether it draws parameters from their posterior distribution, so that predictions are averages.
     joins : whether it trains on rows with relations.
+    learns_new : whether it learns new features alone, for models of solvers that do not draw them.
+    sums_squares : whether its state is one number for each parameter: the sum of the squared gradients.
     patience : by default, training on many rows stops after so many epochs without a better one.
     cost : the time of an epoch, if that of adagrad is 1, measured on four sets.
     cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": not.
@@ -52,6 +54,8 @@ class SolverEntry(Entry):
     losses: tuple[str, ...] = ()
     is_sampler: bool = False
     joins: bool = False
+    learns_new: bool = False
+    sums_squares: bool = False
     patience: int = 3
     cost: float = 1.0
     cluster: str = ""
@@ -130,6 +134,7 @@ _SOLVERS = (
         looks=_WITHOUT_INTERACTIONS | _MORE_FACTORS | _FASTER_WEIGHTS,
         tunes=_TUNED_STEPS | _TUNED_PENALTIES,
         rounds=True,
+        sums_squares=True,
         cluster=ROUNDS,
     ),
     SolverEntry(
@@ -170,6 +175,7 @@ _SOLVERS = (
         by_rows=False,
         in_memory=True,
         joins=True,
+        learns_new=True,
         alone="goes through the columns one by one, each of which needs the result of the one before",
         refuses=_NOT_BY_ROWS,
     ),
@@ -209,6 +215,7 @@ _SOLVERS = (
     ),
 )
 SOLVERS = {solver.name: solver for solver in _SOLVERS}
+SAMPLERS = tuple(solver.name for solver in _SOLVERS if solver.is_sampler)
 
 # Users cannot choose it, because it belongs to a model; therefore it is not in SOLVERS.
 _CLOSED_FORM = SolverEntry(

@@ -40,6 +40,7 @@ from fmcli.records import dataclass
 from fmcli.registry.build import build_model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
+from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.averages import mean_score, spread
 from fmcli.scoring.beside import NOTHING, Beside
 from fmcli.scoring.calibration import Calibration, saved_calibration
@@ -269,8 +270,8 @@ class Scorer:
         """Raise UsageError if the model has no intervals."""
         if self.noise is None:
             raise UsageError(
-                f"{self.path} does not know the noise of its labels: intervals need a model of numbers that mcmc has "
-                "trained, by a version that keeps the noise of each draw"
+                f"{self.path} does not know the noise of its labels: intervals need a model of numbers that "
+                f"{' or '.join(SAMPLERS)} has trained, by a version that keeps the noise of each draw"
             )
 
     def intervals(self, data: Dataset, level: float) -> NDArray[np.float64]:

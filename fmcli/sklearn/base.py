@@ -20,6 +20,7 @@ from fmcli.api.rows import form_of, is_frame, of_pair
 from fmcli.api.training import LOG, held_out, resumed, spec_of, trained_model
 from fmcli.data.labels import Names
 from fmcli.errors import FmcliError
+from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.specs import make_spec
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """Return whether the solver takes steps row by row, so that it can go on with further rows."""
         choices = self._choices()
         try:
-            return make_spec(choices["model"] or "fm", choices["solver"]).by_rows
+            return make_spec(choices["model"] or DEFAULT_MODEL, choices["solver"]).by_rows
         except FmcliError:
             return False
 

@@ -22,7 +22,7 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
-from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec, for_dense_rows, make_spec
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
@@ -262,7 +262,7 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
         log.warning(
             f"{plan.spec.solver} fits these rows alone, and forgets those that {path} was trained on unless they are "
             "among them; train on all rows together, learn only what is new (--only-new), or update a model of a "
-            "stochastic solver, such as -s adagrad"
+            f"stochastic solver, such as -s {DEFAULT_SOLVER}"
         )
     if plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
         log.line("one epoch, as more would fit these rows at the expense of earlier ones; -e sets another number")

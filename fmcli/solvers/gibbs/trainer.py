@@ -63,8 +63,8 @@ class GibbsTrainer(MinimizingTrainer):
         data = task.training_data()
         if data.weight is not None and not isinstance(loss, Squared):
             raise UsageError(
-                f"mcmc takes the weights of rows as precisions of their labels, which {spec.loss} labels do not have; "
-                "leave out the weights, or use another solver"
+                f"{spec.solver} takes the weights of rows as precisions of their labels, which {spec.loss} labels do "
+                "not have; leave out the weights, or use another solver"
             )
         of_rows = task.source.fields
         fields, minimizer = None if of_rows is None else of_rows.place, GibbsSampler

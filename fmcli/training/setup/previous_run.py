@@ -22,7 +22,7 @@ PENALTIES = frozenset(
 
 
 # The solver of new features, and its options: as many epochs as it takes until all parameters stand still.
-BY_COLUMNS = "cd"
+LEARNS_NEW = next(solver for solver in SOLVERS.values() if solver.learns_new)
 OF_NEWCOMERS = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
 # For each draw of a solver that samples: sweeps over the new features, of which the last one is kept. Given all others,
 # the factors of a feature are drawn at once, so that few forget the start.
@@ -64,12 +64,12 @@ class PreviousRun:
         Raises the errors of make_spec.
         """
         sampled = SOLVERS[self.solver].is_sampler
-        kind, solver = MODELS[self.model], SOLVERS[self.solver if sampled else BY_COLUMNS]
+        kind, solver = MODELS[self.model], SOLVERS[self.solver] if sampled else LEARNS_NEW
         names = self.options.keys() & {*self.lasting(), *LOSSES[self.loss].options, *(HYPERPRIORS if sampled else ())}
         lasting = {name: self.options[name] for name in names if takes(name, self.model, solver.name, self.loss)}
         if sampled:
             return make_spec(self.model, solver.name, self.loss, {**lasting, **SWEEPS, **options})
-        usual = {**solver.defaults, **kind.with_solver.get(BY_COLUMNS, {})}
+        usual = {**solver.defaults, **kind.with_solver.get(solver.name, {})}
         penalties = {name: usual[name] for name in ("l2_w", "l2_v") if REFINES[name] not in options}
         return make_spec(self.model, solver.name, self.loss, {**lasting, **penalties, **OF_NEWCOMERS, **options})
 
