@@ -47,8 +47,9 @@ def parent_of(flag):
 def test_a_part_needs_its_mode(mode):
     for part in mode.parts:
         with pytest.raises(UsageError, match=f"{part} needs {mode.flag}; give both"):
-            check_modes({part: True})
+            check_modes({part: True, mode.flag: False})
         check_modes({part: True, mode.flag: True})
+        check_modes({part: True})  # of a command without the mode
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
         "-e": mode and "epochs" in spec.given,
         mode: bool(mode),
     }
-    check_modes({flag: value for flag, value in given.items() if value}, spec)
+    check_modes(given, spec)
 
 
 def held_out(choices: Choices, valid: Any) -> Held:

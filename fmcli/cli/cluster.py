@@ -46,14 +46,10 @@ class ClusterChoice:
         """The files that this machine reads."""
         return [path for path in (self.ca, self.cert, self.key) if path is not None]
 
-    def check(self, inputs: Sequence[str], threads: int | None) -> None:
-        """Raise UsageError for inputs that workers cannot read, and for -j."""
+    def check(self, inputs: Sequence[str]) -> None:
+        """Raise UsageError for inputs that workers cannot read."""
         if "-" in inputs:
             raise UsageError("the workers of a cluster cannot read standard input; give files that they can read")
-        if threads is not None:
-            raise UsageError(
-                "-j does not work with --cluster; set the threads of each worker with `dask worker --nthreads N`"
-            )
 
     @contextmanager
     def connected(self, log: Log) -> Iterator[Cluster]:
@@ -71,11 +67,7 @@ def chosen(
     cluster: str | None, tls_ca_file: str | None, tls_cert: str | None, tls_key: str | None
 ) -> ClusterChoice | None:
     """Return the choices of the options; None without --cluster. Raises UsageError."""
-    if cluster is not None:
-        return ClusterChoice(cluster, tls_ca_file, tls_cert, tls_key)
-    if tls_ca_file or tls_cert or tls_key:
-        raise UsageError("--tls-ca-file, --tls-cert and --tls-key apply only with --cluster")
-    return None
+    return None if cluster is None else ClusterChoice(cluster, tls_ca_file, tls_cert, tls_key)
 
 
 cluster_options = gathered(

@@ -285,8 +285,6 @@ def command(
     Metrics are written to standard output. As in training, every row needs a label; blank lines and comments are
     skipped."""
     model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
-    if predictions is None and (loss is not None or raw):
-        raise UsageError("--loss and --raw apply only to --predictions; a MODEL has its own loss")
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
         raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
@@ -295,11 +293,12 @@ def command(
     if loss is not None:
         find_name("loss", loss, LOSSES)
     if cluster is not None:
-        cluster.check(inputs, threads)
+        cluster.check(inputs)
     there = inputs if cluster is None else cluster.files
     others = (model, current, predictions, over, *seen)
     check_files([path for path in (*others, *there, *files_of(related)) if path is not None])
-    check_gate(current, margin, predictions, cluster, inputs)
+    if current is not None:
+        check_gate(inputs)
     parsed = tuple(map(parse_limit, limits))
     request = Request(
         model,

@@ -12,7 +12,6 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.system.addresses import is_remote
 
 if TYPE_CHECKING:
-    from fmcli.cli.cluster import ClusterChoice
     from fmcli.cli.evaluate import Request
     from fmcli.cli.output import Log
     from fmcli.data.labels import Labels
@@ -20,22 +19,8 @@ if TYPE_CHECKING:
     from fmcli.scoring.paired import Difference
 
 
-def check_gate(
-    current: str | None,
-    margin: float | None,
-    predictions: str | None,
-    cluster: ClusterChoice | None,
-    inputs: tuple[str, ...],
-) -> None:
-    """Raise UsageError for arguments that --no-worse-than cannot be combined with."""
-    if current is None:
-        if margin is not None:
-            raise UsageError("--by applies only with --no-worse-than")
-        return
-    if predictions is not None:
-        raise UsageError("--no-worse-than applies only to a MODEL, not to --predictions")
-    if cluster is not None:
-        raise UsageError("--no-worse-than compares two models on this machine; leave out --cluster")
+def check_gate(inputs: tuple[str, ...]) -> None:
+    """Raise UsageError for inputs that --no-worse-than cannot read twice."""
     for path in inputs:
         if path == "-" or (not is_remote(path) and stat.S_ISFIFO(os.stat(path).st_mode)):
             source = "standard input" if path == "-" else path

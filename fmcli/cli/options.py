@@ -398,10 +398,14 @@ logging_options = gathered(
 
 
 def given() -> dict[str, object]:
-    """Return the options of the command that is running by their first flags, for `check_modes`."""
-    context = click.get_current_context()
-    options = [parameter for parameter in context.command.params if parameter.opts]  # some have only a negative flag
-    found = {option.opts[0]: context.params.get(option.name or "") for option in options}
+    """Return the options of the command that is running by their first flags, and whether each has another value than
+    by default, for `check_modes`."""
+    context, found = click.get_current_context(), dict[str, object]()
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        differs = value not in (None, (), option.default)
+        found.update(dict.fromkeys(option.opts[:1], differs and value is not False))
+        found.update(dict.fromkeys(option.secondary_opts[:1], differs and value is False))
     skips = context.params.get("on_bad_line") == "skip" or context.params.get("max_bad_lines")
     return {**found, SKIPPING: skips}
 

@@ -227,17 +227,17 @@ def command(
 
     inputs = inputs or ("-",)
     related = parse_relations(relations)
-    check_modes({**given(), "--explain": explain is not None})
+    check_modes(given())
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
     if cluster is None:
         check_last(inputs, "predictions")
     else:
-        cluster.check(inputs, threads)
+        cluster.check(inputs)
     there = inputs if cluster is None else cluster.files
     check_files([model, *there, *fold_in, *files_of(related)], [output] if output is not None else [])
     if output_dir is not None:
-        check_output_dir(output, output_dir)
+        check_output_dir(output_dir)
     if output is not None:
         probe_output(output)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
@@ -254,12 +254,10 @@ def command(
             run_on_cluster(log, request, bad, cluster)
 
 
-def check_output_dir(output: str | None, folder: str) -> None:
+def check_output_dir(folder: str) -> None:
     """Raise UsageError if a folder cannot be the output."""
     import os
 
-    if output is not None:
-        raise UsageError("choose one of -o and --output-dir")
     if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
         raise UsageError(f"--output-dir {folder}: it exists and is not an empty folder; remove it, or name another one")
 

@@ -1,5 +1,5 @@
-"""The modes of a run, which options turn on: what each needs of the model and the solver, and which other options it
-excludes. `check_modes` tries every pair."""
+"""The modes of a command, which options turn on: what each needs of the model and the solver of a run, and which other
+options it excludes. `check_modes` tries every pair."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ SKIPPING = "--on-bad-line skip"
 ONLY_NEW, WHERE_ROWS_ARE = "--only-new", ("--disk", "--cluster", "--relation")
 # Given if the rows to hold out are not random ones.
 HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
+# What tells the folds of cv: a file, not a number; and given if tune compares on folds.
+FOLDS_IN_FILE, FOLDS = "--folds FILE", "--folds K"
 
 
 def anything(spec: Spec) -> str:
@@ -30,11 +32,11 @@ def anything(spec: Spec) -> str:
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode of a run.
+    """A mode of a command.
 
     flag : the option that turns it on.
     refuses : another option -> the reason why they exclude each other.
-    parts : options that have no use without it.
+    parts : options that have no use without it, in the commands that have it.
     needs : why a run of a spec cannot have it, or "".
     """
 
@@ -47,12 +49,14 @@ class Mode:
 def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
     """Check the options of a command: every mode with every other option, and with the spec of its run, if it trains.
 
+    given : option -> whether it is given; all options that the command has.
+
     Raises UsageError for the first contradiction.
     """
     for mode in MODES:
         if not given.get(mode.flag):
             for part in mode.parts:
-                if given.get(part):
+                if given.get(part) and mode.flag in given:
                     raise UsageError(f"{part} needs {mode.flag}; give both, or leave {part} out")
             continue
         elsewhere = given.get(ONLY_NEW) and mode.flag in WHERE_ROWS_ARE
@@ -159,6 +163,8 @@ COMPARING = {
     "--print-schema": "use fmcli train",
 }
 NOT_KEPT = "rows are read once, and not kept"
+DIVIDING = "each decides where a row goes"
+RANDOM = "only random folds can be others"
 MODES = (
     Mode("-v", {"--holdout": "both give validation data"}),
     Mode(
@@ -230,6 +236,7 @@ MODES = (
         parts=("--rare",),
     ),
     Mode("--sample-weights", {SKIPPING: "a line of weights belongs to each row"}),
+    Mode("--class-weight", {"--pos-weight": "both give weights to labels"}),
     Mode(
         "--prior-groups",
         {"--hash-bits": "a column of hashed ids may have features of several groups"},
@@ -293,6 +300,11 @@ MODES = (
     ),
     Mode("--relevant", {"--cluster": "workers do not know it"}),
     Mode(
+        "--no-worse-than",
+        {"--predictions": "it compares two models", "--cluster": "it compares two models on this machine"},
+        parts=("--by",),
+    ),
+    Mode(
         "--predictions",
         {
             "--label-weights": "only a model has rows to weigh",
@@ -300,6 +312,7 @@ MODES = (
             "--cluster": "only a model is evaluated there",
             SKIPPING: "each line needs a prediction",
         },
+        parts=("--loss", "--raw"),
     ),
     Mode(
         "--relation",
@@ -326,6 +339,7 @@ MODES = (
         parts=("--cache", "--memory"),
         needs=from_relations,
     ),
+    Mode("--cache", parts=("--disk",)),
     Mode(
         "--online",
         {
@@ -349,9 +363,25 @@ MODES = (
             RANKING: "partitions do not keep the groups of rows",
             "--sample-weights": "workers do not know the numbers of lines; use --label-weights",
             "--unbuffered": "workers predict whole parts of the inputs",
+            "-j": "each worker has its own threads (dask worker --nthreads N)",
         },
-        parts=("--cluster-dir", "--output-dir"),
+        parts=("--tls-ca-file", "--tls-cert", "--tls-key", "--cluster-dir", "--output-dir"),
         needs=on_cluster,
     ),
+    Mode("--output-dir", {"-o": "each says where the predictions are written"}),
     Mode("-i", parts=("--only-new", "--init-strength")),
+    Mode(FOLDS, {"-v": "both give validation data", "--holdout": "both say what is held out"}),
+    Mode("--by-order", {"--by-time": DIVIDING}),
+    Mode("--by-group", {**dict.fromkeys(("--by-time", "--by-order"), DIVIDING), FOLDS_IN_FILE: DIVIDING}),
+    Mode("--repeats", dict.fromkeys((FOLDS_IN_FILE, "--by-time", "--by-order", "--no-shuffle-folds"), RANDOM)),
+    Mode(
+        "--last",
+        {
+            **dict.fromkeys(("--by-group", "--by-order"), DIVIDING),
+            "--shares": "the second output gets the last rows of each group",
+        },
+        parts=("--of",),
+    ),
+    Mode("--of", parts=("--last",)),
+    Mode("--header", {"--columns": "--columns names the columns of a table without a header"}),
 )

@@ -16,10 +16,10 @@ import pytest
             ["predict", "--cluster", "local:2", "--unbuffered", "M", "x"],
             "--cluster and --unbuffered cannot be combined",
         ),
-        (["predict", "--cluster", "local:2", "-o", "a", "--output-dir", "b", "M", "x"], "one of -o and --output-dir"),
+        (["predict", "--cluster", "local:2", "-o", "a", "--output-dir", "b", "M", "x"], "--output-dir and -o cannot"),
         (["predict", "--cluster", "local:2", "--output-dir", ".", "M", "x"], "is not an empty folder"),
         (["predict", "--output-dir", "b", "M", "x"], "--output-dir needs --cluster"),
-        (["predict", "--tls-cert", "c", "M", "x"], "apply only with --cluster"),
+        (["predict", "--tls-cert", "c", "M", "x"], "--tls-cert needs --cluster"),
         (["evaluate", "--cluster", "tcp://a:1", "--tls-key", "c", "M", "x"], "apply only to tls:// addresses"),
         (
             ["evaluate", "--cluster", "local:1", "--predictions", "p", "x"],

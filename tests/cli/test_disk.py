@@ -77,7 +77,7 @@ def test_labels_may_be_names(run, sample, tmp_path):
     [
         (["--cache", "c"], "--cache needs --disk"),
         (["--memory", "5"], "--memory needs --disk"),
-        (["--disk"], "--disk needs a place for the rows; give it with --cache FILE"),
+        (["--disk"], "--disk needs --cache; give both"),
         (["--disk", "--cache", "c", "-s", "cd"], "cd needs all rows in memory"),
         (["--disk", "--cache", "t"], "t"),
     ],

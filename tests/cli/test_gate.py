@@ -89,11 +89,11 @@ def test_skipped_lines_are_reported_once(run, tmp_path, sample, models):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--by", "0.1", "GOOD", "ROWS"], 2, "--by applies only with --no-worse-than"),
+        (["--by", "0.1", "GOOD", "ROWS"], 2, "--by needs --no-worse-than"),
         (["--no-worse-than", "GOOD", "--by", "-1", "GOOD", "ROWS"], 2, "'-1' is not a number of at least 0"),
         (["--no-worse-than", "GOOD", "--by", "nan", "GOOD", "ROWS"], 2, "'nan' is not a number of at least 0"),
-        (["--no-worse-than", "GOOD", "--predictions", "ROWS", "ROWS"], 2, "only to a MODEL, not to --predictions"),
-        (["--no-worse-than", "GOOD", "--cluster", "local:1", "GOOD", "ROWS"], 2, "machine; leave out --cluster"),
+        (["--no-worse-than", "GOOD", "--predictions", "ROWS", "ROWS"], 2, "and --predictions cannot be"),
+        (["--no-worse-than", "GOOD", "--cluster", "local:1", "GOOD", "ROWS"], 2, "two models on this machine"),
         (["--no-worse-than", "GOOD", "GOOD", "-"], 2, "rows twice, but standard input can be read only once"),
         (["--no-worse-than", "GOOD", "GOOD", "pipe"], 2, "rows twice, but pipe can be read only once"),
         (["--no-worse-than", "none", "GOOD", "ROWS"], 66, "cannot read none"),

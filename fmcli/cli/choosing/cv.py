@@ -21,7 +21,7 @@ from fmcli.cli.train.rows import read_valid, rows_of, with_groups
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
-from fmcli.registry.modes import CROSS
+from fmcli.registry.modes import CROSS, FOLDS_IN_FILE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import SOLVER
 from fmcli.system.files import probe_output
@@ -68,18 +68,9 @@ class FoldChoice:
     write_folds: str | None
 
     def by(self) -> Held | None:
-        """Return what tells the groups of rows, or their times. Raises UsageError for options that exclude each
-        other."""
+        """Return what tells the groups of rows, or their times."""
         from fmcli.training.setup.held import Held
 
-        ways = {"--by-group": self.by_group, "--by-time": self.by_time, "--by-order": self.by_order}
-        chosen = [flag for flag, value in ways.items() if value]
-        if isinstance(self.folds, str) and self.by_group:
-            chosen.append("--folds FILE")
-        if self.repeats > 1 and (isinstance(self.folds, str) or self.in_order or not self.shuffle_folds):
-            chosen += ["--repeats", "folds that are not random"]
-        if len(chosen) > 1:
-            raise UsageError(f"{chosen[-2]} and {chosen[-1]} cannot be combined; leave one of them out")
         column = self.by_group or self.by_time
         return None if column is None else Held(times=self.by_time is not None, column=column)
 
@@ -192,7 +183,7 @@ def command(asked: Asked, folding: FoldChoice, against: tuple[str, ...], json: b
 
     The results do not depend on the number of threads, by which folds train at the same time."""
     by = folding.by()
-    request = asked.request(CROSS, by)
+    request = asked.request(CROSS, by, {FOLDS_IN_FILE: isinstance(folding.folds, str)})
     others = {words: of_words(words, by) for words in against}
     request = replace(request, beside=tuple(other.settings for other in others.values()))
     check_paths(request, folding, asked.written.output)

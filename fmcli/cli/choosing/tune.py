@@ -23,9 +23,8 @@ from fmcli.cli.train.log import log_looks, log_trials
 from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.tables import with_tables
-from fmcli.errors import UsageError
 from fmcli.records import dataclass
-from fmcli.registry.modes import TUNE
+from fmcli.registry.modes import FOLDS, TUNE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TRIALS
 from fmcli.text import shell_word, value_word
@@ -119,16 +118,13 @@ def command(asked: Asked, search: SearchChoice) -> None:
     context = click.get_current_context()
     searched: Searched = context.meta[SEARCHED]
     begin = time.perf_counter()
-    if search.folds and searched.valid:
-        raise UsageError("--folds and -v cannot be combined: both give validation data; leave one of them out")
-    if search.folds and search.folds > 1 and asked.validation.holdout:
-        raise UsageError("--folds and --holdout cannot be combined: both say what is held out; leave one of them out")
     deadline = None if asked.max_seconds is None else begin + asked.max_seconds
     wanted = Wanted(**vars(search), ranges=searched.ranges, deadline=deadline)
     asked = replace(asked, max_seconds=None)
     if wanted.held:
         asked = replace(asked, validation=replace(asked.validation, holdout=wanted.held))
-    request = asked.request(TUNE)
+    # A single fold is what --holdout says.
+    request = asked.request(TUNE, beside={FOLDS: search.folds and (search.folds > 1 or searched.valid)})
     others = tuple(searched.kinds[1:]) if searched.kinds else request.settings.rivals
     # With a rival, even if it is the same, as many rows are held out as a comparison needs.
     request = replace(request, settings=replace(request.settings, rivals=others or (request.settings.spec,)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, gathered, logging_options, option
+from fmcli.cli.options import LogChoice, SectionCommand, gathered, given, logging_options, option
 from fmcli.cli.rows.prepared import (
     check_paths,
     check_twice,
@@ -20,6 +20,7 @@ from fmcli.cli.rows.prepared import (
 )
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
+from fmcli.registry.modes import check_modes
 
 if TYPE_CHECKING:
     from fmcli.prepare.rules import Rule
@@ -48,23 +49,6 @@ class RuleChoice:
     by_order: bool
     last: int | None
     of: str | None
-
-    def check(self, outputs: int, shares: tuple[Fraction, ...] | None) -> None:
-        """Raise UsageError for options that exclude each other."""
-        given = {
-            "--by-time": self.by_time is not None and self.last is None,
-            "--by-group": self.by_group is not None,
-            "--by-order": self.by_order,
-            "--last": self.last is not None,
-        }
-        chosen = [flag for flag, is_given in given.items() if is_given]
-        if len(chosen) > 1:
-            raise UsageError(f"{chosen[0]} and {chosen[1]} cannot be combined; leave one of them out")
-        if (self.last is None) != (self.of is None):
-            raise UsageError("--last and --of need each other, as in --last 1 --of user")
-        if self.last is not None and (outputs != FEWEST or shares is not None):
-            raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows, "
-                             "and no --shares")  # fmt: skip
 
     def rule(self, shares: tuple[Fraction, ...], seed: int) -> Rule | None:
         """Return the rule; None: rows are split at random."""
@@ -167,12 +151,10 @@ def command(
         raise UsageError("split needs two or more outputs, such as train.libsvm test.libsvm")
     if shares is not None and len(shares) != len(outputs):
         raise UsageError(f"--shares has {len(shares)} numbers, but there are {len(outputs)} outputs")
-    rule.check(len(outputs), shares)
+    check_modes(given())
+    if rule.last is not None and len(outputs) != FEWEST:
+        raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows")
     form = form_of(columns, delimiter, encoding)
-    if header and columns:
-        raise UsageError(
-            "--header and --columns cannot be combined: --columns names the columns of a table without one"
-        )
     parts = shares or (Fraction(1),) * len(outputs)
     by = rule.rule(parts, seed)
     if by is not None:

@@ -192,11 +192,12 @@ class Asked:
     logging: LogChoice
     options: Mapping[str, Any]
 
-    def request(self, mode: str = "", by: Held | None = None) -> Request:
+    def request(self, mode: str = "", by: Held | None = None, beside: Mapping[str, object] = {}) -> Request:
         """Return the request, checked. It begins now.
 
         mode : the name of a command that writes no model, and excludes options of train.
         by : what tells the groups of rows, or their times; None: what tells those that are held out.
+        beside : choices of this command that modes exclude or need, beside its options.
 
         Raises UsageError for options that cannot be combined, and the errors of `Request.check_files`.
         """
@@ -257,10 +258,9 @@ class Asked:
             by=by or validation.held,
             ranks=ranking is not None,
         )
-        check_modes({**given(), **request.derived, mode: True}, spec)
-        self.disk.check()
+        check_modes({**given(), **request.derived, **beside, mode: True}, spec)
         if self.cluster is not None:
-            self.cluster.check(inputs, self.threads)
+            self.cluster.check(inputs)
             check_output(inputs, written.output)
         self.checkpoint.check()
         request.check_files(self.checkpoint, self.init_model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fmcli.cli.options import gathered, option, positive
-from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.options import USUAL_MEMORY
 
@@ -19,11 +18,6 @@ class DiskChoice:
     disk: bool
     cache: str | None
     memory: float | None
-
-    def check(self) -> None:
-        """Raise UsageError if there is no place for the rows."""
-        if self.disk and self.cache is None:
-            raise UsageError("--disk needs a place for the rows; give it with --cache FILE")
 
     @property
     def room(self) -> int | None:

@@ -28,8 +28,6 @@ class WeightChoice:
         file, by_label, positive, beside = self.sample_weights, self.class_weights, self.pos_weight, self.label_weights
         if file is None and not by_label and positive is None and not beside:
             return None
-        if by_label and positive is not None:
-            raise UsageError("--class-weight and --pos-weight both give weights to labels; choose one")
         from fmcli.data.weights import Weighting
 
         if by_label == (BALANCED,):
