@@ -252,6 +252,7 @@ REFUSED = {
     "has a bias": ("libffm", "ffm", {"linear": False}),
     "has linear weights": ("libffm", "ffm", {"bias": False}),
     "has 2 draws|draws of all parameters": ("libfm", "fm", {"solver": "mcmc", "draws": 2, "epochs": 4, "burn_in": 1}),
+    "has calibrated probabilities": ("libfm", "fm", {"calibrate": "platt"}),
     "is an ensemble of 2 models": ("libfm", "fm", {"ensemble": 2}),
 }
 

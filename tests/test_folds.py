@@ -76,6 +76,8 @@ def test_files_of_folds(tmp_path):
     numbers = [np.array([0, 1, ALWAYS, 1], np.int32), np.array([1, 0, 0, ALWAYS], np.int32)]
     path.write_bytes(lines_of(numbers))
     assert [one.tolist() for one in read_numbers(str(path), 4)] == [one.tolist() for one in numbers]
+    path.write_text("0 1\n1 0\n-1 0\n1 -1\n")  # numbers from 0 mean the same
+    assert [one.tolist() for one in read_numbers(str(path), 4)] == [one.tolist() for one in numbers]
     expected = selection.PredefinedSplit(numbers[0]).split()
     same(expected, numbers[0])
     for text, message in (
@@ -84,6 +86,7 @@ def test_files_of_folds(tmp_path):
         ("0\n1\n-2\n0\n", ":3: found '-2'"),
         ("0\n1 1\n0\n0\n", ":2: found '1 1'"),
         ("0\n2\n0\n0\n", "has no row of fold 1"),
+        ("1\n3\n1\n1\n", "has no row of fold 2"),
         ("0\n0\n0\n0\n", "has 1 folds; at least 2"),
     ):
         path.write_text(text)

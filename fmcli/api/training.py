@@ -31,7 +31,7 @@ from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL
-from fmcli.registry.modes import check_modes
+from fmcli.registry.modes import KIND_AND_SOLVER, check_modes
 from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
 from fmcli.registry.rivals import suited
 from fmcli.registry.specs import Spec, make_spec
@@ -212,6 +212,7 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
         "--only-new": choices.only_new,
         "-m": choices.model,
         "-s": choices.solver,
+        KIND_AND_SOLVER: choices.model and choices.solver,
         "--loss": choices.loss,
         "--ensemble": choices.ensemble > 1,
         "--max-seconds": choices.max_seconds,

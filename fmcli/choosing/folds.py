@@ -157,33 +157,40 @@ def places(flags: NDArray[np.bool_]) -> NDArray[np.int32]:
 
 
 def read_numbers(path: str, rows: int) -> list[Numbers]:
-    """Return the folds in a file, which has a line for each row: the number of its fold, from 0, or -1 if none predicts
-    it; or several numbers, one for each repeat. Raises BadInputError, which names file and line, and MissingInputError.
+    """Return the folds in a file, which has a line for each row: the number of its fold, from 1, or -1 if none predicts
+    it; or several numbers, one for each repeat. If one of them is 0, the numbers of the file begin with 0.
+
+    Raises BadInputError, which names file and line, and MissingInputError.
     """
     found: list[list[int]] = []
     for buffer in buffers([path], [], BUFFER_BYTES):
         for line in bytes(buffer.data[buffer.start : buffer.stop]).splitlines():
             try:
-                found.append([within("fold", int(word), ALWAYS, rows - 1) for word in line.split()])
+                found.append([within("fold", int(word), ALWAYS, rows) for word in line.split()])
             except ValueError:
                 found.append([])
             if not found[-1] or len(found[-1]) != len(found[0]):
                 place = f"{name_of(path)}:{len(found)}"
-                raise BadInputError(f"{place}: found {quote(line)}, expected the number of a fold, from 0, or -1")
+                raise BadInputError(f"{place}: found {quote(line)}, expected the number of a fold, from 1, or -1")
     if len(found) != rows:
         raise BadInputError(
             f"{name_of(path)} has {len(found):,} lines, but there are {rows:,} rows; each needs a line with its fold"
         )
     numbers = np.array(found, dtype=np.int32)
+    first = int((numbers != 0).all())
+    numbers[numbers != ALWAYS] -= first
     for column in numbers.T:
         sizes = np.bincount(column[column != ALWAYS])
         if len(sizes) < FEWEST and (column != ALWAYS).all():
             raise BadInputError(f"{name_of(path)} has {len(sizes)} folds; at least {FEWEST} are needed")
         if not len(sizes) or not sizes.all():
-            raise BadInputError(f"{name_of(path)} has no row of fold {int(sizes.argmin()) if len(sizes) else 0}")
+            raise BadInputError(
+                f"{name_of(path)} has no row of fold {first + int(sizes.argmin() if len(sizes) else 0)}"
+            )
     return list(numbers.T)
 
 
 def lines_of(numbers: Sequence[Numbers]) -> bytes:
-    """Return the lines of a file of folds; see `read_numbers`."""
-    return b"".join(b"%s\n" % b" ".join(b"%d" % one for one in row) for row in zip(*numbers, strict=True))
+    """Return the lines of a file of folds, numbered from 1; see `read_numbers`."""
+    written = [np.where(one == ALWAYS, ALWAYS, one + 1) for one in numbers]
+    return b"".join(b"%s\n" % b" ".join(b"%d" % one for one in row) for row in zip(*written, strict=True))

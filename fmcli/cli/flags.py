@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fmcli.errors import LEAVE_OUT, Also, FmcliError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import as_given
-from fmcli.text import shell_word
+from fmcli.text import shell_word, value_word
 
 # The flags of choices that are not registered options.
 FLAGS = {
@@ -73,3 +74,9 @@ def with_flags(error: FmcliError) -> str:
         else:
             uses.append(with_flag(name, value))
     return "; ".join([str(error), *advice, *([f"use {', or '.join(uses)}{beside}"] if uses else [])])
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as the words of a command line."""
+    flags = {name: OPTIONS[name].flags[0] if OPTIONS[name].flags else OPTIONS[name].flag for name in options}
+    return [word for name, value in options.items() for word in (flags[name], value_word(value))]

@@ -9,6 +9,7 @@ import click
 
 from fmcli.cli.options import F, option
 from fmcli.cli.spellings.translate import LIBFM
+from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived, of_libfm
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.words import notes
@@ -38,9 +39,20 @@ TYPES = {"l2_w": strength, "l2_v": strength}
 
 
 def converted(choice: Option) -> Callable[[str], Any]:
-    """Return what makes a value of the text of an option; it raises click's errors."""
-    kind = by_degree(choice.kind) if choice.by_degree else TYPES.get(choice.name, choice.kind)
-    return lambda text: click.types.convert_type(kind)(text)
+    """Return what makes a value of the text of an option with several values; it raises UsageError."""
+    kind = click.types.convert_type(by_degree(choice.kind) if choice.by_degree else TYPES.get(choice.name, choice.kind))
+
+    def convert(text: str) -> Any:
+        try:
+            return kind(text)
+        except click.BadParameter as error:
+            accepted = f"{choice.range(exact=False)}, " if choice.range() else ""
+            raise UsageError(
+                f"{choice.flag}: {error.message.rstrip('.')}; give {accepted}several values as A,B,C, or a range as "
+                "A..B"
+            ) from error
+
+    return convert
 
 
 def registered(section: str) -> Callable[[F], F]:

@@ -98,6 +98,7 @@ def refusals(form: Form, scorer: Scorer) -> list[str]:
         "scales rows to unit length": transform.norm and not form.norm,
         "has a bias": form.of_pairs and "bias" in has,
         "has linear weights": form.of_pairs and "w" in has,
+        "has calibrated probabilities": scorer.calibration is not None,
         "has no features": scorer.dimension == 0,
     }
     return [reason for reason, holds in found.items() if holds]

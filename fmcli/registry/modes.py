@@ -21,6 +21,8 @@ SKIPPING = "--on-bad-line skip"
 ONLY_NEW, WHERE_ROWS_ARE = "--only-new", ("--disk", "--cluster", "--relation")
 # Given if the rows to hold out are not random ones.
 HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
+# Given if both are.
+KIND_AND_SOLVER = "-m with -s"
 # What tells the folds of cv: a file, not a number; and given if tune compares on folds.
 FOLDS_IN_FILE, FOLDS = "--folds FILE", "--folds K"
 
@@ -143,6 +145,12 @@ def in_steps(spec: Spec) -> str:
     return solved if MODELS[spec.model].closed_form else ""
 
 
+def with_rivals(spec: Spec) -> str:
+    """Return why a run has no other solvers to compare."""
+    solved = f"{spec.model} is solved in closed form, so that there are no solvers to compare; leave out --auto or -m"
+    return solved if MODELS[spec.model].closed_form else ""
+
+
 def by_rows(spec: Spec) -> str:
     """Return why a run has no running loss."""
     return "" if spec.by_rows else f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out"
@@ -211,7 +219,9 @@ MODES = (
             "-i": SEEN,
             "--max-seconds": BY_THE_CLOCK,
             "--holdout 0": "kinds are compared on held-out rows",
+            KIND_AND_SOLVER: "no other kind or solver is left to compare",
         },
+        needs=with_rivals,
     ),
     Mode("--log-every", needs=by_rows),
     Mode("--init-strength", {"--only-new": "it keeps all parameters that the earlier model has"}),

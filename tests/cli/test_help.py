@@ -152,6 +152,13 @@ def test_no_option_is_described_by_another_one():
         assert not re.search(r"^The same|of the same prior", option.help or ""), name
 
 
+@pytest.mark.parametrize("name", ["cv", "tune"])
+def test_options_that_a_command_refuses_are_not_in_its_help(name):
+    shown = set(re.findall(r"--[\w-]+", re.sub(r"\[.*?\]", "", help_of(name, everything=True))))
+    assert not {"--checkpoint", "--resume", "--test", "--test-output", "--init-strength", "--only-new"} & shown
+    assert ("--tls-key" in shown) == (name == "tune")
+
+
 def test_options_have_help_and_a_section():
     for name, option in OPTIONS_OF_COMMANDS:
         assert isinstance(option, SectionOption)

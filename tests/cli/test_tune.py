@@ -123,7 +123,10 @@ def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
     ("arguments", "message"),
     [
         (["--l2", "1e-1..1e-6"], "a range begins with its smaller end; write 1e-6..1e-1"),
-        (["-k", "4,x"], "'x' is not a valid integer"),
+        (
+            ["-k", "4..x"],
+            "--rank: 'x' is not a valid integer; give 1 to 65536, several values as A,B,C, or a range as A..B",
+        ),
         (["-k", "0,4"], "0 is not permitted"),
         (["-m", "fm,fmm"], "did you mean fm"),
         (["-e", "3,4"], "--epochs is not tuned: the search chooses the number of epochs"),

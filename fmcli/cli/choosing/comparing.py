@@ -21,7 +21,8 @@ class ComparingCommand(KindCommand):
     others: ClassVar[Mapping[str, tuple[str | None, str]]] = {}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        refused = next(mode for mode in MODES if mode.flag == self.name).refuses
+        refused = set(next(mode for mode in MODES if mode.flag == self.name).refuses)
+        refused.update(part for mode in MODES if mode.flag in refused for part in mode.parts)
         for parameter in self.params:
             if isinstance(parameter, SectionOption) and parameter.opts and parameter.opts[0] in refused:
                 parameter.hidden = True

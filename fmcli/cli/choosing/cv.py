@@ -97,8 +97,9 @@ fold_options = gathered(
         type=folds_or_file,
         default="5",
         metavar="N|FILE",
-        help="How many folds there are; or a file with a line for each row: the number of its fold, from 0, or -1 if "
-        "no fold predicts it; several numbers are several repeats. [default: 5; >= 2]",
+        help="How many folds there are; or a file with a line for each row: the number of its fold, from 1 as in the "
+        "report, or -1 if no fold predicts it; several numbers are several repeats. A file may also count from 0. "
+        "[default: 5; >= 2]",
     ),
     option(
         "validation",
@@ -209,6 +210,8 @@ def of_words(words: str, by: Held | None) -> Request:
     except ValueError as error:
         raise UsageError(f"--against {words!r}: {error}") from error
     given = {name for name in other.params if other.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if not given:
+        raise UsageError(f"--against {words!r}: there is nothing to compare; give other options, such as '-m ffm -k 4'")
     for name in sorted(given - COMPARED):
         flag = next(one.opts[0] for one in context.command.params if one.name == name)
         raise UsageError(f"--against {words!r}: {flag} is an option for all; give it outside of --against")

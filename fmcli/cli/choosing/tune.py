@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from fmcli.choosing.look import Looked
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Begun, Wanted, chosen_options, tuned, winner_of
 from fmcli.cli.choosing.searched import SEARCHED, Searched, TuneCommand
+from fmcli.cli.flags import option_words
 from fmcli.cli.options import gathered, option
 from fmcli.cli.output import Lines, Log, clock, open_lines, write_report
 from fmcli.cli.train.command import COMPONENTS, Asked, train_options
@@ -27,7 +28,7 @@ from fmcli.records import dataclass
 from fmcli.registry.modes import FOLDS, TUNE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TRIALS
-from fmcli.text import shell_word, value_word
+from fmcli.text import shell_word
 
 if TYPE_CHECKING:
     from fmcli.choosing.entrants import Entrant
@@ -168,12 +169,6 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Want
     epochs = [] if best.epochs is None else ["--holdout", "0", "-e", str(best.epochs)]
     words = ["-m", best.model, *solver, *option_words(best.options), *epochs, "--no-look"]
     return [*words, *searched.repeated, *searched.inputs]
-
-
-def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as the words of a command line."""
-    flags = {name: OPTIONS[name].flags[0] if OPTIONS[name].flags else OPTIONS[name].flag for name in options}
-    return [word for name, value in options.items() for word in (flags[name], value_word(value))]
 
 
 class Progress:

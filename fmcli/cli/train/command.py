@@ -44,7 +44,7 @@ from fmcli.records import dataclass
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
-from fmcli.registry.modes import TUNE, check_modes
+from fmcli.registry.modes import KIND_AND_SOLVER, TUNE, check_modes
 from fmcli.registry.rivals import suited
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import Spec
@@ -258,7 +258,8 @@ class Asked:
             by=by or validation.held,
             ranks=ranking is not None,
         )
-        check_modes({**given(), **request.derived, **beside, mode: True}, spec)
+        kind_and_solver = {KIND_AND_SOLVER: self.model and self.solver}
+        check_modes({**given(), **request.derived, **kind_and_solver, **beside, mode: True}, spec)
         if self.cluster is not None:
             self.cluster.check(inputs)
             check_output(inputs, written.output)

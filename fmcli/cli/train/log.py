@@ -10,7 +10,7 @@ from fmcli.choosing.entrants import TrialRecord
 from fmcli.choosing.look import Looked, folds_of_rivals
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
-from fmcli.cli.flags import with_flag
+from fmcli.cli.flags import option_words, with_flag
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
@@ -27,7 +27,7 @@ from fmcli.registry.specs import Spec, for_dense_rows, make_spec
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
-from fmcli.text import number, value_word
+from fmcli.text import number
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.planning import Plan
@@ -417,11 +417,13 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
             one.metric: one.reached.value,
             **({"zeros": round(one.reached.sparsity, 4)} if of_path else {}),
             "": "is taken" if one.chosen else "" if one.asked else "not reached",
-            "options": " ".join(f"{name}={value_word(value)}" for name, value in one.options.items()) or "usual",
+            "options": " ".join(option_words(one.options)) or "usual",
         }
         for place, one in enumerate(trials)
         if of_path or place < SHOWN or one.chosen or one.number == 0
     ]
+    if len(rows) < len(trials):
+        log.line(f"{len(rows)} of {len(trials):,} trials, the best ones first:")
     for line in section(rows).splitlines() if rows else ():
         log.line(line.rstrip())
     taken = next((one for one in trials if one.chosen), None)
