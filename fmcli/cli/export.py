@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, option
+from fmcli.cli.options import LogChoice, SectionCommand, check_files, given, logging_options, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
+from fmcli.registry.modes import check_modes
 from fmcli.system.files import atomic_output, probe_output
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | No
 
     The parameters give raw scores, as predict --raw writes them. If a model clips its predictions, the line "clip" of
     the text has the limits."""
-    check_form(output, {"--kernel-form": kernel_form, "--qubo": qubo, "--to": to is not None})
+    chosen = given()
+    check_modes(chosen)
+    check_ending(output, next((form for form in ("--kernel-form", "--qubo", "--to") if chosen[form]), ""))
     path = None if output == STANDARD_OUTPUT else output
     check_files([model], [path] if path is not None else [])
     if path is not None:
@@ -102,12 +104,8 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | No
             run_text(log, model, path)
 
 
-def check_form(output: str, given: Mapping[str, bool]) -> None:
-    """Raise UsageError for options that exclude each other, or an ending that does not show the form of the file."""
-    chosen = [flag for flag, is_given in given.items() if is_given]
-    if len(chosen) > 1:
-        raise UsageError(f"choose one of {', '.join(chosen[:-1])} and {chosen[-1]}")
-    form = "".join(chosen)
+def check_ending(output: str, form: str) -> None:
+    """Raise UsageError for an ending of a file's name that does not show its form, which is an option, or ""."""
     endings = ENDINGS.get(form, ("",))
     if output.endswith(endings) or (not form and output == STANDARD_OUTPUT):
         return

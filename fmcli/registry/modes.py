@@ -172,6 +172,7 @@ COMPARING = {
 }
 NOT_KEPT = "rows are read once, and not kept"
 DIVIDING = "each decides where a row goes"
+ONE_FORM = "a file has one form"
 RANDOM = "only random folds can be others"
 MODES = (
     Mode("-v", {"--holdout": "both give validation data"}),
@@ -393,5 +394,7 @@ MODES = (
         parts=("--of",),
     ),
     Mode("--of", parts=("--last",)),
+    Mode("--kernel-form", dict.fromkeys(("--qubo", "--to"), ONE_FORM)),
+    Mode("--qubo", {"--to": ONE_FORM}),
     Mode("--header", {"--columns": "--columns names the columns of a table without a header"}),
 )

@@ -81,7 +81,7 @@ ERRORS = [
         2,
         "'libfn' is not one of 'libfm', 'libffm', 'libffm-no-sse', 'libffm-text'",
     ),
-    (["export", "--to", "libfm", "--kernel-form", "m", "out.fm"], 2, "choose one of --kernel-form and --to"),
+    (["export", "--to", "libfm", "--kernel-form", "m", "out.fm"], 2, "--kernel-form and --to cannot be combined"),
 ]
 
 

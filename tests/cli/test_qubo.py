@@ -118,4 +118,4 @@ def test_classes_are_refused(run, tmp_path):
 
 def test_outputs_have_an_ending_that_says_their_form(run):
     assert "writes .json and .txt files" in run.fails(2, "export", "--qubo", "m", "q.npz").stderr
-    assert "choose one of" in run.fails(2, "export", "--qubo", "--kernel-form", "m", "q.fm").stderr
+    assert "cannot be combined" in run.fails(2, "export", "--qubo", "--kernel-form", "m", "q.fm").stderr
