@@ -108,23 +108,20 @@ def file_name(experiment: Experiment, end: str) -> str:
 
 
 def brief(runs: Mapping[str, Kept]) -> Iterator[str]:
-    """The page of the guide: the rules that hold, the best figures, and the rules that do not."""
+    """The page of the guide: for each experiment, how many rules hold, the best figures, and the rules that fail."""
     yield BRIEF
     yield ""
-    yield "| experiment | rules that hold | figures |"
-    yield "| --- | --- | --- |"
-    fails = []
     for experiment in ALL:
         if run := runs.get(experiment.name):
             verdicts = [rule.verdict(run["numbers"]) for rule in experiment.rules]
-            held = f"{verdicts.count('PASS')} of {len(verdicts)}"
-            yield f"| {experiment.source}: {experiment.title} | {held} | {experiment.headline(run['numbers'])} |"
-            for rule, verdict in zip(experiment.rules, verdicts, strict=True):
-                fails += [f"- {experiment.source}: {rule.text}"] if verdict == "FAIL" else []
-    yield ""
-    yield "## Rules that do not hold"
-    yield ""
-    yield from fails
+            headline = experiment.headline(run["numbers"])
+            fails = [
+                f"{'FAIL' if rule.reason else 'FAIL, unexplained'}: {rule.text}"
+                for rule, verdict in zip(experiment.rules, verdicts, strict=True)
+                if verdict == "FAIL"
+            ]
+            held = f"{verdicts.count('PASS')} of {len(verdicts)} hold{f'; {headline}' if headline else ''}."
+            yield " ".join([f"- {experiment.source}: {experiment.title}: {held}", *fails])
 
 
 def written() -> dict[Path, str]:
