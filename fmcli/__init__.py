@@ -71,7 +71,8 @@ above it in this list, so that there are no circles; there are none of the folde
     kernels       the instruction set, chosen at import, for which each folder with hot loops (kernels) has a table: its
                   kernels.h lists the functions of its .inl files, and scripts/declarations.py makes the rest
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
-                  and its modes (--disk, --online, ..): what each needs, and which options it excludes (modes.py)
+                  and the modes of commands (--disk, --online, ..): what each needs, and which options it excludes
+                  (modes.py)
     data          rows in compressed form, their text (formats.py), read whole (reader.py) or in chunks (chunks.py),
                   tables of other programs as text (arrow.pyx, queries.py), rows made in memory (lines.pyx),
                   labels, scales of columns, the numbering of the features that occur, the dictionary of ids and when

@@ -19,10 +19,8 @@ PAIRS = [(mode.flag, other) for mode in MODES for other in mode.refuses]
 
 
 def test_every_mode_and_what_it_refuses_is_an_option():
-    named = (
-        {mode.flag for mode in MODES} | {other for _, other in PAIRS} | {part for mode in MODES for part in mode.parts}
-    )
-    for words in named - {RANKING}:
+    flags = [flag for mode in MODES for flag in (mode.flag, *mode.refuses, *mode.suboptions)]
+    for words in {*flags} - {RANKING}:
         assert {word for word in words.split() if word.startswith("-")} <= FLAGS, words
 
 
@@ -40,16 +38,16 @@ def test_a_pair_is_refused_with_its_reason():
 
 
 def parent_of(flag):
-    return {mode.flag: True for mode in MODES if flag in mode.parts}
+    return {mode.flag: True for mode in MODES if flag in mode.suboptions}
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.parts], ids=lambda mode: mode.flag)
-def test_a_part_needs_its_mode(mode):
-    for part in mode.parts:
-        with pytest.raises(UsageError, match=f"{part} needs {mode.flag}; give both"):
-            check_modes({part: True, mode.flag: False})
-        check_modes({part: True, mode.flag: True})
-        check_modes({part: True})  # of a command without the mode
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.suboptions], ids=lambda mode: mode.flag)
+def test_a_suboption_needs_its_mode(mode):
+    for option in mode.suboptions:
+        with pytest.raises(UsageError, match=f"{option} needs {mode.flag}; give both"):
+            check_modes({option: True, mode.flag: False})
+        check_modes({option: True, mode.flag: True})
+        check_modes({option: True})  # of a command without the mode
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Form:
     """A form of models that another program reads.
 
     title : of the program.
-    write : writes a model in parts.
+    write : writes a model in chunks.
     kinds : those that it has.
     losses : the losses of models of which the program predicts the same.
     norm : whether it scales rows to unit length if a model does.
@@ -74,7 +74,7 @@ def foreign(scorer: Scorer, to: str) -> Foreign:
 
 
 def write_for(to: str, model: Foreign, write: Callable[[bytes], object]) -> None:
-    """Write a model in parts, in a form, one of FORMS."""
+    """Write a model in chunks, in a form, one of FORMS."""
     FORMS[to].write(model, write)
 
 

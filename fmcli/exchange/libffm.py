@@ -37,7 +37,7 @@ WITH_SSE, WITHOUT_SSE = 4, 1
 BLOCKS = (WITH_SSE, WITHOUT_SSE)
 FIRST_SQUARE = 1  # what AdaGrad's sums of squares begin with
 # The numbers of parameters that are written at a time.
-PART = 1 << 20
+CHUNK = 1 << 20
 MOST = 2**31 - 1
 
 
@@ -84,7 +84,7 @@ def _read_binary(name: str, data: memoryview) -> Foreign:
             f"{name}: is not a valid model of libffm: its sums of squared gradients, of at least {FIRST_SQUARE}, "
             "cannot be told from its parameters"
         )
-    V, sums = (_joined(views[0][..., part, :], k) for part in (0, 1))
+    V, sums = (_without_blocks(views[0][..., which, :], k) for which in (0, 1))
     if not (np.isfinite(V).all() and np.isfinite(sums).all() and sums.min() >= FIRST_SQUARE):
         raise BadInputError(
             f"{name}: is not a valid model of libffm: it has numbers that are not finite, or sums of squared gradients "
@@ -112,10 +112,10 @@ def _blocks(data: memoryview, n: int, m: int, block: int) -> NDArray[Any]:
     return np.frombuffer(data, FLOAT, offset=HEADER.size).reshape(n, m, -1, 2, block)
 
 
-def _joined(part: NDArray[Any], k: int) -> NDArray[Any]:
+def _without_blocks(blocks: NDArray[Any], k: int) -> NDArray[Any]:
     """Return (n, m, k) the numbers of blocks (n, m, blocks, block)."""
-    n, m = part.shape[:2]
-    return np.ascontiguousarray(part.reshape(n, m, -1)[..., :k], dtype=REAL_TYPE)
+    n, m = blocks.shape[:2]
+    return np.ascontiguousarray(blocks.reshape(n, m, -1)[..., :k], dtype=REAL_TYPE)
 
 
 def _read_text(name: str, data: memoryview) -> Foreign:
@@ -134,11 +134,11 @@ def write(model: Foreign, write: Callable[[bytes], object], block: int = WITH_SS
     V = _factors(model)
     write(HEADER.pack(model.features, model.fields, model.rank, bool(model.norm)))
     padded = -(-model.rank // block) * block
-    for rows in _parts(model):
-        part = np.full((len(V[rows]), model.fields, 2, padded), FIRST_SQUARE, dtype=FLOAT)
-        part[:, :, 0] = 0
-        part[:, :, 0, : model.rank] = V[rows]
-        blocks = part.reshape(len(part), model.fields, 2, -1, block).swapaxes(2, 3)
+    for rows in _chunks(model):
+        chunk = np.full((len(V[rows]), model.fields, 2, padded), FIRST_SQUARE, dtype=FLOAT)
+        chunk[:, :, 0] = 0
+        chunk[:, :, 0, : model.rank] = V[rows]
+        blocks = chunk.reshape(len(chunk), model.fields, 2, -1, block).swapaxes(2, 3)
         write(blocks.tobytes())
 
 
@@ -147,9 +147,9 @@ def write_text(model: Foreign, write: Callable[[bytes], object]) -> None:
     V, m = _factors(model), model.fields
     sizes = f"n {model.features}\nm {m}\nk {model.rank}\nnormalization {int(bool(model.norm))}\n"
     write(sizes.encode())
-    for rows in _parts(model):
-        part = V[rows].reshape(-1, model.rank).astype(np.float64)
-        texts = format_table(part).splitlines()
+    for rows in _chunks(model):
+        chunk = V[rows].reshape(-1, model.rank).astype(np.float64)
+        texts = format_table(chunk).splitlines()
         first = rows.start * m
         write(b"".join(b"w%d,%d %b \n" % (*divmod(first + at, m), text) for at, text in enumerate(texts)))
 
@@ -159,7 +159,7 @@ def _factors(model: Foreign) -> NDArray[Any]:
     return model.V
 
 
-def _parts(model: Foreign) -> list[slice]:
+def _chunks(model: Foreign) -> list[slice]:
     """Return the features whose parameters are written at a time."""
-    step = max(1, PART // max(model.fields * model.rank, 1))
+    step = max(1, CHUNK // max(model.fields * model.rank, 1))
     return [slice(start, start + step) for start in range(0, model.features, step)]

@@ -28,7 +28,7 @@ NUMBER = "%.17g"
 
 
 def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
-    """Write a model in parts. Returns its arrays.
+    """Write a model in chunks. Returns its arrays.
 
     Arrays by feature have the features that the model has columns for, and if these are not all, `features` has the
     feature of each column. A model that scales rows to unit length has an additional array: seen, 1 for each column
@@ -72,14 +72,14 @@ def header(scorer: Scorer) -> Iterator[str]:
 
 
 def lines(array: NDArray[Any]) -> Iterator[str]:
-    """Yield the numbers of an array, a line for each row along its last axis; a long row in several parts."""
+    """Yield the numbers of an array, a line for each row along its last axis; a long row in several chunks."""
     columns = array.shape[-1]
     table = array.reshape(math.prod(array.shape[:-1]), columns)
     step = max(1, CHUNK // max(1, columns))
     for start in range(0, len(table), step):
         rows = table[start : start + step]
         for first in range(0, max(1, columns), CHUNK):
-            part = rows[:, first : first + CHUNK]
+            chunk = rows[:, first : first + CHUNK]
             end = "\n" if first + CHUNK >= columns else " "
-            line = " ".join([NUMBER] * part.shape[1]) + end
-            yield line * len(part) % tuple(np.ravel(part).tolist())
+            line = " ".join([NUMBER] * chunk.shape[1]) + end
+            yield line * len(chunk) % tuple(np.ravel(chunk).tolist())

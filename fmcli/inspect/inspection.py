@@ -340,11 +340,11 @@ def field_pairs(subject: Subject) -> list[Row]:
     features."""
     found = interactions(subject.scorer)
     assert found.fields is not None
-    names, group = np.unique(np.sort(found.fields, axis=1), axis=0, return_inverse=True)
+    names, pair = np.unique(np.sort(found.fields, axis=1), axis=0, return_inverse=True)
     rows = []
     for output, begin in subject.outputs():
         weights = found.added[:, output] ** 2
-        strength = np.sqrt(np.bincount(group.reshape(-1), weights=weights) / np.bincount(group.reshape(-1)))
+        strength = np.sqrt(np.bincount(pair.reshape(-1), weights=weights) / np.bincount(pair.reshape(-1)))
         rows += [
             {**begin, "field": int(names[place, 0]), "other": int(names[place, 1]), "strength": float(strength[place])}
             for place in largest(strength, subject.top).tolist()

@@ -38,13 +38,13 @@ class Mode:
 
     flag : the option that turns it on.
     refuses : another option -> the reason why they exclude each other.
-    parts : options that have no use without it, in the commands that have it.
+    suboptions : options that have no use without it, in the commands that have it.
     needs : why a run of a spec cannot have it, or "".
     """
 
     flag: str
     refuses: Mapping[str, str] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
+    suboptions: tuple[str, ...] = ()
     needs: Callable[[Spec], str] = anything
 
 
@@ -57,9 +57,9 @@ def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
     """
     for mode in MODES:
         if not given.get(mode.flag):
-            for part in mode.parts:
-                if given.get(part) and mode.flag in given:
-                    raise UsageError(f"{part} needs {mode.flag}; give both, or leave {part} out")
+            for option in mode.suboptions:
+                if given.get(option) and mode.flag in given:
+                    raise UsageError(f"{option} needs {mode.flag}; give both, or leave {option} out")
             continue
         elsewhere = given.get(ONLY_NEW) and mode.flag in WHERE_ROWS_ARE
         if spec and not elsewhere and (reason := mode.needs(spec)):
@@ -110,13 +110,13 @@ def in_one_pass(spec: Spec) -> str:
     return ""
 
 
-def from_relations(spec: Spec) -> str:
+def from_disk(spec: Spec) -> str:
     """Return why a run needs all its rows in memory."""
     return f"{spec.solver} needs all rows in memory; leave out --disk" if spec.solver_entry.in_memory else ""
 
 
-def joined(spec: Spec) -> str:
-    """Return why a run cannot take rows apart from their relations."""
+def with_relations(spec: Spec) -> str:
+    """Return why a run cannot train on rows with relations."""
     if not MODELS[spec.model].joins:
         kinds = ", ".join(kind.name for kind in MODELS.values() if kind.joins)
         return f"--relation trains the models {kinds}, not {spec.model}; choose one of them, or join the files"
@@ -244,7 +244,7 @@ MODES = (
             "--online": "it trains on rows before all of them are counted",
             "-i": "the rows of that model are not counted",
         },
-        parts=("--rare",),
+        suboptions=("--rare",),
     ),
     Mode("--sample-weights", {SKIPPING: "a line of weights belongs to each row"}),
     Mode("--class-weight", {"--pos-weight": "both give weights to labels"}),
@@ -256,10 +256,10 @@ MODES = (
     Mode(
         "--test",
         {"--ensemble": "use fmcli predict", "--relation": "use fmcli predict"},
-        parts=("--test-output",),
+        suboptions=("--test-output",),
         needs=sampling("--test", "is predicted by the mean over draws"),
     ),
-    Mode("--checkpoint", parts=("--resume", "--checkpoint-every"), needs=in_steps),
+    Mode("--checkpoint", suboptions=("--resume", "--checkpoint-every"), needs=in_steps),
     Mode(
         "--ensemble",
         {
@@ -282,7 +282,7 @@ MODES = (
             "--passthrough": "a row has a line for each part (use --id-column)",
             "--cluster": "workers only predict",
         },
-        parts=("--explain-format",),
+        suboptions=("--explain-format",),
     ),
     Mode(
         "--fold-in",
@@ -291,7 +291,7 @@ MODES = (
             "--relation": "new features are known by the rows that they are in",
         },
     ),
-    Mode("--importance", {"--verify": "the model is not shown"}, parts=("--permute",)),
+    Mode("--importance", {"--verify": "the model is not shown"}, suboptions=("--permute",)),
     Mode("--similar", dict.fromkeys(("--importance", "--verify"), "similar features are listed instead")),
     Mode("--interval", {"--cluster": "workers write predictions, and --std"}),
     Mode("--calibration", {"--cluster": "workers return metrics only"}),
@@ -307,13 +307,13 @@ MODES = (
             "--cluster": "a user may have rows in several parts",
             SKIPPING: "every row counts",
         },
-        parts=("--seen",),
+        suboptions=("--seen",),
     ),
     Mode("--relevant", {"--cluster": "workers do not know it"}),
     Mode(
         "--no-worse-than",
         {"--predictions": "it compares two models", "--cluster": "it compares two models on this machine"},
-        parts=("--by",),
+        suboptions=("--by",),
     ),
     Mode(
         "--predictions",
@@ -323,7 +323,7 @@ MODES = (
             "--cluster": "only a model is evaluated there",
             SKIPPING: "each line needs a prediction",
         },
-        parts=("--loss", "--raw"),
+        suboptions=("--loss", "--raw"),
     ),
     Mode(
         "--relation",
@@ -338,7 +338,7 @@ MODES = (
             "--norm": "the length of a row is that of the joined one",
             "--scale": "a column is scaled over the joined rows",
         },
-        needs=joined,
+        needs=with_relations,
     ),
     Mode(
         "--disk",
@@ -347,10 +347,10 @@ MODES = (
             HOLDOUT_GROUP: "a cache does not keep the groups of rows",
             RANKING: "a cache does not keep the groups of rows",
         },
-        parts=("--cache", "--memory"),
-        needs=from_relations,
+        suboptions=("--cache", "--memory"),
+        needs=from_disk,
     ),
-    Mode("--cache", parts=("--disk",)),
+    Mode("--cache", suboptions=("--disk",)),
     Mode(
         "--online",
         {
@@ -376,11 +376,11 @@ MODES = (
             "--unbuffered": "workers predict whole parts of the inputs",
             "-j": "each worker has its own threads (dask worker --nthreads N)",
         },
-        parts=("--tls-ca-file", "--tls-cert", "--tls-key", "--cluster-dir", "--output-dir"),
+        suboptions=("--tls-ca-file", "--tls-cert", "--tls-key", "--cluster-dir", "--output-dir"),
         needs=on_cluster,
     ),
     Mode("--output-dir", {"-o": "each says where the predictions are written"}),
-    Mode("-i", parts=("--only-new", "--init-strength")),
+    Mode("-i", suboptions=("--only-new", "--init-strength")),
     Mode(FOLDS, {"-v": "both give validation data", "--holdout": "both say what is held out"}),
     Mode("--by-order", {"--by-time": DIVIDING}),
     Mode("--by-group", {**dict.fromkeys(("--by-time", "--by-order"), DIVIDING), FOLDS_IN_FILE: DIVIDING}),
@@ -391,9 +391,9 @@ MODES = (
             **dict.fromkeys(("--by-group", "--by-order"), DIVIDING),
             "--shares": "the second output gets the last rows of each group",
         },
-        parts=("--of",),
+        suboptions=("--of",),
     ),
-    Mode("--of", parts=("--last",)),
+    Mode("--of", suboptions=("--last",)),
     Mode("--kernel-form", dict.fromkeys(("--qubo", "--to"), ONE_FORM)),
     Mode("--qubo", {"--to": ONE_FORM}),
     Mode("--header", {"--columns": "--columns names the columns of a table without a header"}),

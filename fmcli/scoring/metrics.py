@@ -418,8 +418,8 @@ def macro_f1_pr(outcome: Classified) -> float:
     return float(2.0 * precision * recall / (precision + recall)) if correct.any() else 0.0
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
 def in_groups(compute: Callable[[RankedRows], OfGroups]) -> Callable[[Outcome], float]:

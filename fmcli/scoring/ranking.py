@@ -20,11 +20,11 @@ Places = NDArray[np.intp]
 class OfGroups(NamedTuple):
     """A metric of each group.
 
-    part, whole : (groups), whose ratio it is; a group whose whole is 0 has none.
+    numerator, denominator : (groups), whose ratio it is; a group with a denominator of 0 has none.
     """
 
-    part: Floats
-    whole: Floats
+    numerator: Floats
+    denominator: Floats
 
     @classmethod
     def concatenated(cls, several: Sequence[OfGroups]) -> OfGroups:
@@ -33,10 +33,10 @@ class OfGroups(NamedTuple):
 
     def mean(self) -> float:
         """Return the mean over the groups that have it; nan if there is none."""
-        defined = self.whole > 0
+        defined = self.denominator > 0
         if not defined.any():
             return math.nan
-        mean = float((self.part[defined] / self.whole[defined]).mean())
+        mean = float((self.numerator[defined] / self.denominator[defined]).mean())
         return 1.0 if mean > 1 else mean  # rounding errors of the sums may make it exceed 1; it may be nan
 
 

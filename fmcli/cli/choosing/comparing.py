@@ -22,7 +22,7 @@ class ComparingCommand(KindCommand):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         refused = set(next(mode for mode in MODES if mode.flag == self.name).refuses)
-        refused.update(part for mode in MODES if mode.flag in refused for part in mode.parts)
+        refused.update(option for mode in MODES if mode.flag in refused for option in mode.suboptions)
         for parameter in self.params:
             if isinstance(parameter, SectionOption) and parameter.opts and parameter.opts[0] in refused:
                 parameter.hidden = True

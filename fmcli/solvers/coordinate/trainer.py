@@ -22,7 +22,7 @@ from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.trainer import Position
 
-# Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free group that is
+# Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free set that is
 # worth sharing among threads.
 ENTRIES_A_TASK, ENTRIES_TO_SHARE = 1 << 21, 1 << 13
 # The least entries of a row that all threads update together.

@@ -18,13 +18,13 @@ Floats = NDArray[np.float64]
 
 # How many rows have their scores watched.
 WATCHED_ROWS = 500
-# The names of the figures, which follow the name of a part.
+# The names of the figures, which follow the name of what is watched.
 FIGURES = ("r_hat", "effective")
 # The fewest sweeps with figures: two halves, each with a variance.
 LEAST_SWEEPS = 4
 # The share of the watched numbers whose R-hat is at most the reported one.
 SHARE = 0.95
-# The names of the parts that are predictions, and the precision of the noise.
+# The names of the predictions and of the precision of the noise among what is watched.
 SCORES, PRECISION = "scores", "alpha"
 # Predictions, means over sweeps, have a standard error; if it exceeds this share of the standard deviation of labels
 # around them, their squared error is larger by more than its square, a hundredth, than it would be after many sweeps.
@@ -73,7 +73,7 @@ class Trace:
             self._sweeps = [row.copy() for row in progress["sweeps"]]
 
     def figures(self) -> dict[str, float]:
-        """Return the number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of each part by its
+        """Return the number of sweeps; `r_hat` and `effective` (summarised) of all numbers, and of those of each
         name, as `alpha_r_hat`; and `error`, the standard error of the watched predictions, means over the sweeps, as a
         share of the standard deviation of the labels around them. Empty if there are too few sweeps."""
         if len(self._sweeps) < LEAST_SWEEPS:
@@ -84,13 +84,13 @@ class Trace:
         mean, noise = trace.mean(axis=0), 1.0  # that of a latent score
         figures, begin = {"sweeps": len(trace), **summarised("", r_hat, effective)}, 0
         for name, size in self._sizes.items():
-            part = slice(begin, begin + size)
-            figures |= summarised(f"{name}_", r_hat[part], effective[part]) if size else {}
+            own = slice(begin, begin + size)
+            figures |= summarised(f"{name}_", r_hat[own], effective[own]) if size else {}
             if name == PRECISION and size:
-                noise = 1 / mean[part].mean()
+                noise = 1 / mean[own].mean()
             if name == SCORES:
-                noise = (mean[part] * (1 - mean[part])).mean() if self._probable else noise
-                figures["error"] = float(np.sqrt(square[part].mean() / noise))
+                noise = (mean[own] * (1 - mean[own])).mean() if self._probable else noise
+                figures["error"] = float(np.sqrt(square[own].mean() / noise))
             begin += size
         return figures
 
@@ -108,12 +108,12 @@ def halves(trace: Floats) -> Floats:
     return trace[len(trace) - 2 * count :].reshape(2, count, -1)
 
 
-def variances(parts: Floats) -> tuple[Floats, Floats]:
-    """Return (numbers) the variance within parts (parts, sweeps, numbers) of a trace; and an estimate of that of the
-    distribution, too large as long as the parts have different means."""
-    count = parts.shape[1]
-    within = parts.var(axis=1, ddof=1).mean(axis=0)
-    return within, (count - 1) / count * within + parts.mean(axis=1).var(axis=0, ddof=1)
+def variances(chains: Floats) -> tuple[Floats, Floats]:
+    """Return (numbers) the variance within chains (chains, sweeps, numbers), such as the halves of a trace; and an
+    estimate of that of the distribution, too large as long as the chains have different means."""
+    count = chains.shape[1]
+    within = chains.var(axis=1, ddof=1).mean(axis=0)
+    return within, (count - 1) / count * within + chains.mean(axis=1).var(axis=0, ddof=1)
 
 
 def split_r_hat(trace: Floats) -> Floats:
@@ -131,27 +131,27 @@ def effective_sizes(trace: Floats) -> Floats:
     return np.concatenate([_effective_sizes(halves(trace[:, at : at + COLUMNS_A_TASK])) for at in starts])
 
 
-def _effective_sizes(parts: Floats) -> Floats:
-    within, total = variances(parts)
-    chains, count, _ = parts.shape
+def _effective_sizes(chains: Floats) -> Floats:
+    within, total = variances(chains)
+    number, count, _ = chains.shape
     constant = total <= 0
-    covariance = autocovariances(parts).mean(axis=0)
+    covariance = autocovariances(chains).mean(axis=0)
     correlation = 1 - (within - covariance) / np.where(constant, 1, total)
     correlation[0] = 1
     pairs = correlation[: count // 2 * 2].reshape(-1, 2, correlation.shape[1]).sum(axis=1)
     positive = np.logical_and.accumulate(pairs > 0)
     pairs = np.minimum.accumulate(np.where(positive, pairs, 0))
     time = 2 * pairs.sum(axis=0) - 1
-    most = chains * count
+    most = number * count
     sizes: Floats = most / np.where(constant, 1, np.maximum(time, 1))
     return sizes
 
 
-def autocovariances(parts: Floats) -> Floats:
-    """Return (parts, lags, numbers) the autocovariances of parts (parts, sweeps, numbers) of a trace. With increasing
+def autocovariances(chains: Floats) -> Floats:
+    """Return (chains, lags, numbers) the autocovariances of chains (chains, sweeps, numbers). With increasing
     lag the sums have fewer terms, but all are divided by the number of sweeps less one."""
-    count = parts.shape[1]
-    centred = parts - parts.mean(axis=1, keepdims=True)
+    count = chains.shape[1]
+    centred = chains - chains.mean(axis=1, keepdims=True)
     spectrum = np.fft.rfft(centred, 2 * count, axis=1)
     found: Floats = np.fft.irfft(np.abs(spectrum) ** 2, 2 * count, axis=1)[:, :count] / (count - 1)
     return found

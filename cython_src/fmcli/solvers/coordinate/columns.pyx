@@ -71,13 +71,13 @@ cdef class Columns:
         return found
 
     def conflict_free_sets(self, const int32_t[::1] order not None, Py_ssize_t samples, Py_ssize_t each=1):
-        """int32: split the rows in this order into conflict-free groups; the position at which each group begins.
+        """int32: split the rows in this order into conflict-free sets; the position at which each set begins.
 
-        No two rows of a group affect the same sample, unless they are of one feature, whose rows are `each` from a
-        multiple of `each` on. Each group is as long as possible, with all rows of a feature.
+        No two rows of a set affect the same sample, unless they are of one feature, whose rows are `each` from a
+        multiple of `each` on. Each set is as long as possible, with all rows of a feature.
         """
-        # `first`: where the group begins; rows i .. end - 1 are of one feature
-        cdef Py_ssize_t i = 0, end, first = 0, groups = 1, n = order.shape[0]
+        # `first`: where the set begins; rows i .. end - 1 are of one feature
+        cdef Py_ssize_t i = 0, end, first = 0, sets = 1, n = order.shape[0]
         if self.same:
             return np.arange(n, dtype=np.int32)
         if each < 1:
@@ -87,7 +87,7 @@ cdef class Columns:
             raise IndexError("no such rows")
         if len(found) and not 0 <= found.min() <= found.max() < samples:
             raise IndexError("no such samples")
-        cdef uint8_t[::1] taken = allocate(samples, np.uint8)  # by a row of the group
+        cdef uint8_t[::1] taken = allocate(samples, np.uint8)  # by a row of the set
         starts = allocate(n + 1, np.int32)
         cdef int32_t[::1] start = starts
         while i < n:
@@ -97,11 +97,11 @@ cdef class Columns:
             if self.any_taken(order, i, end, taken):
                 self.take(order, first, i, taken, False)
                 first = i
-                start[groups] = <int32_t>i
-                groups += 1
+                start[sets] = <int32_t>i
+                sets += 1
             self.take(order, i, end, taken, True)
             i = end
-        return starts[:groups].copy()
+        return starts[:sets].copy()
 
     # Whether rows order[begin:end] affect any sample that is taken.
     cdef bint any_taken(
