@@ -53,7 +53,7 @@ rows that refer to it, a row of a relation is like one feature of value 1, whose
 the rows gives the quadratic as a function of these sums, the relation's features are updated by its rows only, and a
 second pass applies what has changed (solvers/coordinate/relation_rows.pyx). Steps and draws are the same code.
 
-For a model without such functions, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
+For a model that is no ColumnModel, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
 closed form. Its `position`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
 (training/checkpoint.py). training/job.py evaluates the epochs of all of them in the same way, and keeps the best one.
@@ -81,8 +81,10 @@ above it in this list, so that there are no circles; there are none of the folde
                   data/related rows with relations, data/counts how often features occur, alone and in pairs
     losses        one class each
     prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
-    models        the contract (model.pyx, layout.pyx), and a family in each file with its kernels (.inl) beside it;
-                  models/local has llfm: anchors, coding, k-means; models/related the sums of relations' rows
+    models        the contract, in layers: blocks (layout.pyx), the memory of their arrays (parameters.pyx), scores and
+                  gradients (model.pyx), derivatives by columns (column_model.pyx); and a family in each file with its
+                  kernels (.inl) beside it; models/local has llfm: anchors, coding, k-means; models/related the sums of
+                  relations' rows
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, rounds, sgd, adagrad, ftrl, fobos), rounds (the two halves
                   of a round), coordinate, gibbs (priors, draws, cutpoints, convergence, random numbers by counters),

@@ -140,7 +140,7 @@ def test_a_module_depends_on_what_it_includes_and_on_nothing_else():
     depends = {module.name: {Path(path).name for path in module.depends} for module in modules()}
     assert {"types.h", "row_updates.inl", "vector.h"} <= depends["fmcli.solvers.stochastic.kernels"]
     assert {"types.h", "anova.inl", "vector.h"} <= depends["fmcli.models.polynomial.kernels"]
-    assert {"solver.pxd", "model.pxd", "kernels.h"} <= depends["fmcli.solvers.stochastic.sgd"]
+    assert {"solver.pxd", "parameters.pxd", "kernels.h"} <= depends["fmcli.solvers.stochastic.sgd"]
     assert depends["fmcli.data.numbering"] == {"numbering.pxd"}
     assert "row_updates.inl" not in depends["fmcli.solvers.stochastic.sgd"]
 

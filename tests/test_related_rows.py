@@ -208,7 +208,7 @@ def test_arguments_of_the_core_that_do_not_fit_are_refused():
     with pytest.raises(IndexError):
         part.measure(0, 12)
     with pytest.raises(ValueError, match="do not fit"):
-        joined_scores(model, own, [part], Workspace(model, 9, gradients=False), 0, 301, out)
+        joined_scores([part], own, Workspace(model, 9, gradients=False), 0, 301, out)
     with pytest.raises(IndexError):
         join(own, [(relation.data, np.full(300, -1, dtype=np.int32))])
     with pytest.raises(ValueError, match="2 numbers for 300 rows"):

@@ -5,16 +5,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from problems import FOLLOWED, ROW_SOLVERS, TRAINED, assert_close, build, dataset, in_turn, random_rows
+from problems import FOLLOWED, ROW_SOLVERS, TRAINED, assert_close, dataset, in_turn, random_rows
 
 from fmcli.errors import UsageError
-from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import round_epochs
 from fmcli.solvers.stochastic.round_epochs import SAMPLES_BEFORE
-from fmcli.solvers.stochastic.round_loop import RoundLoop, takes_rounds
+from fmcli.solvers.stochastic.round_loop import RoundLoop
 from fmcli.solvers.stochastic.sample_rounds import SampleRounds
-from fmcli.solvers.stochastic.trainer import make_solver
 from fmcli.training.job import plan, train
 
 FEATURES, ROWS, SIZE = 12, 700, 4  # rounds of 4 rows begin after 1024 rows, in the second epoch
@@ -106,20 +104,6 @@ def test_the_first_steps_are_of_single_rows(solver):
     data = rows_with_labels(SAMPLES_BEFORE * SIZE)
     in_rounds, by_rows = [trained(data, "fm", solver, epochs=1, round_size=size) for size in (SIZE, 1)]
     assert_same_bits(arrays(in_rounds), arrays(by_rows))
-
-
-def test_entries_of_the_registry_state_what_their_classes_can():
-    for name, kind in TRAINED.items():
-        model = build(name, FEATURES, rank=2)
-        assert not kind.rounds or takes_rounds(model), name
-        assert not kind.joins or model.joins, name
-    for name, solver in ROW_SOLVERS.items():
-        options = {"learning_rate": 0.1, "adaptive": True}
-        given = {option: value for option, value in options.items() if option in solver.options}
-        assert make_solver(make_spec("fm", name, None, given)).takes_rounds == solver.rounds, name
-    for name, loss in LOSSES.items():
-        built = loss.load()(**({"outputs": 3} if loss.task in ("classes", "levels") else {}))
-        assert np.isfinite(built.smoothness) == loss.bounded, name
 
 
 @pytest.mark.parametrize(

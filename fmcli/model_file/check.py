@@ -25,7 +25,7 @@ from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
-from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
@@ -366,7 +366,7 @@ def dictionary_shapes(sizes: Mapping[str, int]) -> dict[str, tuple[tuple[int, ..
     return {IDS: ((sizes["numbers"],), "i8"), NAMES: ((sizes["bytes"],), "u"), ENDS: ((sizes["names"],), "i8")}
 
 
-def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Model) -> None:
+def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Parameters) -> None:
     """Raise BadInputError unless the arrays that a model does not attach are valid, and there are no further arrays.
     `model` has its arrays attached."""
     columns = model.features

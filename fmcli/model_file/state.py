@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fmcli.models.layout import CUTPOINTS
-from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 
 # The prefix of state arrays in a model file: slot 0 of V is state.0.V.
 STATE = "state"
@@ -15,7 +15,7 @@ STATE = "state"
 DRAW = "draw"
 
 
-def state_arrays(model: Model) -> dict[str, NDArray[Any]]:
+def state_arrays(model: Parameters) -> dict[str, NDArray[Any]]:
     """Return the state of the solver by its names in model files."""
     return {state_name(slot, name): array for name, slots in model.states.items() for slot, array in enumerate(slots)}
 
@@ -35,7 +35,7 @@ def draw_name(number: int, name: str) -> str:
     return f"{DRAW}.{number}.{name}"
 
 
-def drawn_names(model: Model, members: int = 1) -> list[str]:
+def drawn_names(model: Parameters, members: int = 1) -> list[str]:
     """Return the names of the arrays that each draw has: those that training changes, or for several members of an
     ensemble, which begin with other constants, too, all."""
     if members > 1:

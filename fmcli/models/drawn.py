@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 
 # The names of the arrays with the precision of the labels, and the priors' means and precisions, in each draw; and of
 # that with the numbers of the groups of features that have the priors, -1 if all features are in one.
 NOISE, PRIORS, PRIOR_GROUPS = "noise", "priors", "prior_groups"
 
 
-def priors_in(model: Model, groups: int) -> int:
+def priors_in(model: Parameters, groups: int) -> int:
     """Return how many priors a draw has, if features are in so many groups: one for each number in a group's rows of
     parameters, and one for each other array."""
     found = 0

@@ -1,12 +1,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.models.model import Model
+from fmcli.models.column_model import ColumnModel
 
 CLEARED_ROWS: int
 MOST_ROWS: int
 
-class FFM(Model):
+class FFM(ColumnModel):
     def __init__(
         self,
         features: int,

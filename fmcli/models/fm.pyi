@@ -1,5 +1,6 @@
 from typing import Literal
 
+from fmcli.models.column_model import Joined
 from fmcli.models.layout import BlockLayout
 from fmcli.models.weighted import Beta, Weighted
 
@@ -16,13 +17,19 @@ class SecondOrder(Weighted):
         beta: Beta | None = None,
     ) -> None: ...
 
+class JoinedPairs(Joined): ...
+
 class FM(SecondOrder):
     def __init__(self, features: int, outputs: int, *, rank: int, bias: bool = True, linear: bool = True) -> None: ...
+    @property
+    def joined(self) -> JoinedPairs: ...
 
 def constant_row(rank: int) -> BlockLayout: ...
 
 class SHFM(SecondOrder):
     def __init__(self, features: int, outputs: int, *, rank: int, bias: bool = True) -> None: ...
+    @property
+    def joined(self) -> JoinedPairs: ...
 
 class SHA2(SecondOrder):
     def __init__(

@@ -1,7 +1,11 @@
+from fmcli.models.column_model import ColumnModel, Joined
 from fmcli.models.layout import BlockLayout
-from fmcli.models.model import Model
 
 def bias_block(bias: bool) -> list[BlockLayout]: ...
 
-class Linear(Model):
+class Linear(ColumnModel):
     def __init__(self, features: int, outputs: int, *, bias: bool = True) -> None: ...
+    @property
+    def joined(self) -> JoinedLinear: ...
+
+class JoinedLinear(Joined): ...

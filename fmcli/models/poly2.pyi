@@ -1,8 +1,8 @@
-from fmcli.models.model import Model
+from fmcli.models.column_model import ColumnModel
 
 MOST_ENTRIES: int
 
-class Poly2(Model):
+class Poly2(ColumnModel):
     def __init__(
         self, features: int, outputs: int, *, pair_bits: int, bias: bool = True, linear: bool = True
     ) -> None: ...

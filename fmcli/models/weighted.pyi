@@ -4,8 +4,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.models.column_model import ColumnModel
 from fmcli.models.layout import BlockLayout
-from fmcli.models.model import Model
 
 class Beta(NamedTuple):
     rank: int
@@ -16,7 +16,7 @@ class Beta(NamedTuple):
     def fitted(self) -> bool: ...
     def fill(self, beta: NDArray[Any], generator: np.random.Generator) -> None: ...
 
-class Weighted(Model):
+class Weighted(ColumnModel):
     def __init__(
         self, features: int, outputs: int, layout: Sequence[BlockLayout], beta: Beta | None = None
     ) -> None: ...

@@ -34,7 +34,7 @@ def score_rows(
         room = Workspace(model, data.longest, gradients=False)
         stop = min(start + ROWS_A_TASK, count)
         if parts:
-            joined_scores(model, data, parts, room, start, stop, out, rows)
+            joined_scores(parts, data, room, start, stop, out, rows)
         else:
             scores(model, data, room, start, stop, out, rows)
 

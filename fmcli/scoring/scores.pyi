@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,9 +19,8 @@ def scores(
     rows: NDArray[np.int32] | None = None,
 ) -> None: ...
 def joined_scores(
-    model: Model,
+    parts: list[RelatedSums],
     data: Dataset,
-    parts: Sequence[RelatedSums],
     workspace: Workspace,
     start: int,
     stop: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fmcli.base.scan import zeros
-from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 
 SPARSITY = "sparsity"
 
@@ -15,7 +15,7 @@ def of_predictions(metrics: Iterable[str]) -> list[str]:
     return [name for name in metrics if name != SPARSITY]
 
 
-def model_sparsity(model: Model) -> float:
+def model_sparsity(model: Parameters) -> float:
     """Return the share of exact zeros among the linear weights and factors of all features ([SGL]: n_z / n_a)."""
     names = [name for layout in model.layout for name in layout.names if layout.penalty == "full"]
     arrays = [model.parameters[name] for name in names]

@@ -17,7 +17,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 from fmcli.models.layout import REAL_TYPE
-from fmcli.models.model import Model
+from fmcli.models.parameters import Resumable
 from fmcli.records import dataclass
 
 # The numbers of features that are not new, and of rows of parameters that do not belong to new features.
@@ -107,9 +107,9 @@ def normal_numbers(keys: Keys, count: int, seed: int, stream: int) -> NDArray[np
     return np.asarray(np.sqrt(-2 * np.log(uniform[:, :count])) * np.cos(angle))
 
 
-def start(model: Model, newcomers: Newcomers, init_std: float | list[float], seed: int) -> None:
-    """Set the start values of new features in a model that has those of all features (Model.start): random ones depend
-    on the feature alone."""
+def start(model: Resumable, newcomers: Newcomers, init_std: float | list[float], seed: int) -> None:
+    """Set the start values of new features in a model that has those of all features (Resumable.start): random ones
+    depend on the feature alone."""
     new = np.flatnonzero(newcomers.features)
     for number, (name, std) in enumerate(random_arrays(model, init_std)):
         axis = model.feature_axis(name)
@@ -122,7 +122,7 @@ def start(model: Model, newcomers: Newcomers, init_std: float | list[float], see
         values[new] = np.where(started, std * drawn.reshape(len(new), *shape), 0).astype(REAL_TYPE)
 
 
-def random_arrays(model: Model, init_std: float | list[float]) -> list[tuple[str, float]]:
+def random_arrays(model: Resumable, init_std: float | list[float]) -> list[tuple[str, float]]:
     """Return the arrays with random start values, and their standard deviations."""
     names = [array.name for layout in model.layout if layout.start == "random" for array in layout.body]
     stds = init_std if isinstance(init_std, list) else [init_std] * len(names)

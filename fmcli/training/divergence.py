@@ -11,7 +11,7 @@ from fmcli.base.finite import are_finite
 from fmcli.errors import DivergedError
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import REAL_TYPE
-from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
 from fmcli.scoring.metrics import Outcome
@@ -42,7 +42,7 @@ class DivergenceCheck:
         self.constant = baseline.loss if comparable else math.inf
         self.before = math.inf
 
-    def start(self, model: Model) -> None:
+    def start(self, model: Parameters) -> None:
         """Check the parameters that training starts from."""
         if not are_finite(model.parameters.values()):
             largest, warm_start = float(np.abs(self.plan.source.data.label).max()), self.plan.warm_start
@@ -69,7 +69,7 @@ class DivergenceCheck:
             )
         self.before = loss
 
-    def end(self, model: Model, outcome: Outcome) -> None:
+    def end(self, model: Parameters, outcome: Outcome) -> None:
         """Check the trained model and its scores of the training rows."""
         if not are_finite(model.parameters.values()):
             raise self._diverged("a parameter is no longer a finite number")

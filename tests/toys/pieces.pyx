@@ -10,7 +10,8 @@ from fmcli.base.fields cimport summed
 from fmcli.base.types cimport Block, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.losses.loss cimport Loss
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.penalties.arguments cimport PenaltyStrength, rounded
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
 from libc.math cimport exp, expm1, fabs, log, log1p, tanh

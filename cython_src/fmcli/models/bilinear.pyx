@@ -11,8 +11,8 @@ from fmcli.system.memory import require
 from fmcli.base.fields cimport summed
 from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport Model
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
@@ -24,7 +24,7 @@ cdef enum:
     UNSEEN = -2
 
 
-cdef class Bilinear(Model):
+cdef class Bilinear(ColumnModel):
     """b + <w, x> + <sum over i in group 0 of u_i x_i, sum over j in group 1 of v_j x_j> ([HO] 6.1).
 
     The group of a feature is its field in the training data, 0 or 1; features of other fields have only a linear
@@ -160,7 +160,7 @@ cdef class Bilinear(Model):
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef Sample once = self.by_index(x, s)
-        Model.rows(self, &once, s)
+        ColumnModel.rows(self, &once, s)
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

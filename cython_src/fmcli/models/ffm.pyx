@@ -13,8 +13,10 @@ from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport FieldColumns, SampleRun
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport MAX_BLOCKS, NONE, Model
+from fmcli.models.model cimport NONE
+from fmcli.models.parameters cimport MAX_BLOCKS
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memmove, memset
 
@@ -28,7 +30,7 @@ cdef enum:
     MOST_FIELDS = 4  # for each entry of a sample, on average, up to which coordinate descent has the entries by field
 
 
-cdef class FFM(Model):
+cdef class FFM(ColumnModel):
     """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j (Juan et al. 2016).
 
     If an index occurs in several fields of a sample, it counts as several entries, whose pairs with each other are
@@ -183,7 +185,7 @@ cdef class FFM(Model):
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
         if b == self.pairs and not self.whole:
             return longest * min(self.fields, longest)
-        return Model.most_rows(self, b, longest)
+        return ColumnModel.most_rows(self, b, longest)
 
     # The room of `bucket_by_field`; for each entry and slot, the position of a gradient and possibly a row id; indices
     # and sums of values by index; and, with whole rows, the marks of the factors that are touched.
@@ -206,7 +208,7 @@ cdef class FFM(Model):
         cdef Py_ssize_t i, j, apart = self.apart(), low = self.fields, high = -1
         cdef const real* row
         cdef Factors v
-        Model.prefetch(self, x, s)
+        ColumnModel.prefetch(self, x, s)
         if self.by_feature[self.pairs] or x.field == NULL:
             return
         for i in range(x.nnz):
@@ -363,7 +365,7 @@ cdef class FFM(Model):
                     p.end if self.whole or shared else NULL, shared, of_pairs.body)
 
     cdef bint describe(self, SampleRun* run) noexcept nogil:
-        Model.describe(self, run)
+        ColumnModel.describe(self, run)
         run.features, run.fields = self.pairs, self.fields
         if self.linear:
             run.weights = self.pairs - 1
@@ -424,7 +426,7 @@ cdef class FFM(Model):
     cdef void prefetch_states(self, const ColumnView* v) noexcept nogil:
         cdef FieldColumns columns
         if v.block != self.pairs or not self.entered:
-            Model.prefetch_states(self, v)
+            ColumnModel.prefetch_states(self, v)
             return
         columns = self.columns(v)
         kernels.field_prefetch_states(v, &columns)

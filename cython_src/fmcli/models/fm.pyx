@@ -9,8 +9,8 @@ from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, SampleStates, Scratch, SparseGradient, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport NO_BLOCK, SampleRun
+from fmcli.models.column_model cimport ColumnModel, Joined
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport Model
 from fmcli.models.weighted cimport Weighted
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy
@@ -32,7 +32,7 @@ cdef class SecondOrder(Weighted):
             self.constant_block = len(layout)
             layout.append(constant)
         super().__init__(features, outputs, layout, beta)
-        self.linear, self.pair_block, self.joins = linear, self.pairs, beta is None
+        self.linear, self.pair_block = linear, self.pairs
 
     def split(self):
         p = self.parameters
@@ -79,7 +79,7 @@ cdef class SecondOrder(Weighted):
     ) noexcept nogil:
         cdef int c
         cdef Factors v, w
-        if self.constant_block or self.beta_block or not states.cache:
+        if self.constant_block or self.beta_block:
             Weighted.fill_states(self, data, start, stop, s, states)
             return
         w.at = NULL
@@ -115,7 +115,7 @@ cdef class SecondOrder(Weighted):
                     gradient[self.beta_block].body)
 
     cdef bint describe(self, SampleRun* run) noexcept nogil:
-        Model.describe(self, run)
+        ColumnModel.describe(self, run)
         run.features, run.trains_beta = self.pairs, self.beta_block and not self.beta_fixed
         run.constant = self.constant_block if self.constant_block else NO_BLOCK
         run.beta = self.beta_block if self.beta_block else NO_BLOCK
@@ -142,23 +142,22 @@ cdef class SecondOrder(Weighted):
         if self.of_factors(v.block):
             kernels.pairs_update_cache(v, self.row_of(v), step, self.sums_size() // 2 if self.beta_block else 0)
 
-    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
-        cdef Factors w, v = self.factors(self.pairs, 0, output)
-        cdef double score = kernels.second_order(&v, x, NULL, NULL, sums)
-        if self.linear:
-            w = self.weights(self.pairs, output)
-            score += kernels.linear(&w, x)
-        return score
-
-    cdef void part_gradient(self, const ColumnView* v, const real* sums, real* q) noexcept nogil:
-        kernels.pairs_score_gradient(v, sums, NULL, q)
-
-    cdef void update_part(self, const ColumnView* v, const real* sums, const real* step) noexcept nogil:
-        kernels.pairs_update_cache(v, sums, step, 0)
-
     # Whether the block contains factors.
     cdef inline bint of_factors(self, int b) noexcept nogil:
         return b == self.pairs or (self.constant_block and b == self.constant_block)
+
+
+cdef class JoinedPairs(Joined):
+    """The sums of the factors in a part, and its score, for a model of second order without kernel weights."""
+
+    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
+        cdef int pairs = (<SecondOrder>self.model).pairs
+        cdef Factors w, v = self.model.factors(pairs, 0, output)
+        cdef double score = kernels.second_order(&v, x, NULL, NULL, sums)
+        if (<SecondOrder>self.model).linear:
+            w = self.model.weights(pairs, output)
+            score += kernels.linear(&w, x)
+        return score
 
 
 cdef class FM(SecondOrder):
@@ -166,6 +165,10 @@ cdef class FM(SecondOrder):
 
     def __init__(self, features, outputs, *, rank, bias=True, linear=True):
         super().__init__(features, outputs, rank, bias=bias, linear=linear)
+
+    @property
+    def joined(self):
+        return JoinedPairs(self)
 
 
 def constant_row(rank):
@@ -179,6 +182,10 @@ cdef class SHFM(SecondOrder):
 
     def __init__(self, features, outputs, *, rank, bias=True):
         super().__init__(features, outputs, rank, bias=bias, constant=constant_row(rank))
+
+    @property
+    def joined(self):
+        return JoinedPairs(self)
 
 
 cdef class SHA2(SecondOrder):

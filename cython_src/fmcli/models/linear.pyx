@@ -6,8 +6,8 @@ from fmcli.models.split import split_of
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport SampleRun
+from fmcli.models.column_model cimport ColumnModel, Joined
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport Model
 
 
 def bias_block(bias):
@@ -15,7 +15,7 @@ def bias_block(bias):
     return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
 
 
-cdef class Linear(Model):
+cdef class Linear(ColumnModel):
     """Linear model: one weight for each feature; the baseline of [SH] and [SGL].
 
     Depending on loss and penalty, it is a generalized linear model, for example the Lasso or logistic regression.
@@ -23,10 +23,13 @@ cdef class Linear(Model):
 
     def __init__(self, features, outputs, *, bias=True):
         super().__init__(features, outputs, [*bias_block(bias), BlockLayout(weight="w")])
-        self.joins = True
 
     def split(self):
         return split_of(self.parameters, self.outputs)
+
+    @property
+    def joined(self):
+        return JoinedLinear(self)
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -46,7 +49,7 @@ cdef class Linear(Model):
             gradient += 1
 
     cdef bint describe(self, SampleRun* run) noexcept nogil:
-        Model.describe(self, run)
+        ColumnModel.describe(self, run)
         run.features = self.n_blocks - 1
         return True
 
@@ -57,9 +60,10 @@ cdef class Linear(Model):
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         kernels.weight_score_gradient(v, q)
 
-    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
-        cdef Factors w = self.weights(self.n_blocks - 1, output)
-        return kernels.linear(&w, x)
 
-    cdef void part_gradient(self, const ColumnView* v, const real* sums, real* q) noexcept nogil:
-        kernels.weight_score_gradient(v, q)
+cdef class JoinedLinear(Joined):
+    """The linear score of a part; there are no sums."""
+
+    cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
+        cdef Factors w = self.model.weights(self.model.n_blocks - 1, output)
+        return kernels.linear(&w, x)

@@ -1,7 +1,7 @@
 // The positions of pairs of features in a table of weights.
 
 #include "fmcli/base/types.h"
-#include "fmcli/models/places.h"
+#include "fmcli/base/places.h"
 
 namespace {
 

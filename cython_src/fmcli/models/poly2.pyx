@@ -9,8 +9,9 @@ from fmcli.errors import BadInputError, UsageError
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.parameters cimport MAX_BLOCKS
 from libc.stdint cimport UINT32_MAX, int32_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -95,7 +96,7 @@ cdef Py_ssize_t unite(const int32_t* place, real* product, Py_ssize_t n, const R
     return found
 
 
-cdef class Poly2(Model):
+cdef class Poly2(ColumnModel):
     """b + <w, x> + sum over pairs i < j of W_ij x_i x_j ([SGL] SEC-REG).
 
     The weights of the pairs are a table. If all pairs fit into 2^pair_bits entries, pair i < j has the entry
@@ -123,11 +124,6 @@ cdef class Poly2(Model):
                 f"an example has {source.longest:,} entries; poly2 takes at most {MOST_ENTRIES:,}: leave out "
                 "features, or choose another model")
 
-    def check_renumbering(self):
-        raise UsageError(
-            "the pairs of poly2 have places by column, so that a dictionary of ids cannot get new features; train on "
-            "all rows at once, or hash the ids of the first model, too")
-
     def owners(self, int b, features):
         if b != self.table or not self.exact:
             return super().owners(b, features)
@@ -146,7 +142,7 @@ cdef class Poly2(Model):
                 f"more than 2^{self.bits}", pair_bits=(pairs - 1).bit_length())
 
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
-        return pairs_of(longest) if b == self.table else Model.most_rows(self, b, longest)
+        return pairs_of(longest) if b == self.table else ColumnModel.most_rows(self, b, longest)
 
     # The Room, in training with a hash table unless all pairs have their own entries.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
@@ -198,7 +194,7 @@ cdef class Poly2(Model):
     # at a prefetch while many others are on their way.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef Room room = room_of(s)
-        Model.prefetch(self, x, s)
+        ColumnModel.prefetch(self, x, s)
         if not 0 < x.nnz <= MOST_KEPT:
             return
         self.keep(x, room.kept + room.next_kept[0] * room.kept_size)

@@ -1,8 +1,8 @@
 from fmcli.base.types cimport real
-from fmcli.models.model cimport Model
+from fmcli.models.column_model cimport ColumnModel
 
 
-cdef class Weighted(Model):
+cdef class Weighted(ColumnModel):
     cdef int beta_block  # 0: no weights
     cdef bint beta_fixed
     cdef object beta

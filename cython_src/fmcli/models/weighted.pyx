@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fmcli.models.layout import BlockLayout
 
 from fmcli.base.types cimport Sample, Scratch
-from fmcli.models.model cimport Model
+from fmcli.models.column_model cimport ColumnModel
 
 
 class Beta(NamedTuple):
@@ -42,7 +42,7 @@ class Beta(NamedTuple):
             beta[:, 1::2] = -1
 
 
-cdef class Weighted(Model):
+cdef class Weighted(ColumnModel):
     """Base of models whose last block may contain the weights of the factors; `beta` is a Beta, or None."""
 
     def __init__(self, features, outputs, layout, beta=None):
@@ -65,7 +65,7 @@ cdef class Weighted(Model):
 
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        Model.rows(self, x, s)
+        ColumnModel.rows(self, x, s)
         if self.beta_fixed:
             for c in range(self.outputs):
                 s.gradients[c * self.n_blocks + self.beta_block].n = 0

@@ -1,5 +1,4 @@
 from fmcli.penalties.arguments cimport ExactStrength
-from fmcli.models.model cimport Model
 
 
 cdef class Penalty:

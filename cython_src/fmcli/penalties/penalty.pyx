@@ -8,7 +8,7 @@ import numpy as np
 
 from fmcli.penalties.arguments cimport ExactStrength
 from fmcli.penalties.kernels cimport kernels
-from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.formulas cimport group_option, group_penalties, group_steps_add_up
 
 # The options of the group penalties, in the order of their list.
@@ -89,7 +89,7 @@ cdef class Penalty:
         """Return the l2 strengths for a block: (for its bodies, for its weights)."""
         return self.strength(layout, True).l2, self.strength(layout, False).l2
 
-    def value(self, Model model):
+    def value(self, Parameters model):
         """R of the model's current parameters, with the penalties that are active in the current epoch."""
         cdef double total = 0
         cdef int i
@@ -107,7 +107,7 @@ cdef class Penalty:
             total += self.nuclear * np.sum(np.abs(model.parameters["beta"]) * self.kernel_norms(model))
         return total
 
-    def kernel_norms(self, Model model):
+    def kernel_norms(self, Parameters model):
         """float64 (outputs, rank): |p_s|^2 of each kernel."""
         factors = [
             model.parameters[array.name].astype(float) for layout in model.layout for array in layout.body

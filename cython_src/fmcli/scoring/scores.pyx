@@ -7,6 +7,7 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.model cimport Model
 from fmcli.models.workspace cimport Workspace
 from fmcli.models.related.sums cimport RelatedSums, RelatedTable, join
@@ -39,10 +40,11 @@ def scores(
 
 
 def joined_scores(
-    Model model, Dataset data, parts, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
+    list parts not None, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
     rows=None
 ):
-    """Return the scores of samples with relations: the rows of `data`, and RelatedSums, which have been measured."""
+    """Return the scores of samples with relations: the rows of `data`, and RelatedSums of one model, which have been
+    measured."""
     cdef const int32_t[::1] chosen = np.arange(data.rows, dtype=np.int32) if rows is None else rows
     cdef vector[RelatedTable] tables
     cdef RelatedSums part
@@ -51,11 +53,10 @@ def joined_scores(
     cdef int c
     cdef Sample x
     cdef Scratch* s = &workspace.scratch
+    cdef ColumnModel model = (<RelatedSums?>parts[0]).model
     cdef real[::1] cache = allocate(model.cache_size(data) + 1)
     if not 0 <= start <= stop <= chosen.shape[0] or out.shape[0] < stop or out.shape[1] != model.outputs:
         raise ValueError("the rows to score do not fit the data or the array for their scores")
-    if not model.joins:
-        raise ValueError("the model has no sums over parts of a sample")
     data.check_rows(chosen[start:stop])
     workspace.fit(model, data)
     for part in parts:

@@ -17,7 +17,7 @@ from fmcli.solvers.gibbs.convergence import warning
 from fmcli.training.baseline import Comparison, beats
 
 if TYPE_CHECKING:
-    from fmcli.models.model import Model
+    from fmcli.models.parameters import Parameters
     from fmcli.training.trained import Trained
 
 # The factor by which a weaker or stronger penalty, or a smaller or larger step, is proposed.
@@ -57,12 +57,12 @@ def verdict(trained: Trained, comparison: Comparison) -> str:
     return f"{comparison}; {why}"
 
 
-def nothing_is_fitted(model: Model) -> bool:
+def nothing_is_fitted(model: Parameters) -> bool:
     """Return whether all factors of the model are 0, or have no effect."""
     return factors_are_zero(model) or kernel_weights_are_zero(model)
 
 
-def options_without_effect(spec: Spec, model: Model) -> Iterator[str]:
+def options_without_effect(spec: Spec, model: Parameters) -> Iterator[str]:
     """Yield options that were given for a part that the model does not have: linear weights, or factors."""
     has = {"linear weights": bool(linear_weights(model)), "factors": bool(factor_names(model) or model.constants)}
     for part, ending in (("linear weights", "_w"), ("factors", "_v")):
@@ -71,19 +71,19 @@ def options_without_effect(spec: Spec, model: Model) -> Iterator[str]:
             yield f"{' and '.join(without)} {'have' if without[1:] else 'has'} no effect: the model has no {part}"
 
 
-def linear_weights(model: Model) -> list[str]:
+def linear_weights(model: Parameters) -> list[str]:
     """Return the arrays of linear weights."""
     return [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
 
 
-def factor_names(model: Model) -> list[str]:
+def factor_names(model: Parameters) -> list[str]:
     """Return the arrays of factors of features, and of weights of pairs."""
     full = [layout for layout in model.layout if layout.penalty == "full" and (layout.by_feature or layout.part == "v")]
     bodies = [array.name for layout in full for array in layout.body]
     return bodies + [layout.weight for layout in full if layout.weight and layout.part == "v"]
 
 
-def factors_are_zero(model: Model) -> bool:
+def factors_are_zero(model: Parameters) -> bool:
     """Return whether the model has factors, and all of them are 0."""
     arrays = [model.parameters[name] for name in factor_names(model)]
     # The first features' tell in nearly all models.
@@ -91,7 +91,7 @@ def factors_are_zero(model: Model) -> bool:
     return any(array.size for array in arrays) and not any(array.any() for array in [*some, *arrays])
 
 
-def kernel_weights_are_zero(model: Model) -> bool:
+def kernel_weights_are_zero(model: Parameters) -> bool:
     """Return whether the model fits weights of its factors' kernels, and all of them are 0. In this case, the factors
     have neither an effect nor a gradient."""
     names = [array.name for layout in model.layout if layout.role == "kernel weights" for array in layout.body]

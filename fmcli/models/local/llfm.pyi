@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.model import Model
+from fmcli.models.column_model import ColumnModel
 
-class LLFM(Model):
+class LLFM(ColumnModel):
     def __init__(
         self,
         features: int,

@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from fmcli.models.column_model import ColumnModel
 from fmcli.models.layout import BlockLayout
-from fmcli.models.model import Model
 from fmcli.models.weighted import Beta, Weighted
 
 LARGEST_ORDER: int
@@ -53,5 +53,5 @@ class HOFMShared(HigherOrder):
 class HOFMSimplex(HigherOrder):
     def __init__(self, features: int, outputs: int, *, rank: int, order: int = 2, bias: bool = True) -> None: ...
 
-class AllSubsets(Model):
+class AllSubsets(ColumnModel):
     def __init__(self, features: int, outputs: int, *, rank: int, bias: bool = True) -> None: ...

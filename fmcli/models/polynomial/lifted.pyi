@@ -1,6 +1,6 @@
-from fmcli.models.model import Model
+from fmcli.models.column_model import ColumnModel
 
-class LiftedAnova(Model):
+class LiftedAnova(ColumnModel):
     def __init__(
         self,
         features: int,

@@ -27,6 +27,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import BlockLayout, padded
 from fmcli.models.model import Model
+from fmcli.models.parameters import Resumable
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
@@ -57,7 +58,7 @@ class Earlier:
     strength : S above.
     rows : how many they are.
     counts : (features) how many of them have each feature.
-    known : array name -> which of its values took part, as of Model.known.
+    known : array name -> which of its values took part, as of Resumable.known.
     twin : returns a model with the same rows as that of the run, not allocated.
     """
 
@@ -97,7 +98,7 @@ class Earlier:
         return Hold(holds, pulls, constant)
 
 
-def spread(earlier: Earlier, model: Model, layout: BlockLayout, name: str) -> Floats:
+def spread(earlier: Earlier, model: Resumable, layout: BlockLayout, name: str) -> Floats:
     """Return how many of the earlier rows each parameter of an array has entered, in the array's shape or in one that
     broadcasts to it."""
     shape = model.shapes()[name]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.kept import require_names
-from fmcli.models.model import Model
+from fmcli.models.parameters import Resumable
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
@@ -77,7 +77,7 @@ class PartialDescent(CoordinateDescent):
         self.sweeps = {number: self._sweeps(number) for number in self.blocks}
 
 
-def sets_of_rows(model: Model, newcomers: Newcomers) -> list[NDArray[np.int32]]:
+def sets_of_rows(model: Resumable, newcomers: Newcomers) -> list[NDArray[np.int32]]:
     """Return for each block (rows) the set of newcomers that each row belongs to, or NONE."""
     owners = (model.owners(number, newcomers.features) for number in range(len(model.layout)))
     return [np.where(owner == NONE, NONE, newcomers.number[owner]).astype(np.int32) for owner in owners]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fmcli.base.kept import require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 from fmcli.models.workspace import Workspace
 from fmcli.solvers.coordinate.columns import Columns, most_entries
 from fmcli.solvers.coordinate.descent import Descent
@@ -312,7 +313,7 @@ class CoordinateTrainer(MinimizingTrainer):
         return PartialDescent, {"newcomers": newcomers, "tol": self.task.spec.values["tol"]}
 
 
-def blocks_in_order(model: Model, *, held: bool = False) -> list[int]:
+def blocks_in_order(model: Parameters, *, held: bool = False) -> list[int]:
     """Return the blocks to train, except for simplexes if parameters are `held`, in the order of updates: fitted
     weights of kernels come before the factors, so that their start values do not decide their final signs ([PN] 9.1).
 
@@ -324,7 +325,7 @@ def blocks_in_order(model: Model, *, held: bool = False) -> list[int]:
     return sorted(moved, key=lambda number: model.layout[number].role != "kernel weights")
 
 
-def rows_of_feature(model: Model, number: int) -> int:
+def rows_of_feature(model: Parameters, number: int) -> int:
     """Return how many rows of a block follow each other that belong to the same feature."""
     layout = model.layout[number]
     return max(1, layout.rows_each) if layout.by_feature else 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.fields import NO_GROUP
 from fmcli.losses.loss import Ordinal, Probit, Squared
 from fmcli.models.layout import CUTPOINTS, BlockLayout, padded
-from fmcli.models.model import Model
+from fmcli.models.parameters import Parameters
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
@@ -225,7 +225,7 @@ class GibbsSampler(CoordinateDescent):
         return mean, precision
 
 
-def bytes_of_priors(model: Model, fields: int, sweeps: int) -> int:
+def bytes_of_priors(model: Parameters, fields: int, sweeps: int) -> int:
     """Return bytes of the priors for features of so many fields, of their moments, of the numbers of features that are
     drawn from them, and of what is watched of all sweeps."""
     rows = [fields * layout.rows_each if layout.by_feature else 1 for layout in model.layout]

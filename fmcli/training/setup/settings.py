@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import TrainingRows
     from fmcli.data.tables.schema import Schema
     from fmcli.models.model import Model
+    from fmcli.models.parameters import Parameters
     from fmcli.training.setup.warm_start import WarmStart
 
 # The largest state, in bytes, that a model keeps by default. It is worth its space: the first update without it takes
@@ -140,7 +141,7 @@ class Settings:
         """Whether fields count if rows have some: for the priors of a solver that samples, or for a rival."""
         return self.spec.solver_entry.is_sampler or bool(self.rivals)
 
-    def may_keep_state(self, spec: Spec, model: Model, slots: int) -> bool:
+    def may_keep_state(self, spec: Spec, model: Parameters, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
         each parameter: as the model was asked, else that of a stochastic solver if it is not too large."""
         if self.keep_state is not None:
@@ -190,7 +191,7 @@ def rank_of(spec: Spec) -> int:
     return sum(rank) if isinstance(rank, list) else rank
 
 
-def state_bytes(model: Model, slots: int) -> int:
+def state_bytes(model: Parameters, slots: int) -> int:
     """Return bytes of the state in the file of a model, so many numbers for each parameter."""
     from fmcli.models.layout import REAL_TYPE  # loads numpy, which options of commands, in this module, do not need
 

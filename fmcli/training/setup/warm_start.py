@@ -99,7 +99,11 @@ class WarmStart:
         columns = numbering.columns_from(every_column(self.model.features) if ours is None else ours)
         if ours is not None and len(columns) == len(numbering) and np.array_equal(columns, np.arange(len(columns))):
             return replace(self, transform=replace(transform, numbering=numbering))
-        self.model.check_renumbering()
+        if MODELS[self.run.model].keeps_columns:
+            raise UsageError(
+                f"the pairs of {self.run.model} have places by column, so that a dictionary of ids cannot get new "
+                "features; train on all rows at once, or hash the ids of the first model, too"
+            )
         return self._moved(columns, len(numbering), numbering, transform.fields)
 
     def grown(self, features: int, fields: int) -> WarmStart:

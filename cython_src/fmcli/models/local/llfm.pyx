@@ -11,11 +11,13 @@ from fmcli.errors import UsageError
 from fmcli.base.types cimport (
     LANES, Block, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.local.anchors cimport Anchors, Move
 from fmcli.models.local.coding cimport Code, Coding
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.model cimport SAMPLES_AHEAD
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memcpy, memset
@@ -35,7 +37,6 @@ ROWS_AT_A_TIME = 1 << 16
 HALVINGS = 30
 
 cdef enum:
-    SAMPLES_AHEAD = 2  # whose parameters are prefetched
     IN_LINE = 16  # anchor coordinates in a cache line, at most
 
 
@@ -49,7 +50,7 @@ cdef struct Local:
     real* sums  # sums that the kernel of pairs stores, in the same order
 
 
-cdef class LLFM(Model):
+cdef class LLFM(ColumnModel):
     """Sum over anchors of their share in x times the score of their FM; shares fall with the distance from the anchor.
 
     All classes share the anchors, which are initialized by k-means. If the anchors are learned, they take plain
@@ -137,12 +138,12 @@ cdef class LLFM(Model):
 
     def allocate(self, int slots):
         """Allocate rows for training, all zero, with `slots` reals of solver state for each parameter."""
-        Model.allocate(self, slots)
+        ColumnModel.allocate(self, slots)
         self.memory.append(self.centres.allocate())
         self.parameters["anchors"] = self.centres.numbers
 
     def attach(self, arrays):
-        Model.attach(self, arrays)
+        ColumnModel.attach(self, arrays)
         self.centres.place(self.parameters["anchors"])
 
     def live(self, state=True):

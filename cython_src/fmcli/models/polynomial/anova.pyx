@@ -8,9 +8,9 @@ from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels as of_models
 from fmcli.models.polynomial.kernels cimport MAX_ORDER, Anova, AnovaGradient, kernels
-from fmcli.models.model cimport Model
 from fmcli.models.weighted cimport Weighted
 
 # The order is limited because kernels keep one number for each degree on the stack.
@@ -260,7 +260,7 @@ cdef class HOFMSimplex(HigherOrder):
         super().__init__(features, outputs, [("P", order, rank)], bias=bias, simplex=True)
 
 
-cdef class AllSubsets(Model):
+cdef class AllSubsets(ColumnModel):
     """All-subsets kernel ([HO] 5.2): b + sum_s prod_j (1 + p_js x_j)."""
 
     cdef int features_block

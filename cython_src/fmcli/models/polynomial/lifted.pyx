@@ -6,12 +6,12 @@ from fmcli.models.split import lifted_terms, split_of
 
 from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels as of_models
 from fmcli.models.polynomial.kernels cimport MOST_LIFTED, Lifted, kernels
-from fmcli.models.model cimport Model
 
 
-cdef class LiftedAnova(Model):
+cdef class LiftedAnova(ColumnModel):
     """b + <w, x> + sum over j_1 < ... < j_m of <sym(sum_s u^1_s x .. x u^m_s), x^m> ([PN] section 5).
 
     The factor term is 1/m! times the sum of prod_t u^t_{j_t s} x_{j_t} over s and over all ordered tuples of distinct

@@ -1,6 +1,6 @@
-from fmcli.base.types cimport real
+from fmcli.base.types cimport ColumnView, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.model cimport Model
+from fmcli.models.column_model cimport ColumnModel, Joined
 from libc.stdint cimport int32_t
 
 
@@ -23,8 +23,13 @@ cdef inline double join(const RelatedTable* table, Py_ssize_t i, int output, rea
     return change
 
 
+cdef void part_gradient(const ColumnView* v, const real* sums, real* q) noexcept nogil
+cdef void update_part(const ColumnView* v, const real* sums, const real* step) noexcept nogil
+
+
 cdef class RelatedSums:
-    cdef readonly Model model
+    cdef Joined joined
+    cdef readonly ColumnModel model
     cdef readonly Dataset data
     cdef readonly object row
     cdef RelatedTable table

@@ -4,10 +4,25 @@ import numpy as np
 
 from fmcli.models.layout import REAL_TYPE, allocate
 
-from fmcli.base.types cimport Sample, real
+from fmcli.base.types cimport ColumnView, Sample, real
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
+from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport Model
 from libc.stdint cimport int32_t
+
+
+# By the contract of Joined, the scores of samples are of second order in the sums of a part, or linear without sums, so
+# that the kernels of pairs have the derivatives and the caches for every model.
+
+# q <- the derivatives of the samples' scores with respect to the sums of a part, and to its own score.
+cdef void part_gradient(const ColumnView* v, const real* sums, real* q) noexcept nogil:
+    kernels.pairs_score_gradient(v, sums, NULL, q)
+
+
+# Update the caches for a step of the sums, which are `sums` before it, and of its own score.
+cdef void update_part(const ColumnView* v, const real* sums, const real* step) noexcept nogil:
+    kernels.pairs_update_cache(v, sums, step, 0)
 
 
 cdef class RelatedSums:
@@ -17,7 +32,7 @@ cdef class RelatedSums:
 
     Parameters
     ----------
-    model : Model of which `joins` is true.
+    model : Model with `joined`.
     data : Dataset, the table.
     row : int32 (samples), the row of the table that each sample refers to.
 
@@ -28,10 +43,11 @@ cdef class RelatedSums:
         cdef const int32_t[::1] rows = data.checked(row)
         cdef real[::1] sums
         cdef double[::1] own
-        if not model.joins or data.features > model.features:
+        self.joined = model.joined
+        if self.joined is None or data.features > model.features:
             raise ValueError("the model has no sums over parts of a sample, or fewer columns than the table")
-        self.model, self.data, self.row = model, data, row
-        self.table.rows, self.table.lanes = data.rows, model.cache_size(data)
+        self.model, self.data, self.row = self.joined.model, data, row
+        self.table.rows, self.table.lanes = data.rows, self.model.cache_size(data)
         self.table.row = &rows[0] if rows.shape[0] else NULL
         sums = allocate(model.outputs * data.rows * self.table.lanes + 1)
         own = np.zeros(model.outputs * data.rows + 1)
@@ -40,7 +56,7 @@ cdef class RelatedSums:
         self.table.own = self.own = &own[0]
 
     @staticmethod
-    def bytes_needed(Model model, Dataset data):
+    def bytes_needed(ColumnModel model not None, Dataset data):
         """Return bytes that the sums and scores take."""
         each = model.cache_size(data) * REAL_TYPE.itemsize + np.dtype(np.float64).itemsize
         return model.outputs * (data.rows + 1) * each
@@ -60,4 +76,4 @@ cdef class RelatedSums:
                 self.data.sample(i, &x)
                 for c in range(self.model.outputs):
                     at = c * self.table.rows + i
-                    self.own[at] = self.model.part(&x, c, self.sums + at * self.table.lanes)
+                    self.own[at] = self.joined.part(&x, c, self.sums + at * self.table.lanes)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fmcli/base/types.h"
-#include "fmcli/models/places.h"
+#include "fmcli/base/places.h"
 
 namespace fmcli {
 

@@ -2,7 +2,9 @@ from fmcli.base.types cimport SampleStates
 from fmcli.data.dataset cimport Dataset
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.column_model cimport ColumnModel
+from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport MAX_BLOCKS, Parameters
 from fmcli.models.related.sums cimport RelatedTable
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
@@ -40,15 +42,15 @@ cdef struct BlockRule:
 
 cdef class Descent:
     cdef readonly Model model
+    cdef ColumnModel by_column   # the model, if derivatives come from its functions for columns; else None
     cdef readonly Dataset data
     cdef readonly list columns
     cdef readonly list related   # RelationRows of each relation
     cdef vector[RelatedTable] parts  # their tables
-    cdef readonly bint fast
     cdef Loss loss
     cdef int generation          # of the model's rows when this object was made
     cdef Penalty penalty
-    cdef readonly Model holds, pulls
+    cdef readonly Parameters holds, pulls
     cdef bint bounded            # whether the curvature of the loss is bounded
     cdef double curvature
     cdef BlockRule rule[MAX_BLOCKS]

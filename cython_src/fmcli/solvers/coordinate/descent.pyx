@@ -9,7 +9,9 @@ from fmcli.base.types cimport SampleStates, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.penalties.arguments cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.model cimport NONE, Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from libc.math cimport isfinite
@@ -25,6 +27,11 @@ cdef inline Py_ssize_t header_of(Model model) noexcept:
 # Bytes of a sample state; its cache has `cache` reals in each class.
 cdef inline Py_ssize_t sample_state_size(Model model, Py_ssize_t cache) noexcept:
     return (header_of(model) + model.outputs * cache * <Py_ssize_t>sizeof(real) + LINE - 1) // LINE * LINE
+
+
+# The reals of a sample's cache in each class; NONE if derivatives come from the model's `gradient`.
+cdef Py_ssize_t cache_of(Model model, Dataset data):
+    return (<ColumnModel>model).cache_size(data) if isinstance(model, ColumnModel) else NONE
 
 
 AFFINE = {"row": IN_ROW, "part": IN_PART, "one": IN_ONE}
@@ -61,12 +68,12 @@ cdef class Descent:
         in one update at most, and how large they are.
     columns : of each block, which samples its rows enter.
     related : of each relation, its rows.
-    fast : whether derivatives come from the model's functions for columns.
+    fast : whether derivatives come from the functions of a ColumnModel.
     """
 
     def __init__(
         self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False, summed=False,
-        Model holds=None, Model pulls=None
+        Parameters holds=None, Parameters pulls=None
     ):
         cdef Py_ssize_t b, size
         cdef RelationRows rows
@@ -104,12 +111,15 @@ cdef class Descent:
             if self.rule[b].of_kernels:
                 self.beta = b
         self.load_strengths()
-        size = NONE if by_gradient else model.cache_size(data)
-        self.fast = size != NONE
+        size = NONE if by_gradient else cache_of(model, data)
+        self.by_column = None if size == NONE else model
         self.states = SampleStates(
-            NULL, sample_state_size(model, max(size, 0)), SCORES * sizeof(double), header_of(model) if self.fast else 0,
-            max(size, 0))
+            NULL, sample_state_size(model, max(size, 0)), SCORES * sizeof(double), header_of(model), max(size, 0))
         self.memory, self.total_weight = None, 1 if summed else data.total_weight()
+
+    @property
+    def fast(self):
+        return self.by_column is not None
 
     def allocate_states(self):
         """Allocate the states of samples, unless they are there: the first updater does, for which nothing else that
@@ -141,7 +151,7 @@ cdef class Descent:
         """Return bytes that the states of samples and of the rows of relations, and the columns take."""
         related = sum([RelationRows.bytes_needed(model, relation.data) for relation in data.relations])
         samples = len(data.relations) * np.dtype(np.int32).itemsize * data.rows
-        states = data.rows * sample_state_size(model, max(model.cache_size(data), 0))
+        states = data.rows * sample_state_size(model, max(cache_of(model, data), 0))
         return states + columns_needed(model, data) + related + samples
 
     # ValueError if the model has been allocated again in the meantime.

@@ -47,7 +47,7 @@ cdef class LargeRowUpdater:
         if first is None:
             raise ValueError("there are no updaters")
         first.require()
-        if not (first.descent.fast and first.descent.bounded):
+        if first.by_column is None or not first.descent.bounded:
             first.run(block, output, np.array([row], dtype=np.int32), 0, 1)
             return
         if not (0 <= block < first.model.n_blocks and 0 <= output < first.model.outputs

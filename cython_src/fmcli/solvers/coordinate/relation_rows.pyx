@@ -6,6 +6,7 @@ from fmcli.solvers.coordinate.columns import by_feature
 
 from fmcli.base.types cimport real
 from fmcli.data.dataset cimport Dataset
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.model cimport Model
 from fmcli.models.related.sums cimport RelatedSums
 from fmcli.solvers.coordinate.columns cimport Columns
@@ -59,7 +60,7 @@ cdef class RelationRows(RelatedSums):
         self.states = <char*>&states[0]
 
     @staticmethod
-    def bytes_needed(Model model, Dataset data):
+    def bytes_needed(ColumnModel model not None, Dataset data):
         """Return bytes that the states of the rows, their columns and their samples take, without those that refer to
         them."""
         width = model.cache_size(data) + 1

@@ -1,5 +1,7 @@
 from fmcli.base.types cimport ColumnView, real
+from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.models.workspace cimport Workspace
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.descent cimport BlockRule, Descent
@@ -26,6 +28,7 @@ cdef struct CurrentRow:
 cdef class RowSlice:
     cdef Descent descent
     cdef Model model
+    cdef ColumnModel by_column  # as in Descent
     cdef Workspace workspace
     cdef QuadraticBound quadratic
     cdef object memory
@@ -41,7 +44,7 @@ cdef class RowSlice:
     cdef real ones[CHUNK]            # and the values there
 
     cdef void select_row(self, ColumnView* v) noexcept nogil
-    cdef (const real*, const real*) same_row(self, Model other, const ColumnView* v) noexcept nogil
+    cdef (const real*, const real*) same_row(self, Parameters other, const ColumnView* v) noexcept nogil
     cdef bint next_slice(self, ColumnView* v) noexcept nogil
     cdef Py_ssize_t slice_width(self, int block, Py_ssize_t at) noexcept nogil
     cdef void follow(self, RowSlice other) noexcept nogil
@@ -52,6 +55,7 @@ cdef class RowSlice:
     cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil
     cdef bint affine(self) noexcept nogil
     cdef void derivatives(self, const ColumnView* part) noexcept nogil
+    cdef void fill_scores(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
     cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil
     cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil
     cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil

@@ -19,8 +19,8 @@ cdef enum:
 cdef class RowSlice:
     """A slice of a row of a Descent. The samples that the row enters are taken in chunks.
 
-    Derivatives of scores and their changes come from the model's functions for columns, which read its caches; if it
-    has none, from its `gradient` and `score`.
+    Derivatives of scores and their changes come from the functions of a ColumnModel, which read its caches; for other
+    models, from `gradient` and `score`.
     """
 
     def __init__(self, Descent descent):
@@ -29,7 +29,7 @@ cdef class RowSlice:
         cdef real[::1] numbers
         descent.require()
         descent.allocate_states()
-        self.descent, self.model = descent, descent.model
+        self.descent, self.model, self.by_column = descent, descent.model, descent.by_column
         self.workspace = workspace_for(descent.model, descent.data)
         longest = max([layout.lanes for layout in descent.model.layout]) + 1
         # Rows on the simplex move as a whole; their curvatures are needed where they are drawn.
@@ -66,7 +66,7 @@ cdef class RowSlice:
         v.at = v.lanes = v.weight = 0
 
     # The body and the weight of the current row in a model with the same rows.
-    cdef (const real*, const real*) same_row(self, Model other, const ColumnView* v) noexcept nogil:
+    cdef (const real*, const real*) same_row(self, Parameters other, const ColumnView* v) noexcept nogil:
         cdef Py_ssize_t row = v.output * other.block[v.block].rows + v.row
         cdef const real* body = other.block[v.block].body + row * other.block[v.block].body_stride
         cdef const real* weight = NULL
@@ -116,9 +116,9 @@ cdef class RowSlice:
     cdef ColumnView chunk(self, const ColumnView* v, Py_ssize_t at) noexcept nogil:
         cdef ColumnView some = v[0]
         cdef Py_ssize_t n
-        if at + CHUNK < v.n and v.sample != NULL:
+        if at + CHUNK < v.n and v.sample != NULL and self.by_column is not None:
             some.sample, some.n = v.sample + at + CHUNK, min(<Py_ssize_t>CHUNK, v.n - at - CHUNK)
-            self.model.prefetch_states(&some)
+            self.by_column.prefetch_states(&some)
         self.q = self.kept_q + (at * v.apart if v.n <= self.kept else 0)
         some.n = min(<Py_ssize_t>CHUNK, v.n - at)
         if v.sample != NULL:
@@ -156,13 +156,24 @@ cdef class RowSlice:
     # q <- the derivatives of a chunk's scores by the slice.
     cdef void derivatives(self, const ColumnView* part) noexcept nogil:
         cdef Py_ssize_t n
-        if self.descent.fast:
-            self.model.score_gradient(part, self.q)
+        if self.by_column is not None:
+            self.by_column.score_gradient(part, self.q)
         else:
             self.derivatives_by_gradient(part)
         if part.weight and self.current.with_bias:
             for n in range(part.n):
                 self.q[n * part.apart + part.lanes] = 1
+
+    # Write scores of samples start .. stop - 1 to their states, by the model's `score`.
+    cdef void fill_scores(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef int c
+        cdef Sample x
+        for i in range(start, stop):
+            self.descent.data.sample(i, &x)
+            self.model.score(&x, &self.workspace.scratch)
+            for c in range(self.model.outputs):
+                self.descent.sample_state(i)[SCORES + c] = self.workspace.scratch.score[c]
 
     # Derivatives by the model's `score` and `gradient`: right for every model, and slow.
     cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil:
@@ -196,7 +207,7 @@ cdef class RowSlice:
                 self.derivatives(part)
             kernels.affine_score_changes(
                 self.q, part.apart, part.n, self.quadratic.width, self.step, self.change)
-        elif not (self.descent.fast and self.model.score_changes(part, self.step, self.change)):
+        elif self.by_column is None or not self.by_column.score_changes(part, self.step, self.change):
             self.changes_by_scoring(v, part)
 
     # Changes of scores by the model's `score`, before and after the step.

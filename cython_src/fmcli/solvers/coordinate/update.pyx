@@ -7,7 +7,7 @@ from fmcli.base.types cimport LANES, ColumnView, cache_in, real
 from fmcli.losses.arguments cimport ScalarLoss
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.solvers.coordinate.kernels cimport kernels
-from fmcli.models.related.sums cimport join
+from fmcli.models.related.sums cimport join, part_gradient, update_part
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
 from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.descent cimport IN_ONE, LABEL, SCORES, SHARE, BlockRule, Descent
@@ -57,8 +57,8 @@ cdef class CoordinateUpdater(RowSlice):
                     following.row = order[i + 1]
                     columns.view(following.row, &following)
                     following.n = min(<Py_ssize_t>CHUNK, following.n)
-                    if following.sample != NULL:
-                        self.model.prefetch_states(&following)
+                    if following.sample != NULL and self.by_column is not None:
+                        self.by_column.prefetch_states(&following)
                 v.row = order[i]
                 columns.view(v.row, &v)
                 if v.n:
@@ -92,7 +92,7 @@ cdef class CoordinateUpdater(RowSlice):
                 at = 0
                 while at < v.n:
                     part = self.chunk(&v, at)
-                    self.model.part_gradient(&part, related.sums_of(i, output), self.q)
+                    part_gradient(&part, related.sums_of(i, output), self.q)
                     self.loss_derivatives(&part, True)
                     kernels.gram(
                         self.q, part.apart, part.n, related.width, self.slopes, self.curvatures, slope,
@@ -118,12 +118,12 @@ cdef class CoordinateUpdater(RowSlice):
                 at = 0
                 while at < v.n:
                     part = self.chunk(&v, at)
-                    self.model.part_gradient(&part, sums, self.q)
+                    part_gradient(&part, sums, self.q)
                     kernels.affine_score_changes(
                         self.q, part.apart, part.n, related.width, self.step, self.change)
                     for n in range(part.n):
                         self.descent.sample_state(part.sample[n])[SCORES + output] += self.change[n]
-                    self.model.update_part(&part, sums, self.step)
+                    update_part(&part, sums, self.step)
                     at += part.n
                 related.leave(i, output)
             return_to_mode(mode)
@@ -167,8 +167,11 @@ cdef class CoordinateUpdater(RowSlice):
         with nogil:
             while start < stop:
                 end = min(start + AT_ONCE, stop)
-                self.model.fill_states(
-                    self.descent.data, start, end, &self.workspace.scratch, &self.descent.states)
+                if self.by_column is None:
+                    self.fill_scores(start, end)
+                else:
+                    self.by_column.fill_states(
+                        self.descent.data, start, end, &self.workspace.scratch, &self.descent.states)
                 for i in range(start, end):
                     self.join_relations(i)
                     state = self.descent.sample_state(i)
@@ -359,7 +362,9 @@ cdef class CoordinateUpdater(RowSlice):
             return
         kernels.gram(
             self.q, part.apart, part.n, width, self.slopes, self.curvatures, self.quadratic.r, self.quadratic.G)
-        if self.current.rule.affine == IN_ONE and self.descent.fast and self.model.score_curvature(part, self.second):
+        if self.current.rule.affine != IN_ONE or self.by_column is None:
+            return
+        if self.by_column.score_curvature(part, self.second):
             kernels.squares(
                 self.second, part.apart, part.n, width, self.slopes, self.curvatures, self.quadratic.extra_curvature)
 
@@ -429,8 +434,8 @@ cdef class CoordinateUpdater(RowSlice):
             self.score_changes(v, &part)
             for n in range(part.n):
                 self.descent.sample_state(part.sample[n])[SCORES + v.output] += self.change[n]
-            if self.descent.fast:
-                self.model.update_cache(&part, self.step)
+            if self.by_column is not None:
+                self.by_column.update_cache(&part, self.step)
             at += part.n
 
 

@@ -1,7 +1,8 @@
 from fmcli.base.types cimport Block, Scratch
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport MAX_BLOCKS
 
 
 cdef class Objective:

@@ -1,4 +1,4 @@
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.solvers.coordinate.descent cimport Descent
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 

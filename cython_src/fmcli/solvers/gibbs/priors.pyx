@@ -3,7 +3,7 @@
 import numpy as np
 
 from fmcli.base.types cimport real
-from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.solvers.coordinate.descent cimport Descent
 from fmcli.solvers.gibbs.random cimport Stream, normals, stream_of
 from libc.math cimport INFINITY, sqrt
@@ -66,7 +66,7 @@ cdef class Priors:
         blocks : list of uint32 (rows of each block). samples : uint32 (samples). Raises ValueError if they do not fit.
         """
         cdef const uint32_t[::1] one
-        cdef Model model = self.descent.model
+        cdef Parameters model = self.descent.model
         if len(blocks) != model.n_blocks or samples.shape[0] != self.descent.data.rows:
             raise ValueError("the keys do not fit")
         self.keys = [*blocks, samples]
@@ -82,7 +82,7 @@ cdef class Priors:
 
         The random numbers depend on what those of GibbsUpdater depend on.
         """
-        cdef Model model = self.descent.model
+        cdef Parameters model = self.descent.model
         cdef BlockPrior* prior = &self.block[b]
         cdef Py_ssize_t i, row, f, first, lanes = prior.columns - 1
         cdef double[::1] numbers = np.empty(prior.columns)
@@ -110,7 +110,7 @@ cdef class Priors:
     def moments(self, int b, const int32_t[::1] order):
         """(count, sum, squares) of the parameters of these rows of block b, by rows of its table: float64 (rows of the
         table), and twice (rows of the table, lanes + 1)."""
-        cdef Model model = self.descent.model
+        cdef Parameters model = self.descent.model
         cdef BlockPrior* prior = &self.block[b]
         cdef Py_ssize_t i, f, at, lanes = prior.columns - 1
         cdef const real* body

@@ -6,7 +6,7 @@ from fmcli.models.layout import CUTPOINTS, REAL_TYPE
 
 from fmcli.base.types cimport ColumnView, real
 from fmcli.losses.loss cimport Loss
-from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.solvers.coordinate.descent cimport LABEL, SCORES, SHARE
 from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 from fmcli.solvers.gibbs.priors cimport BlockPrior, Priors

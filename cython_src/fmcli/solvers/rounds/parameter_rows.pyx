@@ -5,7 +5,7 @@ import numpy as np
 from fmcli.models.layout import REAL_TYPE
 
 from fmcli.base.types cimport Block, real
-from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from libc.stdint cimport int32_t
 
 
@@ -21,7 +21,7 @@ def rows_of(layout, outputs, features, columns):
     return (np.arange(outputs)[:, None] * rows + some).reshape(-1).astype(np.int32)
 
 
-def read_rows(Model model not None, int b, const int32_t[::1] rows):
+def read_rows(Parameters model not None, int b, const int32_t[::1] rows):
     """(rows, numbers): the body of each row with its padding, and its weight, of the real type."""
     model.require(training=True)
     if not 0 <= b < model.n_blocks:
@@ -40,7 +40,7 @@ def read_rows(Model model not None, int b, const int32_t[::1] rows):
     return values
 
 
-def write_rows(Model model not None, int b, const real[:, ::1] values):
+def write_rows(Parameters model not None, int b, const real[:, ::1] values):
     """Return all rows of a block <- such numbers, in the order of the rows."""
     model.require(training=True)
     if not 0 <= b < model.n_blocks:

@@ -16,6 +16,7 @@ from fmcli.base.types cimport (
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
 from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.models.workspace cimport Workspace, workspace_for
 from fmcli.solvers.stochastic.row_entries cimport without_first
 from fmcli.solvers.stochastic.solver cimport Solver
@@ -108,7 +109,7 @@ cdef class _RowAdder:
     cdef bint of_features, selected, weighted
     cdef list shares
 
-    def __init__(self, Model model, int b):
+    def __init__(self, Parameters model, int b):
         cdef Py_ssize_t rows = model.outputs * model.block[b].rows
         layout = model.layout[b]
         self.lanes, self.weighted = model.block[b].lanes, model.block[b].weight != NULL
@@ -213,7 +214,7 @@ cdef _add(total, share, const int32_t[::1] places):
         curvature[at] += share_curvature[i]
 
 
-def step_by_sums(Model model not None, Solver solver not None, Loss loss not None, int block, sums):
+def step_by_sums(Parameters model not None, Solver solver not None, Loss loss not None, int block, sums):
     """Make one step in the rows of a block that have sums.
 
     solver : bound to the model, with steps for rounds.

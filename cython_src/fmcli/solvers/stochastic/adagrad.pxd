@@ -1,5 +1,5 @@
 from fmcli.solvers.stochastic.kernels cimport Adagrad as Rule
-from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.solver cimport Solver, Steps
 
 

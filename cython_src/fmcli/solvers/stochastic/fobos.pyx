@@ -14,7 +14,7 @@ from fmcli.models.arguments cimport SampleRun
 from fmcli.models.kernels cimport kernels as of_models
 from fmcli.penalties.arguments cimport CombinedSteps, PenaltyStrength, rounded
 from fmcli.solvers.stochastic.kernels cimport FOBOS_PARTS, Adagrad, Fobos as Rule, kernels
-from fmcli.models.model cimport MAX_BLOCKS, Model
+from fmcli.models.parameters cimport MAX_BLOCKS, Parameters
 from fmcli.penalties.formulas cimport acts, few_steps, with_step
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
@@ -95,13 +95,13 @@ cdef class FOBOS(Solver):
             self.shares = allocate(LONGEST + 1, np.float64)
         self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
 
-    def bytes_needed(self, Model model, updates):
+    def bytes_needed(self, Parameters model, updates):
         """Return bytes of the used part of the tables of a schedule, and of the number of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
         a_step = FOBOS_PARTS * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
         return (min(updates, LONGEST) * a_step if self.scheduled else 0) + sizeof(int32_t) * rows
 
-    def bind(self, Model model, Penalty penalty):
+    def bind(self, Parameters model, Penalty penalty):
         cdef int32_t[::1] visited
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v

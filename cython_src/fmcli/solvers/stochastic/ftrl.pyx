@@ -4,7 +4,7 @@ from fmcli.base.types cimport RoundGradient, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
 from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport Ftrl as Rule, kernels
-from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
 
 

@@ -1,6 +1,6 @@
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.solvers.stochastic.kernels cimport Sgd as Rule
-from fmcli.models.model cimport MAX_BLOCKS
+from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.penalties.formulas cimport scaled_prox
 from fmcli.solvers.stochastic.solver cimport Solver, Steps
 from libc.math cimport pow

@@ -4,7 +4,7 @@ from fmcli.base.types cimport Scratch, SparseGradient
 from fmcli.models.arguments cimport SampleRun
 from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport kernels
-from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
 
@@ -21,7 +21,7 @@ cdef class SGD(Solver):
         self.schedule = make_schedule(schedule, power, t0)
         self.takes_runs = self.schedule.kind == CONSTANT
 
-    def bind(self, Model model, Penalty penalty):
+    def bind(self, Parameters model, Penalty penalty):
         self.share = share_at(&self.schedule, 1)
         Solver.bind(self, model, penalty)
 

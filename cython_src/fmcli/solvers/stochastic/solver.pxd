@@ -1,6 +1,6 @@
 from fmcli.base.types cimport RoundGradient, Sample, Scratch, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
-from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
 
 
@@ -26,11 +26,11 @@ cdef class Solver:
     cdef readonly bint averages_weights
     cdef public bint takes_formulas, takes_runs
     cdef readonly bint takes_rounds, defers_steps
-    cdef Model model
+    cdef Parameters model
     cdef Penalty penalty
     cdef int generation  # of the model's rows when this was bound to it
 
-    cdef require(self, Model model=*)
+    cdef require(self, Parameters model=*)
     cdef set_rule(self, int block, object layout, bint body)
     cdef void prefetch(self, const Sample* x) noexcept nogil
     cdef void prefetch_next(self, const Sample* x) noexcept nogil

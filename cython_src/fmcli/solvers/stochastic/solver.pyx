@@ -4,7 +4,7 @@ import numpy as np
 
 from fmcli.base.types cimport RoundGradient, Sample, Scratch, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
-from fmcli.models.model cimport Model
+from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
 
 
@@ -25,12 +25,12 @@ cdef class Solver:
     def __cinit__(self, *args, **keywords):
         self.takes_formulas, self.takes_runs, self.takes_rounds, self.defers_steps = True, False, False, False
 
-    def bytes_needed(self, Model model, updates):
+    def bytes_needed(self, Parameters model, updates):
         """Return bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's
         rows."""
         return 0
 
-    def bind(self, Model model, Penalty penalty):
+    def bind(self, Parameters model, Penalty penalty):
         """Bind the solver to a model, allocated with the solver's `slots`, and to a Penalty."""
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
@@ -39,7 +39,7 @@ cdef class Solver:
         self.load_strengths()
 
     # ValueError unless the solver is bound to a model, or to this model, as its rows lie in memory now.
-    cdef require(self, Model model=None):
+    cdef require(self, Parameters model=None):
         bound = self.model is not None and self.generation == self.model.generation
         if not bound or (model is not None and self.model is not model):
             raise ValueError("the solver is not bound to the model, or was before the model's rows were laid out anew")

@@ -1,6 +1,6 @@
 // The places of pairs of features in a table of weights.
-#ifndef FMCLI_MODELS_PLACES_H
-#define FMCLI_MODELS_PLACES_H
+#ifndef FMCLI_PLACES_H
+#define FMCLI_PLACES_H
 
 #include <stdint.h>
 

@@ -1,0 +1,365 @@
+"""The arrays of a model's parameters: their memory, and how they start."""
+
+import itertools
+
+import numpy as np
+
+from fmcli.base.copies import copy_of, copy_to
+from fmcli.base.kept import require_each_like
+from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
+from fmcli.system.parallel import in_parallel
+
+from fmcli.base.simplex cimport project_to_simplex
+from fmcli.base.types cimport LANES, Block, real
+from libc.stdint cimport INT32_MAX
+from libc.stdlib cimport calloc, free
+
+# The number of rows whose start values are drawn by one thread; the values depend on it.
+START_ROWS = 1 << 16
+# So many of them are drawn at a time, so that what a thread draws takes no memory that counts.
+START_NUMBERS = 1 << 16
+MOST_BYTES = 1 << 60  # more than any address space
+
+
+cdef class Parameters:
+    """The parameters of a model: arrays in blocks of rows, whose memory training, copies and files share.
+
+    Penalties, row solvers, priors, checkpoints, and the checks and exports of model files use this interface alone. A
+    model that has arrays outside its blocks adds them in `bytes_needed`, `shapes`, `allocate`, `attach`, `live` and
+    `exported`; all others only pass their blocks.
+
+    Parameters
+    ----------
+    features : number of columns d.
+    outputs : number of scores of a sample, C.
+    layout : the model's blocks; the bias, if there is one, is the first.
+
+    Attributes
+    ----------
+    parameters : name -> array view of the build's real type, with the names and shapes under which models are
+        exported, leading axis C. Writing to a view changes the model. Empty before `allocate` or `attach`.
+    states : name -> views of the solver's state, one for each slot, of the shapes of the parameters.
+    constants : name -> array that the model takes from its data and that is not trained; saved and exported with it.
+    slots : number of reals of solver state beside each parameter.
+    has_bias : whether each score has one bias.
+    absent : number of further features, which have no columns because they do not occur: their parameters are 0.
+    cutpoints : number of cutpoints between ordered labels, an array of their own; set before `allocate` or `attach`.
+    """
+
+    def __init__(self, Py_ssize_t features, int outputs, layout):
+        cdef int b, p
+        self.generation = -abs(self.generation)
+        if len(layout) > MAX_BLOCKS:
+            raise ValueError(f"a model has at most {MAX_BLOCKS} blocks")
+        if not 0 <= features <= INT32_MAX or outputs < 1:
+            raise ValueError(f"a model cannot have {features} features and {outputs} outputs")
+        self.features, self.outputs, self.layout = features, outputs, tuple(layout)
+        self.n_blocks = len(self.layout)
+        self.has_bias = self.n_blocks > 0 and self.layout[0].weight == "bias" and self.layout[0].axes == ()
+        self.parameters, self.states, self.constants, self.memory = {}, {}, {}, []
+        self.constrained = any([block.constraint == "simplex" for block in self.layout])
+        for b, block in enumerate(self.layout):
+            self.by_feature[b], self.simplex[b] = block.touched == "features", block.constraint == "simplex"
+            self.trained[b] = block.trained
+            self.n_parts[b] = len(block.parts)
+            free(self.parts[b])
+            self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
+            if self.parts[b] == NULL:
+                raise MemoryError
+            self.block[b].columns, self.block[b].lanes = block.columns, block.lanes
+            self.block[b].rows = block.rows(features)
+            self.block[b].body = self.block[b].weight = self.weight_part[b].base = NULL
+            for p, columns in enumerate(block.parts):
+                self.parts[b][p].lanes = padded(columns)  # as training has them
+
+    def __dealloc__(self):
+        cdef int b
+        for b in range(MAX_BLOCKS):
+            free(self.parts[b])
+
+    # Raise ValueError unless there are rows, and, if `training`, unless they can be trained.
+    cdef require(self, bint training=False):
+        if self.generation <= 0:
+            raise ValueError("the model has no rows yet: allocate it, or attach arrays")
+        if training and self.attached:
+            raise ValueError("the model was attached to arrays: it cannot be trained")
+
+    def pack(self):
+        """Let rows take as little memory as possible, for solvers that do not visit them at random, to which an
+        access more for each row costs nothing; called before `allocate`."""
+        for layout in self.layout:
+            layout.packed = True
+
+    def bytes_needed(self, int slots):
+        """Return bytes that `allocate(slots)` needs."""
+        return REAL_TYPE.itemsize * (self.outputs * self.cutpoints + sum(
+            self.outputs * layout.rows(self.features) * sum(set(row_strides(layout, slots))) for layout in self.layout
+        ))
+
+    @property
+    def columns(self):
+        """The numbers that are computed from the scores of a sample: its score minus each cutpoint, or the scores."""
+        return self.cutpoints or self.outputs
+
+    @property
+    def parameter_count(self):
+        """The number of parameters, without state and padding."""
+        rows = [layout.rows(self.features) * layout.columns for layout in self.layout]
+        return self.outputs * (sum(rows) + self.cutpoints)
+
+    def export_needed(self):
+        """Return bytes of the arrays that `exported` allocates."""
+        return 0
+
+    def exported(self):
+        """Return the arrays of the model, by the names under which they are exported."""
+        return {**self.parameters, **self.constants}
+
+    def allocate(self, int slots):
+        """Allocate rows for training, all zero, with `slots` reals of solver state beside each parameter."""
+        cdef Py_ssize_t at, p, body_stride, weight_stride, rows
+        cdef real[::1] bodies, weights
+        cdef double[::1] room
+        cdef Block* block
+        if slots < 0 or self.bytes_needed(slots) > MOST_BYTES:
+            raise MemoryError
+        self.slots, self.generation = slots, -abs(self.generation)
+        self.room = room = allocate(self.room_size(), np.float64)
+        self.memory, self.parameters, self.states = [], {}, {}
+        for b, layout in enumerate(self.layout):
+            block = &self.block[b]
+            rows = self.outputs * block.rows
+            body_stride, weight_stride = row_strides(layout, slots)
+            base = allocate(rows * body_stride)
+            at = (1 + slots) * block.lanes
+            weight_base = base
+            if weight_stride != body_stride:
+                weight_base, at = allocate(rows * weight_stride), 0
+            bodies, weights = base, weight_base
+            self.memory += [base] if weight_base is base else [base, weight_base]
+            block.body_stride, block.weight_stride = body_stride, weight_stride
+            block.body = &bodies[0] if block.lanes else NULL
+            block.weight = &weights[at] if layout.weight else NULL
+            block.room = &room[0]
+            if layout.weight:
+                place(&self.weight_part[b], layout, block.rows, block.weight, weight_stride, 1)
+                self.parameters[layout.weight], *self.states[layout.weight] = [
+                    view(self, weight_base, layout, at + slot, weight_stride, ()) for slot in range(1 + slots)
+                ]
+            at = p = 0
+            for array in layout.body:
+                self.parameters[array.name], *self.states[array.name] = [
+                    view(self, base, layout, at + slot * block.lanes, body_stride, array.shape)
+                    for slot in range(1 + slots)
+                ]
+                for _ in range(array.parts):
+                    place(
+                        &self.parts[b][p], layout, block.rows, block.body + at, body_stride, padded(array.columns))
+                    self.parts[b][p].offset = at
+                    at += padded(array.columns)
+                    p += 1
+        if self.cutpoints:
+            self.parameters[CUTPOINTS] = np.zeros((self.outputs, self.cutpoints), REAL_TYPE)
+            self.memory.append(self.parameters[CUTPOINTS])
+        self.attached, self.generation = False, abs(self.generation) + 1
+
+    # The numbers in the work space for the prox of a whole row, Block.room.
+    cdef Py_ssize_t room_size(self):
+        return 6 * (max([0] + [layout.lanes for layout in self.layout]) + LANES)
+
+    def shapes(self):
+        """Return name -> shape of every array in `parameters`, also before they are allocated."""
+        shapes = {}
+        for layout in self.layout:
+            leading = (self.outputs, *layout.leading(self.features))
+            for array in layout.body:
+                shapes[array.name] = (*leading, *array.shape)
+            if layout.weight:
+                shapes[layout.weight] = leading
+        if self.cutpoints:
+            shapes[CUTPOINTS] = (self.outputs, self.cutpoints)
+        return shapes
+
+    def live(self, state=True):
+        """Return all arrays that training changes, at this moment: parameters, state, and what belongs to them; without
+        the `state`, what a model has that is trained no further. No copies."""
+        return list(self.memory) if state else list(self.parameters.values())
+
+    def snapshot(self, state=True):
+        """Return a copy of the live arrays, for `restore`."""
+        return [copy_of(array) for array in self.live(state)]
+
+    def require_snapshot(self, snapshot, state=True):
+        """Raise ValueError unless these may be the live arrays of this model; they may be from a file."""
+        require_each_like("the model", snapshot, self.live(state))
+
+    def restore(self, snapshot, state=True):
+        """Restore the live arrays, as they were at some moment, of this model or of one with the same rows."""
+        for array, kept in zip(self.live(state), snapshot, strict=True):
+            copy_to(array, kept)
+
+    def attach(self, arrays):
+        """Use arrays without copying them, for example arrays mapped from a file; such a model cannot be trained.
+
+        Raises ValueError if a shape or type is not the model's, KeyError if an array is missing.
+        """
+        cdef Py_ssize_t p
+        self.generation = -abs(self.generation)
+        self.parameters, self.states = {}, {}
+        for name, shape in self.shapes().items():
+            array = arrays[name]
+            if array.shape != shape or array.dtype != REAL_TYPE or not array.flags.c_contiguous:
+                raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, not {REAL_TYPE}{list(shape)}")
+            self.parameters[name] = array
+        self.memory = [*self.parameters.values()]
+        for b, layout in enumerate(self.layout):
+            if layout.weight:
+                place_mapped(&self.weight_part[b], layout, self.parameters[layout.weight], 0, 1)
+            p = 0
+            for array in layout.body:
+                for part in range(array.parts):
+                    place_mapped(
+                        &self.parts[b][p], layout, self.parameters[array.name], part * array.columns, array.columns)
+                    p += 1
+        self.attached, self.generation = True, abs(self.generation) + 1
+
+    def project(self):
+        """Project the constrained rows; called after they have been written to."""
+        self.constrain()
+
+    cdef void constrain(self) noexcept nogil:
+        cdef int b
+        cdef Py_ssize_t r
+        if not self.constrained:
+            return
+        for b in range(self.n_blocks):
+            if self.simplex[b]:
+                for r in range(self.outputs * self.block[b].rows):
+                    project_to_simplex(self.block[b].body + r * self.block[b].body_stride, self.block[b].columns)
+
+
+# A view of an array as it is exported, which begins at `at`; its rows of shape `in_row` are `stride` reals apart.
+cdef view(Parameters owner, base, layout, Py_ssize_t at, Py_ssize_t stride, in_row):
+    steps = [layout.rows(owner.features) * stride]
+    steps += [(layout.rows_each if axis == FEATURES else 1) * stride for axis in layout.axes]
+    steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
+    shape = (owner.outputs, *layout.leading(owner.features), *in_row)
+    size = REAL_TYPE.itemsize
+    if 0 in shape:  # the data have no features: there is nothing to view
+        return np.zeros(shape, REAL_TYPE)
+    return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
+
+
+# A part among rows for training, in which a feature's rows lie together; `rows` of each class.
+cdef place(Part* part, layout, Py_ssize_t rows, real* base, Py_ssize_t stride, Py_ssize_t lanes):
+    part.base, part.lanes = base, lanes
+    part.output_stride = rows * stride
+    part.feature_stride = layout.rows_each * stride if layout.by_feature else 0
+    part.row_stride = stride
+
+
+# A part that is within one separate array.
+cdef place_mapped(Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes):
+    cdef const real[::1] flat = array.reshape(-1)
+    steps = [step // REAL_TYPE.itemsize for step in array.strides]
+    part.base = <real*>&flat[at] if flat.shape[0] else NULL
+    part.lanes = lanes
+    part.output_stride = steps[0]
+    part.feature_stride = part.row_stride = 0
+    for axis, step in zip(layout.axes, steps[1:], strict=False):
+        if axis == FEATURES:
+            part.feature_stride = step
+        else:
+            part.row_stride = step
+
+
+cdef class Resumable(Parameters):
+    """Parameters that start from random numbers, or from those of an earlier model of the same kind.
+
+    The preparation of a run, warm starts and new features use this interface. A model whose arrays depend on its
+    training data defines `prepare`, and `inherit` if an earlier model has them, too. One with arrays in which features
+    have places in another way than by the axes of its blocks defines `feature_axis`, `known`, `owners` or
+    `fitted_constants`.
+    """
+
+    def prepare(self, source, generator):
+        """Learn what the model needs to know about its training data (TrainingRows), with a numpy.random.Generator;
+        called before `allocate`."""
+
+    def inherit(self, previous, seen):
+        """Take over what a previous model of this kind, which is attached, knows about its data; called between
+        `prepare` and `allocate`. `seen` says which of its features occurred (bool).
+
+        Raises UsageError or BadInputError if this model cannot resume from it.
+        """
+
+    def feature_axis(self, name):
+        """Return the position of the axis of features in an array, with the axis of classes counted; None without one.
+        """
+        for layout in self.layout:
+            if name in layout.names and layout.by_feature:
+                return 1 + layout.axes.index(FEATURES)
+        return None
+
+    def known(self, name, seen):
+        """Which values of an array took part in training: bool, of the shape of the array's axes after the classes, or
+        of the first of these axes. `seen` says which features occurred. A later model takes these values over."""
+        for layout in self.layout:
+            if name in layout.names and layout.by_feature:
+                return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
+        return np.ones((), dtype=np.bool_)
+
+    def owners(self, int b, features):
+        """Return int32 (rows of block b in one class): the feature, out of some (bool), that each row belongs to,
+        because it enters no score without this feature; -1: none of them."""
+        layout = self.layout[b]
+        if not layout.by_feature:
+            return np.full(self.block[b].rows, -1, dtype=np.int32)
+        return np.repeat(np.where(features, np.arange(self.features), -1).astype(np.int32), layout.rows_each)
+
+    def fitted_constants(self, constants):
+        """Return name -> array of constants of a model with as many features and perhaps fewer fields, as this one has
+        them, of those that differ."""
+        return {}
+
+    def start(self, seen, init_std, generator, threads=1):
+        """Set the start values: random bodies from N(0, init_std^2), and 0 for features that never occur.
+
+        Parameters
+        ----------
+        seen : bool array (features), whether the feature occurs in the training data.
+        init_std : a number, or a list with one for each array of random values.
+        generator : numpy.random.Generator; its numbers are used in the order of blocks, classes, rows and columns. Of
+            an array for each feature, each START_ROWS rows after the first ones have a generator of their own, which
+            it spawns, so that the values do not depend on the number of threads.
+        threads : how many of them draw values.
+        """
+        stds = iter(init_std) if isinstance(init_std, list) else itertools.repeat(init_std)
+        for layout in self.layout:
+            for array in layout.body:
+                std = next(stds) if layout.start == "random" else 0
+                for values in self.parameters[array.name]:
+                    if layout.start != "random":
+                        values[...] = layout.start
+                    elif layout.axes[:1] == (FEATURES,):
+                        step = max(1, START_ROWS * array.columns // max(1, values[:1].size))
+                        parts = [slice(at, at + step) for at in range(0, self.features, step)]
+                        tasks = [
+                            (values[part], seen[part], std, source)
+                            for part, source in zip(parts, [generator, *generator.spawn(max(0, len(parts) - 1))])
+                        ]
+                        in_parallel(start_rows, tasks, threads)
+                    else:
+                        values[...] = normal(values.shape, std, generator)
+                        if layout.by_feature:
+                            values[:, ~seen] = 0
+
+
+def start_rows(task):
+    """Set the start values of some features, given what `Resumable.start` collects for them."""
+    values, seen, std, generator = task
+    step = max(1, START_NUMBERS // max(1, values[:1].size))
+    for at in range(0, len(values), step):
+        some = values[at:at + step]
+        copy_to(some, normal(some.shape, std, generator))
+        some[~seen[at:at + step]] = 0
