@@ -44,15 +44,15 @@ class ModelEntry(Entry):
     context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
     compact : whether it has parameters only for the features that occur, which are many for each feature.
-    keeps_columns : whether parameters have places by column in another way than one for each, so that a feature keeps
-        its column.
+    keeps_columns : whether parameters of pairs have places by column, so that a feature keeps its column.
     apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
         and on those that are of no feature.
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
     drawn_like : if not, the model of the same kind whose parameters can be; "": none.
     closed_form : whether it is solved in closed form, without a solver.
-    joins : whether rows may have relations in training: their scores follow from sums over parts of their entries.
+    joins : whether rows may have relations in training: the class has `joined`. A kind that is another one with a
+        penalty, as `unpenalised` says, leaves relations to that one.
     cost : the time of an epoch by non-zeros and rank, if that of fm is 1, measured on four sets.
     cost_with : solver -> by how many times longer it takes than the costs of kind and solver say.
     rival_with : solvers with which it is compared with other kinds (--auto).
@@ -88,6 +88,10 @@ class ModelEntry(Entry):
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
         """Return whether training rows must have fields, given these options."""
         return self.by_fields and values.get("split_index") is None
+
+    def depends_on_columns(self, values: Mapping[str, Any]) -> bool:
+        """Return whether a feature must keep its column, given these options."""
+        return self.keeps_columns or values.get("split_index") is not None
 
 
 _FM = ("rank", "bias", "linear")

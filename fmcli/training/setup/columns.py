@@ -49,7 +49,7 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     else:
         whole = warm_start.on_columns(rows.occurring.united(warm_start.occurring))
         whole = whole.grown(whole.model.features, fields)
-    if kind.keeps_columns or spec.values.get("split_index") is not None:
+    if kind.depends_on_columns(spec.values):
         numbering = whole.transform.numbering
         rows = rows if numbering is None else rows.on_columns(numbering, settings.threads)
         return rows, replace(settings, warm_start=whole, whole=whole)
@@ -62,7 +62,7 @@ def are_few(settings: Settings, rows: Rows) -> bool:
     """Return whether few of many features occur in the rows of a run that visits them several times, so that it saves
     time to number these. With new rows, there will be others."""
     spec = settings.spec
-    by_column = MODELS[spec.model].keeps_columns or spec.values.get("split_index") is not None or rows.related
-    if by_column or settings.warm_start is not None or spec.values["epochs"] == 1:
+    by_column = MODELS[spec.model].depends_on_columns(spec.values)
+    if by_column or rows.related or settings.warm_start is not None or spec.values["epochs"] == 1:
         return False
     return rows.features > MANY_FEATURES and len(rows.occurring) <= FEW_OCCUR * rows.features
