@@ -237,9 +237,9 @@ def test_the_best_of_a_path_is_not_taken_if_it_only_had_more_epochs(data):
     assert usual.chosen
 
 
-def test_the_first_rungs_are_on_parts_of_many_rows_if_runs_have_few_epochs(data, monkeypatch):
+def test_the_first_rungs_are_on_subsets_of_many_rows_if_runs_have_few_epochs(data, monkeypatch):
     """Each part has the rows of the one before; the winner of a bracket is trained on all rows."""
-    monkeypatch.setattr(search, "ROWS_FOR_PARTS", 100)
+    monkeypatch.setattr(search, "ROWS_FOR_SUBSETS", 100)
     seen = []
     plan = planned(data, {"rank": 2, "epochs": 4, "learning_rate": 0.3}, HELD)
     found = compare(plan, Tuning(10, {"l2": Range(1e-6, 1.0)}, on_trial=lambda entrant: seen.append(entrant)))

@@ -92,12 +92,12 @@ class Entrant:
     news : the epochs of the last ones, with the number of their fold.
     asked : for how many epochs these were trained, at most.
     spent : the work of its runs so far.
-    part : the same on a part of the rows, if that was trained first.
-    share : of how many equal parts of the rows these are one.
+    subset : the same on a subset of the rows, if that was trained first.
+    share : the subset is one of so many equal ones.
     runs : those of the folds; failed : whether one of them was not possible.
     """
 
-    part: Entrant | None = None
+    subset: Entrant | None = None
     share = 1
     failed = False
 
@@ -249,24 +249,24 @@ class Entrant:
                 self._run(self.reached.epochs, None)
         return self._together()
 
-    def on_part(self, share: int) -> Entrant:
-        """Return the same on one of `share` of the rows, which it has from then on as its part."""
-        if self.part is not None:
-            self.spent += self.part.spent
+    def on_subset(self, share: int) -> Entrant:
+        """Return the same on one of `share` of the rows, which it has from then on as its subset."""
+        if self.subset is not None:
+            self.spent += self.subset.spent
         rows = [with_options(thinned(plan, share), self.settings) for plan in self.plans]
-        self.part = Entrant(rows, self.number, self.settings, self._conduct)
-        self.part.share = share
-        return self.part
+        self.subset = Entrant(rows, self.number, self.settings, self._conduct)
+        self.subset.share = share
+        return self.subset
 
     @property
     def total(self) -> int:
-        """The work of its runs and those of its part."""
-        return self.spent + (0 if self.part is None else self.part.spent)
+        """The work of its runs and those of its subset."""
+        return self.spent + (0 if self.subset is None else self.subset.spent)
 
     @property
     def longest(self) -> Entrant:
-        """Its part, if it has no runs of its own."""
-        return self if self.part is None or self.begun else self.part
+        """Its subset, if it has no runs of its own."""
+        return self if self.subset is None or self.begun else self.subset
 
     @property
     def begun(self) -> bool:
@@ -275,12 +275,12 @@ class Entrant:
 
     def forget(self) -> None:
         """Free the memory of the runs."""
-        if self.part is not None:
-            self.part.forget()
+        if self.subset is not None:
+            self.subset.forget()
         self.runs = self._new_runs()
 
     def rank(self) -> float:
-        """Return a number that is smaller if it is better; without runs of its own, that of its part."""
+        """Return a number that is smaller if it is better; without runs of its own, that of its subset."""
         value = self.longest.reached.value
         if value is None:
             return math.inf

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from fmcli.choosing.entrants import Entrant
-from fmcli.choosing.plans import is_free, parts_of
+from fmcli.choosing.plans import is_free, terms_of
 from fmcli.choosing.proposals import Places, Tried
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
@@ -81,18 +81,18 @@ class Group:
         """Yield what the runs have reached, and those that have not run yet, as far as all their values have places."""
         for entrant, places in zip(self.entrants, self._places, strict=True):
             if len(places) == len(self.ranges):
-                yield Tried(places, entrant.rank() if entrant.begun or entrant.part else None)
+                yield Tried(places, entrant.rank() if entrant.begun or entrant.subset else None)
 
 
 def ranges_of(plan: Plan) -> dict[str, Range]:
     """Return the ranges of the options of a run that were not given, by the registry. Those of linear weights, or of
     factors, need some, and those that are relative a usual value."""
-    spec, asked, parts = plan.spec, plan.settings.spec, parts_of(plan)
+    spec, asked, terms = plan.spec, plan.settings.spec, terms_of(plan)
     kind = MODELS[spec.model]
 
     def varies(name: str, one: Range) -> bool:
         usual = spec.values.get(name)
         has_usual = type(usual) is float and usual > 0 if one.relative else usual is not None
-        return has_usual and spec.takes(name) and is_free(asked, name) and parts.get(name[-2:], True)
+        return has_usual and spec.takes(name) and is_free(asked, name) and terms.get(name[-2:], True)
 
     return {name: one for name, one in {**spec.solver_entry.tunes, **kind.tunes}.items() if varies(name, one)}

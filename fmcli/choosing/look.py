@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
-from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, parts_of, thinned
+from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, terms_of, thinned
 from fmcli.choosing.runs import LateError, value_of, work
 from fmcli.choosing.search import Tuning, compare
 from fmcli.model_file.check import COUNT, TABLE, is_number
@@ -49,7 +49,7 @@ class Look:
     metric, found, before : the metric with the other value, and with the usual one; None: training diverged.
     chosen : whether the other value is better.
     folds : how many times other rows were held out until it was clear.
-    rows : how many rows the runs were trained on, if these were a part; 0: all.
+    rows : how many rows the runs were trained on, if these were a subset; 0: all.
     """
 
     option: str
@@ -79,7 +79,7 @@ class Looked:
 
 def looks(plan: Plan) -> bool:
     """Return whether a run looks at other values: it has held-out rows, or other validation data, begins from start
-    values, has no deadline, and a run takes little time, or says what to take if it is on a part of the rows."""
+    values, has no deadline, and a run takes little time, or says what to take if it is on a subset of the rows."""
     may = plan.settings.look and can_compare(plan) and plan.spec.values["epochs"] > 1
     return may and (affordable(plan) or has_penalties_per_row(plan))
 
@@ -87,9 +87,9 @@ def looks(plan: Plan) -> bool:
 def has_penalties_per_row(plan: Plan) -> bool:
     """Return whether usual penalties are so many times one over the number of rows: those of solvers by columns.
 
-    As many times suit all rows and a part of them, but for a bias to stronger penalties: on 320,000 ratings, where
-    usual ones suffice, three of five kinds took stronger ones on a part, by which two had an RMSE that was .3 and .8
-    % larger. So a part is looked at only if the penalties of all rows, which are weaker on it by its share, make the
+    As many times suit all rows and a subset of them, but for a bias to stronger penalties: on 320,000 ratings, where
+    usual ones suffice, three of five kinds took stronger ones on a subset, by which two had an RMSE that was .3 and .8
+    % larger. So a subset is looked at only if the penalties of all rows, which are weaker on it by its share, make the
     model worse than a constant within an epoch: on clicks they do, and logarithmic losses fall by 4 to 22 %.
     """
     return plan.source.in_memory and not plan.spec.by_rows and not plan.spec.solver_entry.is_sampler
@@ -158,18 +158,18 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[L
 def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
     """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
     share = share_of(plan)
-    part = plan if share == 1 else thinned(plan, share)
-    rows = 0 if share == 1 else part.source.count
-    tried, most = list(trials(plan)), epochs_of(part)
+    subset = plan if share == 1 else thinned(plan, share)
+    rows = 0 if share == 1 else subset.source.count
+    tried, most = list(trials(plan)), epochs_of(subset)
     if not tried and (rows or most_folds(plan) == 1):
         return plan
     if rows:
-        first_epoch = Entrant([part], conduct=conduct)  # with the penalties of all rows
+        first_epoch = Entrant([subset], conduct=conduct)  # with the penalties of all rows
         first_epoch.first(1, lambda fold: 1)
         if not first_epoch.runs[0].is_worse_than_constant:
             return plan
-        part = with_options(part, {})
-    usual = Entrant([part], conduct=conduct)
+        subset = with_options(subset, {})
+    usual = Entrant([subset], conduct=conduct)
     usual.first(1, lambda fold: most)
     if not rows:
         usual.add(folds_of(plan, usual.runs[0].epochs or most)[1:])
@@ -284,13 +284,13 @@ def epochs_of(plan: Plan) -> int:
 
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
     """Yield options that were not given, and what to try: what the kind says, and for others the solver. Those of
-    linear weights, or of factors, need some; on a part of the rows, they are penalties."""
-    spec, parts, whole = plan.spec, parts_of(plan), affordable(plan)
+    linear weights, or of factors, need some; on a subset of the rows, they are penalties."""
+    spec, terms, whole = plan.spec, terms_of(plan), affordable(plan)
 
     def suits(option: str, trial: Trial) -> bool:
-        has_parts = option in spec.values and parts.get(option[-2:], True) and (whole or option in STRENGTHS)
+        has_terms = option in spec.values and terms.get(option[-2:], True) and (whole or option in STRENGTHS)
         enough = plan.source.all_rows >= trial.least_rows and (not trial.dense or is_small_and_dense(plan))
-        return has_parts and is_free(spec, option) and enough
+        return has_terms and is_free(spec, option) and enough
 
     kind = MODELS[spec.model].looks
     tried = {**kind, **spec.solver_entry.looks, **kind}  # those of the kind first

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 # there are so many in all; on at most so many folds.
 ENOUGH_HELD_OUT, MOST_FOLDS = 5_000, 5
 # For a search, all of up to so many rows are held out, each once. Among hundreds of trials, the best one on a single
-# part is good by chance: on a fifth of adult, held out before, searches of the same time reach .3167 on five folds in
-# place of .3173 and .3235 on one. On more rows, a part says more, and folds leave time for too few trials.
+# subset is good by chance: on a fifth of adult, held out before, searches of the same time reach .3167 on five folds in
+# place of .3173 and .3235 on one. On more rows, a subset says more, and folds leave time for too few trials.
 SEARCHED_ROWS = 50_000
 # Each of those folds has so many stretches of consecutive rows, unless this makes the share of entries larger by more
 # than MOST_UNSEEN that are of features which no row to train on has: the rows of one id follow each other. In a series,
@@ -141,12 +141,12 @@ def thinned(plan: Plan, share: int) -> Plan:
     return replace(plan, facts={**plan.facts, **facts})
 
 
-def parts_of(plan: Plan) -> dict[str, bool]:
+def terms_of(plan: Plan) -> dict[str, bool]:
     """Return whether the model has linear weights and factors, by the ends of the names of their options."""
     layout = plan.model.layout
     return {
-        "_w": any(one.weight and one.part == "w" and one.by_feature for one in layout),
-        "_v": any(one.penalty == "full" and (one.body or one.part == "v") for one in layout),
+        "_w": any(one.weight and one.penalized_as == "w" and one.by_feature for one in layout),
+        "_v": any(one.penalty == "full" and (one.body or one.penalized_as == "v") for one in layout),
     }
 
 

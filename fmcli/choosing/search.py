@@ -43,9 +43,9 @@ PART_OF_TIME, MOMENT = 6, 1e-6
 MOST_KINDS = 4
 # A bracket has so many runs, of which a third goes on after each of so many rungs, for three times as many epochs; that
 # of a solver that samples has a third of them, which are whole.
-BRACKET, PART, RUNGS = 9, 3, 3
-# Runs may be on parts of at least so many rows.
-ROWS_FOR_PARTS = 100_000
+BRACKET, REDUCTION, RUNGS = 9, 3, 3
+# Runs may be on subsets of at least so many rows.
+ROWS_FOR_SUBSETS = 100_000
 # From a little less than the usual strength of a penalty to one with which hardly any parameter is left.
 STRENGTHS_OF_PATH = by(3, 3000)
 # A drawn run is as good as the best one of its kind if that is better by at most so many standard errors.
@@ -254,7 +254,7 @@ class Search:
 
     def size_of(self, group: Group) -> int:
         """Return how many runs a bracket has."""
-        return PART if group.entrants[0].samples else BRACKET
+        return REDUCTION if group.entrants[0].samples else BRACKET
 
     def bracket(self, group: Group) -> Iterator[Entrant]:
         """Yield entrants of drawn options, until there are no others, or trials."""
@@ -281,20 +281,20 @@ class Search:
     def halve(self, brackets: Sequence[list[Entrant]]) -> None:
         """Train brackets, of which a part goes on after each rung: for more epochs, or on more rows where the usual run
         has so few epochs that a part of them says little less, but takes little less time."""
-        by_rows = self.usual.reached.epochs < PART ** (RUNGS - 1) and self.many_rows
+        by_rows = self.usual.reached.epochs < REDUCTION ** (RUNGS - 1) and self.many_rows
         for rung in range(RUNGS):
             jobs = [entrant for entrants in brackets for entrant in entrants]
-            share = PART ** (RUNGS - 1 - rung)
+            share = REDUCTION ** (RUNGS - 1 - rung)
             if by_rows and share > 1:
-                jobs = [entrant if entrant.samples else entrant.on_part(share) for entrant in jobs]
+                jobs = [entrant if entrant.samples else entrant.on_subset(share) for entrant in jobs]
             epochs_of = partial(self.epochs_of, rung=RUNGS - 1 if by_rows else rung)
             # A deadline leaves out the dear ones.
             self.train(sorted(jobs, key=lambda entrant: entrant.work * epochs_of(entrant)), epochs_of)
             for entrants in brackets:
                 entrants.sort(key=Entrant.rank)
-                for entrant in entrants[max(1, len(entrants) // PART) :]:
+                for entrant in entrants[max(1, len(entrants) // REDUCTION) :]:
                     entrant.forget()
-                del entrants[max(1, len(entrants) // PART) :]
+                del entrants[max(1, len(entrants) // REDUCTION) :]
         self.whole += [entrant for entrants in brackets for entrant in entrants]
 
     def follow(self) -> None:
@@ -325,16 +325,16 @@ class Search:
 
     @property
     def many_rows(self) -> bool:
-        """Whether parts of the rows can be trained on, and have enough of them."""
+        """Whether subsets of the rows can be trained on, and have enough of them."""
         source = self.plan.source
-        return source.in_memory and source.data.group is None and source.count >= ROWS_FOR_PARTS
+        return source.in_memory and source.data.group is None and source.count >= ROWS_FOR_SUBSETS
 
     def epochs_of(self, entrant: Entrant, rung: int) -> int:
         """Return for how many epochs, in all, an entrant is trained by a rung. Runs of a solver that samples are whole,
         because its first sweeps say little."""
         asked: int = entrant.plan.spec.values["epochs"]
         most = min(asked, max(1, self.most // entrant.work))
-        return max(1, most if entrant.samples else most // int(PART ** (RUNGS - 1 - rung)))
+        return max(1, most if entrant.samples else most // int(REDUCTION ** (RUNGS - 1 - rung)))
 
     def choose(self) -> Entrant:
         """Return the best kind that is clearly better than the usual run, and of it the entrant closest to its usual

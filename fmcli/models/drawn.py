@@ -15,7 +15,7 @@ def priors_in(model: Parameters, groups: int) -> int:
     found = 0
     for layout in model.layout:
         if layout.trained and layout.weight != "bias" and not layout.constraint:
-            columns = sum(array.parts * array.columns for array in layout.body)
+            columns = sum(array.vectors * array.columns for array in layout.body)
             each = groups * layout.rows_each * columns if layout.by_feature else len(layout.body)
             found += each + (groups * layout.rows_each if layout.by_feature else 1) * bool(layout.weight)
     return found

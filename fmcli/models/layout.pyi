@@ -14,7 +14,7 @@ ROLES: tuple[str | None, ...]
 
 class Array(NamedTuple):
     name: str
-    parts: int
+    vectors: int
     columns: int
     shape: tuple[int, ...]
 
@@ -25,10 +25,10 @@ class BlockLayout:
     body: tuple[Array, ...]
     weight: str | None
     touched: Literal["features", "all", "selected"]
-    part: Literal["w", "v"]
+    penalized_as: Literal["w", "v"]
     penalty: Literal["full", "l2", "none"]
     trained: bool
-    affine: Literal["row", "part", "one"]
+    affine: Literal["row", "vector", "one"]
     start: float | Literal["random"]
     constraint: Literal["simplex"] | None
     role: Literal["kernel weights"] | None
@@ -40,10 +40,10 @@ class BlockLayout:
         body: Sequence[tuple[str, int | tuple[int, int]]] = (),
         weight: str | None = None,
         touched: Literal["features", "all", "selected"] | None = None,
-        part: Literal["w", "v"] = "w",
+        penalized_as: Literal["w", "v"] = "w",
         penalty: Literal["full", "l2", "none"] = "full",
         trained: bool = True,
-        affine: Literal["row", "part", "one"] = "row",
+        affine: Literal["row", "vector", "one"] = "row",
         start: float | Literal["random"] = "random",
         constraint: Literal["simplex"] | None = None,
         role: Literal["kernel weights"] | None = None,
@@ -53,7 +53,7 @@ class BlockLayout:
     @property
     def names(self) -> list[str]: ...
     @property
-    def parts(self) -> list[int]: ...
+    def vectors(self) -> list[int]: ...
     @property
     def columns(self) -> int: ...
     @property

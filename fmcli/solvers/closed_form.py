@@ -98,7 +98,7 @@ def solve(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2_w: floa
         loss = np.sum((kernels.left @ found - kernels.right) ** 2) / 2
         weights = np.zeros(0)
     else:
-        linear = LinearPart(model, data, rows, kernels, l2_w)
+        linear = LinearTerms(model, data, rows, kernels, l2_w)
         weights = linear.weights()
         model.parameters["w"][0, linear.columns] = weights
         shares = kernels.target - linear.shared.T @ weights
@@ -121,7 +121,7 @@ def orthonormal(model: KernelBasis, data: Dataset, rows: NDArray[np.int32], l2: 
     return Kernels(vt[kept].T / s[kept], u[: len(right), kept].T @ right, left, right, basis)
 
 
-class LinearPart:
+class LinearTerms:
     """The linear equation for the weights of features, from which bias and beta have been eliminated.
 
     columns : int64, the features that occur in the rows.
@@ -137,9 +137,9 @@ class LinearPart:
         self.x = matrix(data.take(rows), number, len(self.columns))
         self.shared = np.zeros((len(self.columns), kernels.products.shape[0]))
         self.target = self.x.T @ (self.share * data.label[rows])
-        for part, values in kernel_values(model, data, rows):
+        for some, values in kernel_values(model, data, rows):
             functions = np.column_stack([values @ kernels.basis, np.ones(len(values))])
-            self.shared += self.x[part].T @ (self.share[part, None] * functions)
+            self.shared += self.x[some].T @ (self.share[some, None] * functions)
         self.shared = in_range(self.shared) @ kernels.products
         self.right = self.target - self.shared @ kernels.target
 
@@ -202,7 +202,7 @@ def bytes_needed(model: KernelBasis, data: Dataset, rows: int) -> int:
     """Return bytes that `fit` takes.
 
     This is the larger of two phases (a slice of rows with the triangular factor that it updates, or the square
-    matrices), plus the memory of the linear part.
+    matrices), plus the memory of the linear terms.
     """
     size, run = model.rank + 2, min(max(LEAST_ROWS, model.rank + 2), rows)
     numbers = size * max(2 * run + COPIES * (run + size), SQUARES * size)
@@ -223,10 +223,10 @@ def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floa
     root = np.sqrt(data.shares(rows))
     k = model.landmarks.rows
     found = np.zeros((0, k + 2))
-    for part, kernels in kernel_values(model, data, rows):
+    for some, kernels in kernel_values(model, data, rows):
         system = np.ones((len(kernels), k + 2))
-        system[:, :k], system[:, k + 1] = kernels, data.label[rows[part]]
-        system *= root[part, None]
+        system[:, :k], system[:, k + 1] = kernels, data.label[rows[some]]
+        system *= root[some, None]
         found = in_range(np.asarray(np.linalg.qr(np.vstack([found, system]), mode="r")))
     return found
 

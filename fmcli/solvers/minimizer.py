@@ -25,7 +25,7 @@ class Minimizer(ABC):
     loss, penalty : the loss and the penalty of the run.
     data : Dataset with labels, to train on.
     threads : the number of threads; it does not change the result.
-    on_rows : called several times a second with the epoch (from 1) and the completed part of it, in rows.
+    on_rows : called several times a second with the epoch (from 1) and how much of it is completed, in rows.
     hold : what holds parameters near their start values; those of simplexes and anchors are then constant.
     arguments : additional arguments of a subclass, for its `prepare`.
     """

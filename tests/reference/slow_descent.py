@@ -90,9 +90,9 @@ def slices(layout, size: int, whole: bool) -> list[list[int]]:
         return [list(range(size))]
     found, first = [], 0
     lanes = 0
-    for columns in layout.parts:
+    for columns in layout.vectors:
         for at in range(columns):
-            begins = lanes % SLICE == 0 or (at == 0 and layout.affine == "part")
+            begins = lanes % SLICE == 0 or (at == 0 and layout.affine == "vector")
             if begins:
                 found.append([])
                 lanes = 0
@@ -131,7 +131,7 @@ def visit(problem: Problem, params: Params, c: int, layout, row: Row) -> None:
         q = problem.derivatives(params, c, row)[:, places]
         scores = [score(problem.kind, params, x, problem.choices) for x in problem.rows]
         g = problem.share * [slopes(LOSSES[problem.loss], y, f)[c] for y, f in zip(problem.labels, scores, strict=True)]
-        sure = layout.affine == "row" or (layout.affine == "part" and not whole)
+        sure = layout.affine == "row" or (layout.affine == "vector" and not whole)
         kappa = np.array([SMOOTHNESS[problem.loss] if sure else curvature(problem.loss, f[c]) for f in scores])
         r, G = g @ q, (q.T * problem.share * kappa) @ q
         phi = gather(params, row)

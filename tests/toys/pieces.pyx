@@ -13,7 +13,7 @@ from fmcli.models.kernels cimport kernels
 from fmcli.models.model cimport Model
 from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.penalties.arguments cimport PenaltyStrength, rounded
-from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
+from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_of_both
 from libc.math cimport exp, expm1, fabs, log, log1p, tanh
 from libc.string cimport memset
 
@@ -193,7 +193,7 @@ cdef class RMSProp(Solver):
 
     def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
         self.slots, self.averages_weights = 1, True
-        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+        self.rates = steps_of_both(learning_rate, learning_rate_w, learning_rate_v)
 
     cdef set_rule(self, int block, object layout, bint body):
         cdef Rmsprop* rule = &self.body[block] if body else &self.weight[block]

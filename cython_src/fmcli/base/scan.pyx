@@ -15,16 +15,16 @@ ctypedef fused floating:
 def all_finite(array):
     """Return whether all numbers of an array (float32 or float64) are finite."""
     cdef bint finite = True
-    for part in in_parts(array):
-        finite = finite and (finite_in[float](part) if part.itemsize == sizeof(float) else finite_in[double](part))
+    for view in views_of(array):
+        finite = finite and (finite_in[float](view) if view.itemsize == sizeof(float) else finite_in[double](view))
     return finite
 
 
 def zeros(array):
     """Return the number of zeros in an array (float32 or float64)."""
     cdef Py_ssize_t total = 0
-    for part in in_parts(array):
-        total += zeros_in[float](part) if part.itemsize == sizeof(float) else zeros_in[double](part)
+    for view in views_of(array):
+        total += zeros_in[float](view) if view.itemsize == sizeof(float) else zeros_in[double](view)
     return total
 
 
@@ -49,15 +49,15 @@ def most_frequent(const int32_t[::1] times, Py_ssize_t count):
     return places_[:n]
 
 
-def in_parts(array):
-    """Parts of an array with AXES axes each, in memory order; axes beyond that are the shortest ones."""
+def views_of(array):
+    """Views of an array with AXES axes each, in memory order; axes beyond that are the shortest ones."""
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     array = array.transpose(order)
     array = array.reshape((1,) * (AXES - array.ndim) + array.shape)
     if array.ndim == AXES:
         return [array]
     shortest = array.shape.index(min(array.shape))
-    return [part for one in np.moveaxis(array, shortest, 0) for part in in_parts(one)]
+    return [view for one in np.moveaxis(array, shortest, 0) for view in views_of(one)]
 
 
 cdef bint finite_in(const floating[:, :, :] numbers) noexcept:

@@ -112,9 +112,9 @@ typedef struct RoundGradient {
     const real* weight_squares;  // rows
 } RoundGradient;
 
-// What one of several threads does: the `part`-th of `parts` equal parts.
+// What one of several threads does: the `number`-th of `count` equal shares.
 typedef struct ThreadShare {
-    int part, parts;
+    int number, count;
     double* room;  // as in Block
 } ThreadShare;
 

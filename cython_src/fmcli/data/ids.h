@@ -58,28 +58,28 @@ class Ids {
     }
 
     // What the columns of the first ids of another object are here.
-    struct Joined {
+    struct United {
         std::vector<int32_t> columns;
         size_t numbers = 0, names = 0;
     };
 
     // Adds the ids of another object that have been added there since the last time. Throws std::bad_alloc.
-    void join(const Ids& other, Joined& joined) {
-        joined.columns.resize(other.size());
-        add_each(joined.numbers, other.numbers.size(), joined.columns, [&other](size_t i) {
+    void unite(const Ids& other, United& united) {
+        united.columns.resize(other.size());
+        add_each(united.numbers, other.numbers.size(), united.columns, [&other](size_t i) {
             return std::pair(Id{static_cast<uint64_t>(other.numbers[i])}, other.number_columns[i]);
         });
-        add_each(joined.names, other.names.size(), joined.columns, [&other](size_t i) {
+        add_each(united.names, other.names.size(), united.columns, [&other](size_t i) {
             return std::pair(other.names.name(i), other.names.column(i));
         });
-        joined.numbers = other.numbers.size(), joined.names = other.names.size();
+        united.numbers = other.numbers.size(), united.names = other.names.size();
     }
 
     // Adds all ids of another object. Returns the columns here of its columns. Throws std::bad_alloc.
     std::vector<int32_t> add_all(const Ids& other) {
-        Joined joined;
-        join(other, joined);
-        return std::move(joined.columns);
+        United united;
+        unite(other, united);
+        return std::move(united.columns);
     }
 
     // Removes all ids and keeps the memory.

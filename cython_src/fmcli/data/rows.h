@@ -161,7 +161,7 @@ struct Rows {
     // Where the rows of another object go, and what its labels are there.
     struct Place {
         size_t row = 0, entry = 0;
-        bool valued = false, joined = false;
+        bool valued = false, united = false;
         std::vector<int32_t> labels;
     };
 
@@ -187,7 +187,7 @@ struct Rows {
         if (other.valued && !valued) start_values(index.size());
         if (valued) value.reserve(index.capacity());
         Place place = {label.size(), index.size(), valued, reading.space == Space::GROWING && by_id, {}};
-        if (place.joined) reading.ids->join(*other.reading.ids, other.joined);
+        if (place.united) reading.ids->unite(*other.reading.ids, other.united);
         indptr.resize(rows + 1);
         label.resize(rows);
         if (reading.label_weights) weight.resize(rows);
@@ -215,9 +215,9 @@ struct Rows {
         copy(other.weight, weight, place.row);
         copy(other.group, group, place.row);
         copy(other.index, index, place.entry);
-        if (place.joined)
+        if (place.united)
             for (size_t i = place.entry; i < place.entry + other.index.size(); ++i)
-                index[i] = other.joined.columns[static_cast<size_t>(index[i])];
+                index[i] = other.united.columns[static_cast<size_t>(index[i])];
         copy(other.field, field, place.entry);
         if (!place.valued) return;
         if (other.valued) copy(other.value, value, place.entry);
@@ -230,7 +230,7 @@ struct Rows {
     }
 
     // Removes all rows and keeps the memory; also some ids, which the next rows probably have, too, and which then need
-    // not be joined with those of other rows again.
+    // not be united with those of other rows again.
     void clear() {
         constexpr size_t MOST_KEPT = 1 << 16;
         indptr.resize(1);
@@ -243,7 +243,7 @@ struct Rows {
         label_names.clear();
         if (reading.space == Space::GROWING && reading.ids->size() > MOST_KEPT) {
             reading.ids->clear();
-            joined = {};
+            united = {};
             by_id = false;
         }
         skipped.clear();
@@ -259,7 +259,7 @@ struct Rows {
         float value;
     };
     std::vector<Entry> scratch, merged;
-    Ids::Joined joined;  // the ids of these rows, with those of the rows that they are appended to
+    Ids::United united;  // the ids of these rows, with those of the rows that they are appended to
 
     template <typename T>
     static void copy(const Array<T>& from, Array<T>& to, size_t at) {

@@ -152,7 +152,7 @@ cdef class Bilinear(ColumnModel):
         return self.outputs * self.sums_size()
 
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
-        return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
+        return 2 * ((self.vectors[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
 
     # The sample with every feature once: the entries of a feature with several fields are summed.
     cdef inline Sample by_index(self, const Sample* x, Scratch* s) noexcept nogil:

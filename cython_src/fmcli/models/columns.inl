@@ -28,9 +28,9 @@ void cached_score_gradient(const ColumnView* v, ptrdiff_t behind, real* q) {
             store(q + i * v->apart + at, load<Vec4>(cache_of(*v, i) + behind + v->at + at));
 }
 
-// Caches begin with the values of linear functions z, `parts` functions of `lanes` reals each. The derivative of
+// Caches begin with the values of linear functions z, `functions` functions of `lanes` reals each. The derivative of
 // their product by one z is the product of the others.
-void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, real* q) {
+void product_score_gradient(const ColumnView* view, int functions, ptrdiff_t lanes, real* q) {
     const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real x = v.value[i];
@@ -38,7 +38,7 @@ void product_score_gradient(const ColumnView* view, int parts, ptrdiff_t lanes, 
         for (ptrdiff_t at = 0; at < v.lanes; at += LANES) {
             const ptrdiff_t visited = (v.at + at) / lanes, f = (v.at + at) % lanes;
             Vec4 d = Vec4{} + x;
-            for (ptrdiff_t t = 0; t < parts; ++t)
+            for (ptrdiff_t t = 0; t < functions; ++t)
                 if (t != visited) d *= load<Vec4>(z + t * lanes + f);
             store(q + i * v.apart + at, d);
         }

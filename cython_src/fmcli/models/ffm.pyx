@@ -35,7 +35,7 @@ cdef class FFM(ColumnModel):
 
     If an index occurs in several fields of a sample, it counts as several entries, whose pairs with each other are
     included. Entries of fields that the training data does not have are in no pair. Without a group penalty, each
-    v_{j,f} is a separate parameter row. With a group penalty (`by_row`), all v_{j,f} of a feature are parts of one row.
+    v_{j,f} is a separate parameter row. With a group penalty (`by_row`), all v_{j,f} of a feature are in one row.
     In both cases, a sample updates only the factors that are in one of its pairs.
 
     `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 is set if v_{j,f} was in a pair of the training
@@ -52,7 +52,7 @@ cdef class FFM(ColumnModel):
         layout = bias_block(bias)
         weight = "w" if linear else None
         if by_row:
-            layout.append(BlockLayout(body=[("V", (fields, rank))], weight=weight, affine="part"))
+            layout.append(BlockLayout(body=[("V", (fields, rank))], weight=weight, affine="vector"))
         else:
             layout += [BlockLayout(weight=weight)] if linear else []
             layout.append(BlockLayout(axes=(FEATURES, fields), body=[("V", rank)], touched="selected"))
@@ -176,11 +176,11 @@ cdef class FFM(ColumnModel):
     # The distance, in reals, from a feature's factors for one field to those for the next field.
     cdef inline Py_ssize_t apart(self) noexcept nogil:
         if self.whole and self.fields > 1:
-            return self.parts[self.pairs][1].base - self.parts[self.pairs][0].base
-        return self.parts[self.pairs][0].row_stride
+            return self.vectors[self.pairs][1].base - self.vectors[self.pairs][0].base
+        return self.vectors[self.pairs][0].row_stride
 
     cdef inline Py_ssize_t padded(self) noexcept nogil:
-        return (self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES
+        return (self.vectors[self.pairs][0].lanes + LANES - 1) // LANES * LANES
 
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
         if b == self.pairs and not self.whole:

@@ -44,7 +44,7 @@ cdef class SecondOrder(Weighted):
 
     # The sums, and the kernel values if the kernels are weighted. Both are padded even if the parameter rows are not.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
-        return 2 * ((self.parts[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
+        return 2 * ((self.vectors[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c

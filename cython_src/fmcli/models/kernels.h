@@ -67,9 +67,9 @@ typedef struct ModelKernels {
     // Update the caches for a step of `row`: the sums and, unless `values` is 0, the A^2 of each factor, which begin at
     // index `values`.
     void (*pairs_update_cache)(const ColumnView* v, const real* row, const real* step, ptrdiff_t values);
-    // q <- derivatives of the sum over factors of prod_t z_t by coefficients of linear functions z, whose values (`parts`
+    // q <- derivatives of the sum over factors of prod_t z_t by coefficients of linear functions z, whose values (`functions`
     // times `lanes`) come first in the caches.
-    void (*product_score_gradient)(const ColumnView* v, int parts, ptrdiff_t lanes, real* q);
+    void (*product_score_gradient)(const ColumnView* v, int functions, ptrdiff_t lanes, real* q);
     // Multiply q by the number at index `behind` of the caches.
     void (*share_score_gradient)(const ColumnView* v, ptrdiff_t behind, real* q);
     // Score gradients and score changes for the pairs of a field-aware model.

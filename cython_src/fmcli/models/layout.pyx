@@ -22,16 +22,16 @@ ROLES = (None, "kernel weights")
 
 
 class Array(NamedTuple):
-    """An array within a block's bodies; each row has `parts` parts of `columns` columns."""
+    """An array within a block's bodies; each row has `vectors` vectors of `columns` factors."""
 
     name: str
-    parts: int
+    vectors: int
     columns: int
-    shape: tuple  # of a row: (columns,), or (parts, columns)
+    shape: tuple  # of a row: (columns,), or (vectors, columns)
 
 
 def array_of(name, size):
-    """Return the array whose rows have the given size: columns, or (parts, columns)."""
+    """Return the array whose rows have the given size: columns, or (vectors, columns)."""
     columns = size[1] if isinstance(size, tuple) else size
     if not 1 <= columns <= MOST_COLUMNS:
         raise ValueError(f"{name} cannot have {columns} columns")
@@ -45,19 +45,19 @@ class BlockLayout:
     ----------
     axes : the axes of the rows of one class: FEATURES (one row for each feature), numbers, or () for a single row; at
         most one axis besides FEATURES. In memory, the rows of a feature are adjacent, whatever the order of the axes.
-    body : ((name, columns), ...), arrays of factors, which are side by side in a row; may be empty. (parts, columns)
+    body : ((name, columns), ...), arrays of factors, which are side by side in a row; may be empty. (vectors, columns)
         in place of columns gives the array two axes.
     weight : name of the one linear weight that follows the body, or None.
     touched : the rows that affect a sample's score: those of its "features", "all", or "selected" by the model's
         `rows`.
-    part : "w" if the weight is penalized as a linear weight, "v" if as a factor; bodies are always penalized as "v".
+    penalized_as : "w" if the weight is penalized as a linear weight, "v" if as a factor, as bodies always are.
     penalty : "full"; "l2" for fitted kernel weights, to which only the factors' L2 penalty applies; "none" for
         structural parameters.
     trained : whether training updates the rows.
     affine : the largest set of a row's parameters in which scores are jointly affine while all others are fixed: the
-        whole "row", a "part" of its body, or only "one" parameter.
+        whole "row", one "vector" of its body, or only "one" parameter.
     start : "random": bodies start from N(0, init_std^2); or a number, the start value. Weights start from 0.
-    constraint : "simplex": each body is kept on the probability simplex; such a body has one part. None: no constraint.
+    constraint : "simplex": each body is kept on the probability simplex; such a body has one vector. None: free.
     role : "kernel weights": fitted weights of kernels. Coordinate descent updates them first, jointly with the bias,
         and the nuclear norm applies to them. None: no special role.
 
@@ -70,12 +70,12 @@ class BlockLayout:
     """
 
     def __init__(
-        self, *, axes=(FEATURES,), body=(), weight=None, touched=None, part="w", penalty="full", trained=True,
+        self, *, axes=(FEATURES,), body=(), weight=None, touched=None, penalized_as="w", penalty="full", trained=True,
         affine="row", start="random", constraint=None, role=None
     ):
         if constraint not in CONSTRAINTS or role not in ROLES:
             raise ValueError(f"no solver knows the constraint {constraint!r} or the role {role!r}")
-        self.axes, self.weight, self.part, self.penalty = tuple(axes), weight, part, penalty
+        self.axes, self.weight, self.penalized_as, self.penalty = tuple(axes), weight, penalized_as, penalty
         self.trained, self.affine, self.start, self.constraint, self.role = trained, affine, start, constraint, role
         self.body, self.packed = tuple([array_of(name, size) for name, size in body]), False
         self.touched = touched or ("features" if self.by_feature else "all")
@@ -91,19 +91,19 @@ class BlockLayout:
         return [array.name for array in self.body] + ([self.weight] if self.weight else [])
 
     @property
-    def parts(self):
-        """The number of columns of each part of a body, in order."""
-        return [array.columns for array in self.body for _ in range(array.parts)]
+    def vectors(self):
+        """The number of columns of each vector of a body, in order."""
+        return [array.columns for array in self.body for _ in range(array.vectors)]
 
     @property
     def columns(self):
         """The number of parameters in a row."""
-        return sum(self.parts) + (self.weight is not None)
+        return sum(self.vectors) + (self.weight is not None)
 
     @property
     def lanes(self):
-        """The number of reals in a body, with each part padded."""
-        return sum(map(padded, self.parts))
+        """The number of reals in a body, with each vector padded."""
+        return sum(map(padded, self.vectors))
 
     @property
     def rows_each(self):

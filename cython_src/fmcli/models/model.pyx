@@ -6,7 +6,7 @@ from fmcli.base.types cimport Block, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport NO_BLOCK, SampleRun
 from fmcli.models.kernels cimport kernels
-from fmcli.models.parameters cimport MAX_BLOCKS, Part, Resumable
+from fmcli.models.parameters cimport MAX_BLOCKS, Resumable, VectorMemory
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
@@ -93,10 +93,10 @@ cdef class Model(Resumable):
                 if not self.attached:
                     kernels.prefetch(&self.block[b], x.index, x.nnz, c * self.block[b].rows)
                     continue
-                for p in range(self.n_parts[b]):
-                    prefetch_mapped(&self.parts[b][p], self.features, x, c)
-                if self.weight_part[b].base != NULL:
-                    prefetch_mapped(&self.weight_part[b], self.features, x, c)
+                for p in range(self.n_vectors[b]):
+                    prefetch_mapped(&self.vectors[b][p], self.features, x, c)
+                if self.weight_memory[b].base != NULL:
+                    prefetch_mapped(&self.weight_memory[b], self.features, x, c)
 
     # Threads may share a model while nothing updates it: `rows`, `score` and `gradient` write only to the Scratch. If
     # a model writes anything else there, it does so atomically, as llfm does with its marks, or not once it is frozen.
@@ -189,8 +189,8 @@ cdef class Model(Resumable):
         self.gradient(x, s)
 
 
-# Prefetch the rows of a sample in a part that is one separate array.
-cdef void prefetch_mapped(const Part* part, Py_ssize_t features, const Sample* x, int output) noexcept nogil:
+# Prefetch the rows of a sample in a separate array.
+cdef void prefetch_mapped(const VectorMemory* of, Py_ssize_t features, const Sample* x, int output) noexcept nogil:
     cdef Block alone = Block(
-        part.base + output * part.output_stride, part.feature_stride, part.lanes, NULL, 0, features, 0, NULL)
+        of.base + output * of.output_stride, of.feature_stride, of.lanes, NULL, 0, features, 0, NULL)
     kernels.prefetch(&alone, x.index, x.nnz, 0)

@@ -61,21 +61,21 @@ cdef class Parameters:
         for b, block in enumerate(self.layout):
             self.by_feature[b], self.simplex[b] = block.touched == "features", block.constraint == "simplex"
             self.trained[b] = block.trained
-            self.n_parts[b] = len(block.parts)
-            free(self.parts[b])
-            self.parts[b] = <Part*>calloc(self.n_parts[b] + 1, sizeof(Part))
-            if self.parts[b] == NULL:
+            self.n_vectors[b] = len(block.vectors)
+            free(self.vectors[b])
+            self.vectors[b] = <VectorMemory*>calloc(self.n_vectors[b] + 1, sizeof(VectorMemory))
+            if self.vectors[b] == NULL:
                 raise MemoryError
             self.block[b].columns, self.block[b].lanes = block.columns, block.lanes
             self.block[b].rows = block.rows(features)
-            self.block[b].body = self.block[b].weight = self.weight_part[b].base = NULL
-            for p, columns in enumerate(block.parts):
-                self.parts[b][p].lanes = padded(columns)  # as training has them
+            self.block[b].body = self.block[b].weight = self.weight_memory[b].base = NULL
+            for p, columns in enumerate(block.vectors):
+                self.vectors[b][p].lanes = padded(columns)  # as training has them
 
     def __dealloc__(self):
         cdef int b
         for b in range(MAX_BLOCKS):
-            free(self.parts[b])
+            free(self.vectors[b])
 
     # Raise ValueError unless there are rows, and, if `training`, unless they can be trained.
     cdef require(self, bint training=False):
@@ -142,7 +142,7 @@ cdef class Parameters:
             block.weight = &weights[at] if layout.weight else NULL
             block.room = &room[0]
             if layout.weight:
-                place(&self.weight_part[b], layout, block.rows, block.weight, weight_stride, 1)
+                place(&self.weight_memory[b], layout, block.rows, block.weight, weight_stride, 1)
                 self.parameters[layout.weight], *self.states[layout.weight] = [
                     view(self, weight_base, layout, at + slot, weight_stride, ()) for slot in range(1 + slots)
                 ]
@@ -152,10 +152,10 @@ cdef class Parameters:
                     view(self, base, layout, at + slot * block.lanes, body_stride, array.shape)
                     for slot in range(1 + slots)
                 ]
-                for _ in range(array.parts):
+                for _ in range(array.vectors):
                     place(
-                        &self.parts[b][p], layout, block.rows, block.body + at, body_stride, padded(array.columns))
-                    self.parts[b][p].offset = at
+                        &self.vectors[b][p], layout, block.rows, block.body + at, body_stride, padded(array.columns))
+                    self.vectors[b][p].offset = at
                     at += padded(array.columns)
                     p += 1
         if self.cutpoints:
@@ -214,12 +214,12 @@ cdef class Parameters:
         self.memory = [*self.parameters.values()]
         for b, layout in enumerate(self.layout):
             if layout.weight:
-                place_mapped(&self.weight_part[b], layout, self.parameters[layout.weight], 0, 1)
+                place_mapped(&self.weight_memory[b], layout, self.parameters[layout.weight], 0, 1)
             p = 0
             for array in layout.body:
-                for part in range(array.parts):
+                for vector in range(array.vectors):
                     place_mapped(
-                        &self.parts[b][p], layout, self.parameters[array.name], part * array.columns, array.columns)
+                        &self.vectors[b][p], layout, self.parameters[array.name], vector * array.columns, array.columns)
                     p += 1
         self.attached, self.generation = True, abs(self.generation) + 1
 
@@ -250,27 +250,27 @@ cdef view(Parameters owner, base, layout, Py_ssize_t at, Py_ssize_t stride, in_r
     return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
 
 
-# A part among rows for training, in which a feature's rows lie together; `rows` of each class.
-cdef place(Part* part, layout, Py_ssize_t rows, real* base, Py_ssize_t stride, Py_ssize_t lanes):
-    part.base, part.lanes = base, lanes
-    part.output_stride = rows * stride
-    part.feature_stride = layout.rows_each * stride if layout.by_feature else 0
-    part.row_stride = stride
+# The memory among rows for training, in which a feature's rows lie together; `rows` of each class.
+cdef place(VectorMemory* out, layout, Py_ssize_t rows, real* base, Py_ssize_t stride, Py_ssize_t lanes):
+    out.base, out.lanes = base, lanes
+    out.output_stride = rows * stride
+    out.feature_stride = layout.rows_each * stride if layout.by_feature else 0
+    out.row_stride = stride
 
 
-# A part that is within one separate array.
-cdef place_mapped(Part* part, layout, array, Py_ssize_t at, Py_ssize_t lanes):
+# The memory within one separate array.
+cdef place_mapped(VectorMemory* out, layout, array, Py_ssize_t at, Py_ssize_t lanes):
     cdef const real[::1] flat = array.reshape(-1)
     steps = [step // REAL_TYPE.itemsize for step in array.strides]
-    part.base = <real*>&flat[at] if flat.shape[0] else NULL
-    part.lanes = lanes
-    part.output_stride = steps[0]
-    part.feature_stride = part.row_stride = 0
+    out.base = <real*>&flat[at] if flat.shape[0] else NULL
+    out.lanes = lanes
+    out.output_stride = steps[0]
+    out.feature_stride = out.row_stride = 0
     for axis, step in zip(layout.axes, steps[1:], strict=False):
         if axis == FEATURES:
-            part.feature_stride = step
+            out.feature_stride = step
         else:
-            part.row_stride = step
+            out.row_stride = step
 
 
 cdef class Resumable(Parameters):
@@ -343,10 +343,10 @@ cdef class Resumable(Parameters):
                         values[...] = layout.start
                     elif layout.axes[:1] == (FEATURES,):
                         step = max(1, START_ROWS * array.columns // max(1, values[:1].size))
-                        parts = [slice(at, at + step) for at in range(0, self.features, step)]
+                        slices = [slice(at, at + step) for at in range(0, self.features, step)]
                         tasks = [
-                            (values[part], seen[part], std, source)
-                            for part, source in zip(parts, [generator, *generator.spawn(max(0, len(parts) - 1))])
+                            (values[some], seen[some], std, source)
+                            for some, source in zip(slices, [generator, *generator.spawn(max(0, len(slices) - 1))])
                         ]
                         in_parallel(start_rows, tasks, threads)
                     else:

@@ -115,8 +115,8 @@ cdef class Poly2(ColumnModel):
         entries = pairs if self.exact else 1 << pair_bits
         layout = [*bias_block(bias), *([BlockLayout(weight="w")] if linear else [])]
         self.table = len(layout)
-        super().__init__(
-            features, outputs, [*layout, BlockLayout(axes=(entries,), weight="W", touched="selected", part="v")])
+        layout.append(BlockLayout(axes=(entries,), weight="W", touched="selected", penalized_as="v"))
+        super().__init__(features, outputs, layout)
 
     def prepare(self, source, generator):
         if source.longest > MOST_ENTRIES:
@@ -223,7 +223,7 @@ cdef class Poly2(ColumnModel):
 
     cdef void score(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
-        cdef Py_ssize_t i, j, left = 0, waiting = 0, stride = self.weight_part[self.table].row_stride
+        cdef Py_ssize_t i, j, left = 0, waiting = 0, stride = self.weight_memory[self.table].row_stride
         cdef double total, with_j
         cdef Factors w, weight
         cdef Room room = room_of(s)

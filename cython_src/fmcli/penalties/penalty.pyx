@@ -81,7 +81,7 @@ cdef class Penalty:
         group = self.group if self.on_factors or not layout.body else 0
         if body:
             return ExactStrength(self.l1_v if self.on_factors else 0, self.l2_v, group, self.group_penalty)
-        if layout.part == "v":
+        if layout.penalized_as == "v":
             return ExactStrength(self.l1_v, self.l2_v, group, self.group_penalty)
         return ExactStrength(self.l1_w, self.l2_w, group, self.group_penalty)
 

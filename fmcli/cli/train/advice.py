@@ -73,14 +73,16 @@ def options_without_effect(spec: Spec, model: Parameters) -> Iterator[str]:
 
 def linear_weights(model: Parameters) -> list[str]:
     """Return the arrays of linear weights."""
-    return [layout.weight for layout in model.layout if layout.weight and layout.part == "w" and layout.by_feature]
+    linear = [layout for layout in model.layout if layout.penalized_as == "w" and layout.by_feature]
+    return [layout.weight for layout in linear if layout.weight]
 
 
 def factor_names(model: Parameters) -> list[str]:
     """Return the arrays of factors of features, and of weights of pairs."""
-    full = [layout for layout in model.layout if layout.penalty == "full" and (layout.by_feature or layout.part == "v")]
+    penalized = [layout for layout in model.layout if layout.penalty == "full"]
+    full = [layout for layout in penalized if layout.by_feature or layout.penalized_as == "v"]
     bodies = [array.name for layout in full for array in layout.body]
-    return bodies + [layout.weight for layout in full if layout.weight and layout.part == "v"]
+    return bodies + [layout.weight for layout in full if layout.weight and layout.penalized_as == "v"]
 
 
 def factors_are_zero(model: Parameters) -> bool:

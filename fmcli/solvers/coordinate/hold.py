@@ -44,7 +44,7 @@ ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Hold:
-    """A part of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant."""
+    """A term of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant."""
 
     holds: Model
     pulls: Model
@@ -119,9 +119,9 @@ def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
     """Return the places of the columns of each array in a block's rows, in the shape of the array's row."""
     found, begin = {}, 0
     for array in layout.body:
-        parts = [begin + part * padded(array.columns) + np.arange(array.columns) for part in range(array.parts)]
-        found[array.name] = np.concatenate(parts).reshape(array.shape)
-        begin += array.parts * padded(array.columns)
+        lanes = [begin + vector * padded(array.columns) + np.arange(array.columns) for vector in range(array.vectors)]
+        found[array.name] = np.concatenate(lanes).reshape(array.shape)
+        begin += array.vectors * padded(array.columns)
     if layout.weight:
         found[layout.weight] = np.array(layout.lanes)
     return found
@@ -155,6 +155,6 @@ def curvatures(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32])
 
 
 def mean_of(sums: Sequence[list[Floats]]) -> list[Floats]:
-    """Return (lanes + 1) the means of the curvatures of several parts of the rows, for each block."""
-    totals = [np.sum(parts, axis=0) for parts in zip(*sums, strict=True)]
+    """Return (lanes + 1) the means of the curvatures of several slices of the rows, for each block."""
+    totals = [np.sum(slices, axis=0) for slices in zip(*sums, strict=True)]
     return [total[:-1] / max(1, total[-1]) for total in totals]

@@ -33,7 +33,7 @@ ROWS_AT_ONCE = 1 << 16
 # The features of a relation are updated in the order of all features if that takes at most so many runs, or if it
 # visits the rows so often: a tenth of a second.
 FEW_RUNS, FEW_VISITS = 4, 1 << 20
-# Samples whose losses are summed in one part; the parts are added in order, so that the sum does not depend on the
+# Samples whose losses are summed in one slice; the slices are added in order, so that the sum does not depend on the
 # number of threads.
 SAMPLES_A_TASK = 1 << 14
 # Bytes that a row takes in a sweep, its number; and temporary ones while the sweep is made, where its entries and
@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
     at once. A row with very many samples (`large`) is alone, and updated by all threads.
 
     entries : how many entries the rows up to the last of these have.
-    bounds : of rows that are updated at once, where the parts of the threads begin, and the last one ends.
+    bounds : of rows that are updated at once, where the slices of the threads begin, and the last one ends.
     """
 
     begin: int
@@ -119,14 +119,14 @@ class CoordinateDescent(Minimizer):
     def _sweeps(self, number: int) -> list[Sweep]:
         """Return the sweep of a block of parameters; if its rows belong to features, and there are relations, several
         sweeps, which together are in the order of the features where that is cheap."""
-        parts: list[tuple[Columns, int, RelationRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
+        sources: list[tuple[Columns, int, RelationRows | None]] = [(self.descent.columns[number], self.data.rows, None)]
         if self.model.layout[number].by_feature:
-            parts += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
-        orders = [self._order(number, columns) for columns, _, _ in parts]
+            sources += [(rows.columns, rows.data.rows, rows) for rows in self.descent.related]
+        orders = [self._order(number, columns) for columns, _, _ in sources]
         runs = in_runs(orders, self.data.rows)
         each = rows_of_feature(self.model, number)
-        return [self._sweep(each, order, *parts[part]) for part, order in runs] or [
-            self._sweep(each, orders[0], *parts[0])
+        return [self._sweep(each, order, *sources[source]) for source, order in runs] or [
+            self._sweep(each, orders[0], *sources[0])
         ]
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
@@ -168,7 +168,7 @@ class CoordinateDescent(Minimizer):
             if ends[end] - ends[begin] >= ENTRIES_TO_SHARE and end - begin > 1:
                 yield from cut(ends, done, begin)
                 for chunk in cut(ends, begin, end, self.threads):
-                    yield chunk._replace(bounds=tuple(equal_parts(ends, chunk.begin, chunk.end, self.threads)))
+                    yield chunk._replace(bounds=tuple(equal_slices(ends, chunk.begin, chunk.end, self.threads)))
                 done = end
         yield from cut(ends, done, stop)
 
@@ -223,8 +223,8 @@ class CoordinateDescent(Minimizer):
         """Return (mean loss, penalty) of the parameters as they are."""
         self.on_rows(max(1, self.ended), self.data.rows)
         for rows in self.descent.related:
-            self._by_parts(pool, rows.data.indptr, lambda _, *part, rows=rows: rows.measure(*part))
-        loss = sum(self._by_samples(pool, lambda thread, *part: self.updaters[thread].measure(*part)))
+            self._by_slices(pool, rows.data.indptr, lambda _, *bounds, rows=rows: rows.measure(*bounds))
+        loss = sum(self._by_samples(pool, lambda thread, *bounds: self.updaters[thread].measure(*bounds)))
         return loss, self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
 
     def _by_samples(self, pool: ThreadPoolExecutor, work: Callable[[int, int, int], T]) -> list[T]:
@@ -235,8 +235,8 @@ class CoordinateDescent(Minimizer):
         def some(thread: int) -> list[T]:
             return [work(thread, at, min(at + SAMPLES_A_TASK, rows)) for at in starts[thread :: self.threads]]
 
-        parts = list(pool.map(some, range(self.threads)))
-        return [parts[task % self.threads][task // self.threads] for task in range(len(starts))]
+        done = list(pool.map(some, range(self.threads)))
+        return [done[task % self.threads][task // self.threads] for task in range(len(starts))]
 
     def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
         """Update every row once."""
@@ -259,18 +259,18 @@ class CoordinateDescent(Minimizer):
         """Enter or leave the rows of a sweep's relation."""
         rows = sweep.related
         if rows is not None:
-            self._by_parts(
+            self._by_slices(
                 pool,
                 rows.samples.indptr,
-                lambda thread, *part: work(self.updaters[thread], number, output, rows, *part),
+                lambda thread, *bounds: work(self.updaters[thread], number, output, rows, *bounds),
             )
 
-    def _by_parts(
+    def _by_slices(
         self, pool: ThreadPoolExecutor, ends: NDArray[np.int64], work: Callable[[int, int, int], None]
     ) -> None:
-        """Call `work` for each thread and its part of some rows, with about as many entries each; row i has the entries
-        ends[i] .. ends[i + 1] - 1."""
-        bounds = equal_parts(ends, 0, len(ends) - 1, self.threads)
+        """Call `work` for each thread and its slice of some rows, with about as many entries each; row i has the
+        entries ends[i] .. ends[i + 1] - 1."""
+        bounds = equal_slices(ends, 0, len(ends) - 1, self.threads)
         list(pool.map(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), range(self.threads)))
 
     def _enter(self, number: int) -> None:
@@ -293,10 +293,10 @@ class CoordinateDescent(Minimizer):
             return
         bounds = chunk.bounds
 
-        def part(thread: int) -> None:
+        def run(thread: int) -> None:
             self.updaters[thread].run(number, output, sweep.order, bounds[thread], bounds[thread + 1], sweep.related)
 
-        list(pool.map(part, range(self.threads)))
+        list(pool.map(run, range(self.threads)))
 
 
 class CoordinateTrainer(MinimizingTrainer):
@@ -332,7 +332,7 @@ def rows_of_feature(model: Parameters, number: int) -> int:
 
 
 def between_features(bounds: tuple[int, ...], order: NDArray[np.int32], each: int) -> tuple[int, ...]:
-    """Return bounds of parts of rows that do not separate the rows of a feature, which enter the same samples."""
+    """Return bounds of slices of rows that do not separate the rows of a feature, which enter the same samples."""
 
     def moved(place: int) -> int:
         while bounds[0] < place < bounds[-1] and order[place] // each == order[place - 1] // each:
@@ -350,19 +350,19 @@ def large_rows(ends: NDArray[np.int64]) -> Iterator[int]:
 
 
 def in_runs(orders: list[NDArray[np.int32]], rows: int) -> list[tuple[int, NDArray[np.int32]]]:
-    """Return (part, features) runs of features of one part, in the order of updates; orders[0] are those of the rows
-    themselves, each other order the features of a relation, all increasing.
+    """Return (source, features) runs of features of one source, in the order of updates; orders[0] are those of the
+    rows themselves, each other order the features of a relation, all increasing.
 
     A run of a relation costs two passes over the rows. If the passes are few, or the rows, updates are in the order of
     the features, so that they are those of the joined rows. Otherwise the relation has a single run.
     """
     if len(orders) == 1:
         return [(0, orders[0])]
-    part = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
+    source = np.repeat(np.arange(len(orders)), [len(order) for order in orders])
 
     def runs(places: list[NDArray[np.int32]]) -> list[tuple[int, NDArray[np.int32]]]:
         order = np.argsort(np.concatenate(places), kind="stable")
-        features, owners = np.concatenate(orders)[order], part[order]
+        features, owners = np.concatenate(orders)[order], source[order]
         starts = np.flatnonzero(np.diff(owners, prepend=-1))
         return list(zip(owners[starts].tolist(), np.split(features, starts[1:]), strict=True)) if len(starts) else []
 
@@ -381,8 +381,8 @@ def cut(ends: NDArray[np.int64], begin: int, end: int, threads: int = 1) -> Iter
         begin = stop
 
 
-def equal_parts(ends: NDArray[np.int64], begin: int, end: int, threads: int) -> list[int]:
-    """Return where parts of rows begin:end with about as many entries each begin, one for each thread, and `end`."""
+def equal_slices(ends: NDArray[np.int64], begin: int, end: int, threads: int) -> list[int]:
+    """Return where slices of rows begin:end with about as many entries each begin, one for each thread, and `end`."""
     first, last = ends[begin], ends[end]
     inner = first + (last - first) * np.arange(threads) // threads
     return [*(begin + np.searchsorted(ends[begin:end], inner)).tolist(), end]

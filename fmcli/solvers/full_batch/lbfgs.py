@@ -23,15 +23,15 @@ from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.remote import RemoteRows
 from fmcli.solvers.trainer import Observer, Position
 
-# The rows are divided into parts. Threads sum the gradients of each part, and the sums are added in order, so that the
-# result does not depend on the number of threads. If a gradient is large, there are fewer parts.
-PARTS, PARTS_IF_LARGE, LARGE = 16, 2, 1 << 22
+# The rows are divided into slices. Threads sum the gradients of each slice, and the sums are added in order, so that
+# the result does not depend on the number of threads. If a gradient is large, there are fewer slices.
+SLICES, SLICES_IF_LARGE, LARGE = 16, 2, 1 << 22
 # Pairs of vectors that approximate the Hessian; and how many other vectors there are: point and gradient, here and at
 # the end of the step that is tried; the pair of this step; direction, parameters and strengths.
 MEMORY, OTHERS = 10, 9
 # Iterations between two steps of the parameters that have no gradient; the most evaluations in an iteration.
 ROUND, EVALUATIONS = 10, 20
-# A change of the gradient along the step is rounding error if it is not above this part of the change's square.
+# A change of the gradient along the step is rounding error if it is not above this fraction of the change's square.
 LEAST_CURVATURE = float(np.finfo(np.float64).eps)
 
 
@@ -120,8 +120,8 @@ class LBFGS(Minimizer):
             gradient += of_loss
         else:
             self.mean_loss = sum(loss for data in self._shards() for loss in self._accumulate(data))
-        for part in self.gradients:
-            gradient += part
+        for one in self.gradients:
+            gradient += one
         for where in self.simplexes:
             theta = values[where]
             gradient[where] = theta * (gradient[where] - theta @ gradient[where])
@@ -137,12 +137,12 @@ class LBFGS(Minimizer):
         return (data if len(rows) == data.rows else data.take(rows) for data, rows in self.source.every())
 
     def _accumulate(self, data: Dataset) -> list[float]:
-        """Add what a shard contributes to the gradients; returns its parts of the mean loss."""
+        """Add what a shard contributes to the gradients; returns what each of its slices adds to the mean loss."""
         bounds = np.linspace(0, data.rows, len(self.gradients) + 1).astype(int)
         self.objective.take(data)
 
-        def run(part: int) -> float:
-            return self.objective.accumulate(bounds[part], bounds[part + 1], self.gradients[part])
+        def run(number: int) -> float:
+            return self.objective.accumulate(bounds[number], bounds[number + 1], self.gradients[number])
 
         return list(self.pool.map(run, range(len(self.gradients))))
 
@@ -299,5 +299,5 @@ class LBFGSTrainer(MinimizingTrainer):
 
 
 def parts_of(size: int) -> int:
-    """Into how many parts the rows are divided if a gradient has so many numbers."""
-    return PARTS if size < LARGE else PARTS_IF_LARGE
+    """Into how many slices the rows are divided if a gradient has so many numbers."""
+    return SLICES if size < LARGE else SLICES_IF_LARGE

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-# The decrease that a step must reach, relative to that of the slope at the start, and the part of the slope that may
-# remain.
+# The decrease that a step must reach, relative to that of the slope at the start, and the fraction of the slope that
+# may remain.
 DECREASE, REMAINING = 1e-4, 0.9
-# A longer step is this many times as long. An interpolated one keeps this part of the interval away from both ends.
+# A longer step is this many times as long. An interpolated one keeps this fraction of the interval away from both ends.
 LONGER, MARGIN = (2.0, 10.0), 0.1
 
 

@@ -186,8 +186,8 @@ class GibbsSampler(CoordinateDescent):
 
     def _loss(self, pool: ThreadPoolExecutor) -> float:
         """Return the mean loss of the labels, which latent variables have replaced."""
-        parts = self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].losses(self.loss, start, stop))
-        return sum(parts)
+        sums = self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].losses(self.loss, start, stop))
+        return sum(sums)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the loss shows parameters that are not finite
     def _enter(self, number: int) -> None:
@@ -257,7 +257,7 @@ def shared_columns(layout: BlockLayout) -> list[list[int]]:
     begin = 0
     for array in layout.body:
         columns: list[int] = []
-        for _ in range(array.parts):
+        for _ in range(array.vectors):
             columns += range(begin, begin + array.columns)
             begin += padded(array.columns)
         groups += [[column] for column in columns] if layout.by_feature else [columns]

@@ -58,7 +58,7 @@ def last_times(time: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
     time."""
     if not time.any():
         raise UsageError("all rows have one time, so that none can be held out by it")
-    return in_last_part(ByTime([Fraction(len(time) - count), Fraction(count)]), time.astype(np.float64))
+    return in_last_share(ByTime([Fraction(len(time) - count), Fraction(count)]), time.astype(np.float64))
 
 
 def last_of_each(group: NDArray[np.int32], each: int) -> NDArray[np.bool_]:
@@ -66,10 +66,10 @@ def last_of_each(group: NDArray[np.int32], each: int) -> NDArray[np.bool_]:
     no group is larger."""
     if np.bincount(group).max() <= each:
         raise UsageError(f"no group has more than {each} rows, so that the last {each} cannot be held out; give fewer")
-    return in_last_part(LastOf(each), np.arange(len(group), dtype=np.float64), group)
+    return in_last_share(LastOf(each), np.arange(len(group), dtype=np.float64), group)
 
 
-def in_last_part(rule: Rule, time: NDArray[np.float64], group: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+def in_last_share(rule: Rule, time: NDArray[np.float64], group: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
     """Return whether a rule has each row in the last part."""
     keys = rule.keys(np.zeros(len(time), np.int64) if group is None else group.astype(np.int64), time)
     rule.learn(keys.copy())

@@ -255,7 +255,7 @@ cdef class LLFM(ColumnModel):
 
     # Number of sums that the kernel of pairs stores. They are padded, whether or not the rows are.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
-        return (self.parts[self.fms][0].lanes + LANES - 1) // LANES * LANES
+        return (self.vectors[self.fms][0].lanes + LANES - 1) // LANES * LANES
 
     cdef inline Local local(self, Scratch* s) noexcept nogil:
         cdef Local local

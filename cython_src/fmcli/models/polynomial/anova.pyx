@@ -89,7 +89,7 @@ cdef class HigherOrder(Weighted):
         cdef Anova kernel = self.kernel[i]
         if self.gamma_block:
             kernel.gamma = self.factors(self.gamma_block, 0, output).at
-            kernel.gamma_stride = self.parts[self.gamma_block][0].row_stride
+            kernel.gamma_stride = self.vectors[self.gamma_block][0].row_stride
         kernel.theta = self.single(self.theta_block, output)
         kernel.beta = self.single(self.beta_block, output)
         return kernel
@@ -128,7 +128,7 @@ cdef class HigherOrder(Weighted):
             out.apart = self.block[self.features_block].lanes
             for i in range(self.n_kernels):
                 p, kernel = self.factors(self.features_block, i, c), self.kernel_of(i, c)
-                out.body = gradient[self.features_block].body + self.parts[self.features_block][i].offset
+                out.body = gradient[self.features_block].body + self.vectors[self.features_block][i].offset
                 kernels.anova_gradient(&p, x, &kernel, s.work + at, s.slope[c], &out)
                 at += self.work_of(i, x.nnz)
 
@@ -153,33 +153,33 @@ cdef class HigherOrder(Weighted):
             p, kernel = self.factors(self.features_block, i, output), self.kernel_of(i, output)
             kernels.anova_cache(&p, x, &kernel, cache + self.cache_before(i))
 
-    # The part of the column view that belongs to the i-th kernel, as if it were the only kernel. The part has no lanes
+    # The column view within the i-th kernel, as if it were the only kernel. It has no lanes
     # if the view has no parameters of this kernel.
     cdef inline ColumnView within(self, const ColumnView* v, int i) noexcept nogil:
-        cdef ColumnView part = v[0]
-        cdef Py_ssize_t begin = self.parts[v.block][i].offset, lanes = self.parts[v.block][i].lanes
-        part.at = max(v.at - begin, 0)
-        part.lanes = max(min(v.at + v.lanes - begin, lanes) - part.at, 0)
-        part.cache += self.cache_before(i) * sizeof(real)
-        return part
+        cdef ColumnView inner = v[0]
+        cdef Py_ssize_t begin = self.vectors[v.block][i].offset, lanes = self.vectors[v.block][i].lanes
+        inner.at = max(v.at - begin, 0)
+        inner.lanes = max(min(v.at + v.lanes - begin, lanes) - inner.at, 0)
+        inner.cache += self.cache_before(i) * sizeof(real)
+        return inner
 
-    # The position of the part's first parameter in the column view.
-    cdef inline Py_ssize_t place_in(self, const ColumnView* v, const ColumnView* part, int i) noexcept nogil:
-        return self.parts[v.block][i].offset + part.at - v.at
+    # The position of its first parameter in the column view.
+    cdef inline Py_ssize_t place_in(self, const ColumnView* v, const ColumnView* inner, int i) noexcept nogil:
+        return self.vectors[v.block][i].offset + inner.at - v.at
 
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         cdef int i
         cdef Factors p
         cdef Anova kernel
-        cdef ColumnView part
+        cdef ColumnView inner
         if self.of_factors(v.block):
             for i in range(self.n_kernels):
-                part = self.within(v, i)
-                if part.lanes:
+                inner = self.within(v, i)
+                if inner.lanes:
                     p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
                     kernels.anova_score_gradient(
-                        &part, &self.data, &p, &kernel, v.block != self.features_block,
-                        q + self.place_in(v, &part, i))
+                        &inner, &self.data, &p, &kernel, v.block != self.features_block,
+                        q + self.place_in(v, &inner, i))
         elif self.theta_block and v.block == self.theta_block:
             kernels.degree_score_gradient(v, &self.kernel[0], q)
         elif self.beta_block and v.block == self.beta_block:
@@ -190,16 +190,16 @@ cdef class HigherOrder(Weighted):
         cdef int i
         cdef Factors p
         cdef Anova kernel
-        cdef ColumnView part
+        cdef ColumnView inner
         if not self.of_factors(v.block):
             return
         for i in range(self.n_kernels):
-            part = self.within(v, i)
-            if part.lanes:
+            inner = self.within(v, i)
+            if inner.lanes:
                 p, kernel = self.factors(self.features_block, i, v.output), self.kernel_of(i, v.output)
                 kernels.anova_update_cache(
-                    &part, &self.data, &p, &kernel, v.block != self.features_block,
-                    step + self.place_in(v, &part, i))
+                    &inner, &self.data, &p, &kernel, v.block != self.features_block,
+                    step + self.place_in(v, &inner, i))
 
     # Whether the block contains factors.
     cdef inline bint of_factors(self, int b) noexcept nogil:

@@ -47,11 +47,11 @@ typedef struct PolynomialKernels {
                                  real* out, ptrdiff_t apart);
     // sums (lanes, padded) <- constant + sum_j u_j x_j; NULL as the constant means zeros.
     void (*project)(const Factors* u, const Sample* x, const real* constant, real* sums);
-    // sum over factors s of beta_s prod_t z_ts, where z has `parts` rows of padded lanes: `order` rows, or one row that
+    // sum over factors s of beta_s prod_t z_ts, where z has `functions` rows of padded lanes: `order` rows, or one row that
     // is multiplied `order` times. `beta` is NULL if all are 1. Stores the products in `values` (lanes, padded).
-    double (*products)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, real* values);
-    // out (parts, lanes) <- slope times the derivative by z. Lanes are padded.
-    void (*products_gradient)(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, double slope,
+    double (*products)(const real* z, int functions, int order, ptrdiff_t lanes, const real* beta, real* values);
+    // out (functions, lanes) <- slope times the derivative by z. Lanes are padded.
+    void (*products_gradient)(const real* z, int functions, int order, ptrdiff_t lanes, const real* beta, double slope,
                               real* out);
     // out[i * lanes .. + lanes] <- x_i direction, for each entry i
     void (*spread)(const real* direction, ptrdiff_t lanes, const Sample* x, real* out);
@@ -85,8 +85,8 @@ typedef struct PolynomialKernels {
     // first in the caches. `beta` is NULL if all are 1.
     void (*power_score_gradient)(const ColumnView* v, int order, int n, const real* beta, real* q);
     // out[i] <- the change of sample i's sum of beta prod_t z_t by a step. The product has `order` factors z; if
-    // `parts` is 1, they are all the same z. If there are more parts, the view must contain the whole row.
-    void (*product_score_changes)(const ColumnView* v, int parts, int order, ptrdiff_t lanes, const real* beta,
+    // `functions` is 1, they are all the same z. If there are more functions, the view must contain the whole row.
+    void (*product_score_changes)(const ColumnView* v, int functions, int order, ptrdiff_t lanes, const real* beta,
                                   const real* step, double* out);
 } PolynomialKernels;
 

@@ -61,7 +61,7 @@ cdef class LiftedAnova(ColumnModel):
             lifted.u[t] = self.factors(self.body, t, output)
             if self.constant_block:
                 lifted.gamma[t] = self.factors(self.constant_block, t, output)
-                lifted.gamma[t].stride = self.parts[self.constant_block][t].row_stride
+                lifted.gamma[t].stride = self.vectors[self.constant_block][t].row_stride
         return lifted
 
     cdef inline real* tables(self, const Sample* x, const Scratch* s, int output) noexcept nogil:

@@ -28,7 +28,7 @@ cdef class Products(Weighted):
     cdef bint linear
 
     def __init__(self, features, outputs, rank, order, arrays, *, bias, linear, gamma=None, beta=None):
-        affine = "one" if len(arrays) < order else "part"
+        affine = "one" if len(arrays) < order else "vector"
         body = [(u, rank) for u in arrays]
         layout = [*bias_block(bias), BlockLayout(body=body, weight="w" if linear else None, affine=affine)]
         self.body, self.gamma_block = len(layout) - 1, 0
@@ -60,7 +60,7 @@ cdef class Products(Weighted):
         return self.outputs * self.work_stride()
 
     cdef inline Py_ssize_t padded(self) noexcept nogil:
-        return (self.parts[self.body][0].lanes + LANES - 1) // LANES * LANES
+        return (self.vectors[self.body][0].lanes + LANES - 1) // LANES * LANES
 
     cdef inline Py_ssize_t work_stride(self) noexcept nogil:
         return (2 * self.n_arrays + 1) * self.padded()

@@ -29,7 +29,7 @@ void project(const Factors* u, const Sample* x, const real* constant, real* sums
     });
 }
 
-double products(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, real* values) {
+double products(const real* z, int functions, int order, ptrdiff_t lanes, const real* beta, real* values) {
     const ptrdiff_t apart = pad(lanes);
     double total = 0;
     by_run(lanes, [&](ptrdiff_t at, auto run) {
@@ -40,7 +40,7 @@ double products(const real* z, int parts, int order, ptrdiff_t lanes, const real
         for (int n = 0; n < N; ++n) {
             const real* first = z + at + n * width<V>;
             V value = load<V>(first);
-            for (int t = 1; t < order; ++t) value *= load<V>(first + (parts > 1 ? t : 0) * apart);
+            for (int t = 1; t < order; ++t) value *= load<V>(first + (functions > 1 ? t : 0) * apart);
             store(values + at + n * width<V>, value);
             total += sum(beta ? value * weights[n] : value);
         }
@@ -48,20 +48,20 @@ double products(const real* z, int parts, int order, ptrdiff_t lanes, const real
     return total;
 }
 
-void products_gradient(const real* z, int parts, int order, ptrdiff_t lanes, const real* beta, double slope,
+void products_gradient(const real* z, int functions, int order, ptrdiff_t lanes, const real* beta, double slope,
                        real* out) {
-    const real scale = (real)(slope * (order / parts));
+    const real scale = (real)(slope * (order / functions));
     by_run(lanes, [&](ptrdiff_t at, auto run) {
         using V = typename decltype(run)::Vector;
         for (int n = 0; n < decltype(run)::count; ++n, at += width<V>) {
             V before = V{} + 1, after = V{} + scale;
-            for (int t = 0; t < parts; ++t) {
+            for (int t = 0; t < functions; ++t) {
                 store(out + t * lanes + at, before);
                 before *= load<V>(z + t * lanes + at);
             }
             if (beta) after *= load<V>(beta + at);
-            for (int t = parts; t < order; ++t) after *= load<V>(z + at);
-            for (int t = parts - 1; t >= 0; --t) {
+            for (int t = functions; t < order; ++t) after *= load<V>(z + at);
+            for (int t = functions - 1; t >= 0; --t) {
                 real* const p = out + t * lanes + at;
                 store(p, load<V>(p) * after);
                 after *= load<V>(z + t * lanes + at);
@@ -81,7 +81,7 @@ void spread(const real* direction, ptrdiff_t lanes, const Sample* x, real* out) 
 
 // ---- Columns, for coordinate descent. ----
 //
-// The score is a sum of products of linear functions z. Their values come first in the caches: `parts` functions of
+// The score is a sum of products of linear functions z. Their values come first in the caches: `functions` functions of
 // `lanes` reals each, or one function that is multiplied `order` times.
 
 // The n-th derivative of beta z^m: beta m (m - 1) .. (m - n + 1) z^(m - n) x^n.
@@ -104,10 +104,10 @@ void power_score_gradient(const ColumnView* view, int order, int n, const real* 
 
 // If A and Z are the products of the first t values z after and before the step, then A - Z for t + 1 values is
 // (A - Z) z + A (step x).
-void product_score_changes(const ColumnView* view, int parts, int order, ptrdiff_t lanes, const real* beta, const real* step,
+void product_score_changes(const ColumnView* view, int functions, int order, ptrdiff_t lanes, const real* beta, const real* step,
                      double* out) {
     const ColumnView v = *view;
-    const ptrdiff_t width = v.lanes / parts;
+    const ptrdiff_t width = v.lanes / functions;
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const real x = v.value[i];
         const real* z = cache_of(v, i) + v.at;
@@ -116,8 +116,8 @@ void product_score_changes(const ColumnView* view, int parts, int order, ptrdiff
             Vec4 moved = Vec4{} + 1, change = {};
             if (beta) moved *= load<Vec4>(beta + v.at + f);
             for (int t = 0; t < order; ++t) {
-                const ptrdiff_t part = parts > 1 ? t : 0;
-                const Vec4 before = load<Vec4>(z + part * lanes + f), by = load<Vec4>(step + part * width + f) * x;
+                const ptrdiff_t function = functions > 1 ? t : 0;
+                const Vec4 before = load<Vec4>(z + function * lanes + f), by = load<Vec4>(step + function * width + f) * x;
                 change = change * before + moved * by;
                 moved *= before + by;
             }

@@ -15,7 +15,7 @@ struct GramSums {
 };
 
 // G += sum_i s_i q_i q_i^T in a square tile of the width of V; on the diagonal, also r += sum_i g_i q_i and, with LAST,
-// the tile's part of the column of the last parameter, at `last`.
+// the tile's slice of the column of the last parameter, at `last`.
 template <class V, bool DIAGONAL, bool LAST>
 inline void gram_tile(const GramSums& x, ptrdiff_t row, ptrdiff_t col, ptrdiff_t last) {
     constexpr int W = ::width<V>;

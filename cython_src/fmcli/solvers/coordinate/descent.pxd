@@ -10,11 +10,11 @@ from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.columns cimport Columns
 from libcpp.vector cimport vector
 
-# The largest set of a row's parameters in which scores are jointly affine: the whole row, a part of its body, or a
+# The largest set of a row's parameters in which scores are jointly affine: the whole row, one vector of its body, or a
 # single parameter.
 cdef enum Affine:
     IN_ROW
-    IN_PART
+    IN_VECTOR
     IN_ONE
 
 
@@ -46,7 +46,7 @@ cdef class Descent:
     cdef readonly Dataset data
     cdef readonly list columns
     cdef readonly list related   # RelationRows of each relation
-    cdef vector[RelatedTable] parts  # their tables
+    cdef vector[RelatedTable] tables
     cdef Loss loss
     cdef int generation          # of the model's rows when this object was made
     cdef Penalty penalty

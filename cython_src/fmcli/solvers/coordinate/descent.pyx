@@ -34,7 +34,7 @@ cdef Py_ssize_t cache_of(Model model, Dataset data):
     return (<ColumnModel>model).cache_size(data) if isinstance(model, ColumnModel) else NONE
 
 
-AFFINE = {"row": IN_ROW, "part": IN_PART, "one": IN_ONE}
+AFFINE = {"row": IN_ROW, "vector": IN_VECTOR, "one": IN_ONE}
 
 
 cdef class Descent:
@@ -60,7 +60,7 @@ cdef class Descent:
         it is.
     summed : take the sum of the losses, not their mean.
     holds, pulls : models with the same rows, allocated without state; None: nothing holds the parameters. Otherwise the
-        penalty has a further part, the sum of hold / 2 parameter^2 - pull parameter over all parameters.
+        penalty has a further term, the sum of hold / 2 parameter^2 - pull parameter over all parameters.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ cdef class Descent:
                 raise ValueError("relations need the model's functions for columns, and a loss of bounded curvature")
             rows = RelationRows(model, relation.data, relation.row)
             self.related.append(rows)
-            self.parts.push_back(rows.table)
+            self.tables.push_back(rows.table)
         self.nuclear, self.beta, self.watched = penalty.nuclear, 0, []
         for b, layout in enumerate(model.layout):
             self.rule[b].affine = AFFINE[layout.affine]
@@ -199,7 +199,7 @@ cdef class Descent:
         return self.penalty.value(self.model) + self.value_of_holds()
 
     def value_of_holds(self):
-        """Return the part of the penalty that holds parameters."""
+        """Return the term of the penalty that holds parameters."""
         if self.holds is None:
             return 0.0
         arrays = self.model.parameters, self.holds.parameters, self.pulls.parameters

@@ -9,13 +9,13 @@ from fmcli.solvers.coordinate.columns cimport Columns
 from fmcli.solvers.coordinate.update cimport CoordinateUpdater
 
 cdef enum:
-    PART = 1 << 14  # samples whose derivatives are summed apart; a multiple of the samples in a chunk
+    SLICE = 1 << 14  # samples whose derivatives are summed apart; a multiple of the samples in a chunk
 
 
 cdef class LargeRowUpdater:
     """Updates a row as CoordinateUpdater does, with the updaters of all threads.
 
-    The derivatives of the samples are summed in parts of a fixed size, and the parts are added in order, so that the
+    The derivatives of the samples are summed in slices of a fixed size, and the slices are added in order, so that the
     sums do not depend on the number of threads.
 
     Parameters
@@ -26,7 +26,7 @@ cdef class LargeRowUpdater:
     cdef list team
     cdef CoordinateUpdater first
     cdef ColumnView view
-    cdef double[:, ::1] sums  # of the parts
+    cdef double[:, ::1] sums  # of the slices
 
     def __init__(self, team):
         if not team or any([(<CoordinateUpdater?>member).descent is not (<CoordinateUpdater>team[0]).descent
@@ -43,7 +43,7 @@ cdef class LargeRowUpdater:
         cdef ColumnView* v = &self.view
         cdef CoordinateUpdater first = self.first, member
         cdef Columns columns
-        cdef Py_ssize_t part, width
+        cdef Py_ssize_t at, width
         if first is None:
             raise ValueError("there are no updaters")
         first.require()
@@ -66,20 +66,20 @@ cdef class LargeRowUpdater:
                 continue
             first.load(v)
             width = first.quadratic.width
-            self.sums = np.zeros(((v.n + PART - 1) // PART, 1 + width + width * width))
+            self.sums = np.zeros(((v.n + SLICE - 1) // SLICE, 1 + width + width * width))
             for member in self.team[1:]:
                 member.follow(first)
-            each(self.sum_parts)
+            each(self.sum_slices)
             first.quadratic.clear()
-            for part in range(self.sums.shape[0]):
-                first.quadratic.add(&self.sums[part, 0])
+            for at in range(self.sums.shape[0]):
+                first.quadratic.add(&self.sums[at, 0])
             first.quadratic.complete()
             first.add_holds(v)
             first.solve(v)
             if first.round_step(v):
                 for member in self.team[1:]:
                     member.follow(first)
-                each(self.apply_parts)
+                each(self.apply_slices)
                 first.take_step(v)
         self.sums = np.zeros((0, 1))
 
@@ -89,28 +89,28 @@ cdef class LargeRowUpdater:
             raise IndexError("there is no such updater")
         return self.team[number]
 
-    def sum_parts(self, Py_ssize_t number):
-        """Return one updater's share of the sums: every len(team)-th part."""
+    def sum_slices(self, Py_ssize_t number):
+        """Return one updater's share of the sums: every len(team)-th slice."""
         cdef CoordinateUpdater member = self.member(number)
-        cdef Py_ssize_t part = number, threads = len(self.team)
+        cdef Py_ssize_t at = number, threads = len(self.team)
         cdef FloatingMode mode
         with nogil:
             mode = flush_denormals()
-            while part < self.sums.shape[0]:
+            while at < self.sums.shape[0]:
                 member.quadratic.clear()
-                member.bound_loss(&self.view, part * PART, min((part + 1) * PART, self.view.n))
-                member.quadratic.save(&self.sums[part, 0])
-                part += threads
+                member.bound_loss(&self.view, at * SLICE, min((at + 1) * SLICE, self.view.n))
+                member.quadratic.save(&self.sums[at, 0])
+                at += threads
             return_to_mode(mode)
 
-    def apply_parts(self, Py_ssize_t number):
+    def apply_slices(self, Py_ssize_t number):
         """Return one updater's share of the samples whose scores and caches take the step."""
         cdef CoordinateUpdater member = self.member(number)
-        cdef Py_ssize_t part = number, threads = len(self.team)
+        cdef Py_ssize_t at = number, threads = len(self.team)
         cdef FloatingMode mode
         with nogil:
             mode = flush_denormals()
-            while part < self.sums.shape[0]:
-                member.apply_step(&self.view, part * PART, min((part + 1) * PART, self.view.n))
-                part += threads
+            while at < self.sums.shape[0]:
+                member.apply_step(&self.view, at * SLICE, min((at + 1) * SLICE, self.view.n))
+                at += threads
             return_to_mode(mode)

@@ -78,7 +78,7 @@ cdef class RelationRows(RelatedSums):
         state[lanes] = self.own[at]
         memset(state + self.width, 0, (1 + self.width) * self.width * sizeof(double))
 
-    # The part of the curvature of row i below the diagonal, from that above.
+    # The curvature of row i below the diagonal, from that above.
     cdef void complete(self, Py_ssize_t i) noexcept nogil:
         cdef Py_ssize_t f, h
         cdef double* curvature = self.state(i) + 2 * self.width

@@ -54,8 +54,8 @@ cdef class RowSlice:
     cdef double pull(self, const ColumnView* v, Py_ssize_t f) noexcept nogil
     cdef void put(self, const ColumnView* v, bint stepped) noexcept nogil
     cdef bint affine(self) noexcept nogil
-    cdef void derivatives(self, const ColumnView* part) noexcept nogil
+    cdef void derivatives(self, const ColumnView* chunk) noexcept nogil
     cdef void fill_scores(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil
-    cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil
-    cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil
-    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil
+    cdef void derivatives_by_gradient(self, const ColumnView* chunk) noexcept nogil
+    cdef void score_changes(self, const ColumnView* v, const ColumnView* chunk) noexcept nogil
+    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* chunk) noexcept nogil

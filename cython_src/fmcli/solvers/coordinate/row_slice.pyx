@@ -7,7 +7,7 @@ from fmcli.models.layout import allocate, padded
 from fmcli.base.types cimport LANES, ColumnView, Sample, Scratch, SparseGradient, real
 from fmcli.solvers.coordinate.kernels cimport kernels
 from fmcli.models.workspace cimport workspace_for
-from fmcli.solvers.coordinate.descent cimport IN_PART, IN_ROW, SCORES, Descent
+from fmcli.solvers.coordinate.descent cimport IN_VECTOR, IN_ROW, SCORES, Descent
 from fmcli.solvers.coordinate.quadratic_bound cimport QuadraticBound
 from libc.stdint cimport int32_t
 
@@ -94,10 +94,10 @@ cdef class RowSlice:
         cdef int p
         if self.current.rule.together:
             return lanes + (self.current.weight != NULL)
-        if self.current.rule.affine == IN_PART:
-            for p in range(self.model.n_parts[block]):
-                if self.model.parts[block][p].offset > at:
-                    end = self.model.parts[block][p].offset
+        if self.current.rule.affine == IN_VECTOR:
+            for p in range(self.model.n_vectors[block]):
+                if self.model.vectors[block][p].offset > at:
+                    end = self.model.vectors[block][p].offset
                     break
         if end - at > SLICE:
             return SLICE
@@ -149,20 +149,20 @@ cdef class RowSlice:
     # Whether scores are affine in all of the slice's parameters jointly.
     cdef bint affine(self) noexcept nogil:
         return self.current.rule.affine == IN_ROW or (
-            self.current.rule.affine == IN_PART and not self.current.rule.together)
+            self.current.rule.affine == IN_VECTOR and not self.current.rule.together)
 
     # ---- What the parameters do to scores. ----
 
     # q <- the derivatives of a chunk's scores by the slice.
-    cdef void derivatives(self, const ColumnView* part) noexcept nogil:
+    cdef void derivatives(self, const ColumnView* chunk) noexcept nogil:
         cdef Py_ssize_t n
         if self.by_column is not None:
-            self.by_column.score_gradient(part, self.q)
+            self.by_column.score_gradient(chunk, self.q)
         else:
-            self.derivatives_by_gradient(part)
-        if part.weight and self.current.with_bias:
-            for n in range(part.n):
-                self.q[n * part.apart + part.lanes] = 1
+            self.derivatives_by_gradient(chunk)
+        if chunk.weight and self.current.with_bias:
+            for n in range(chunk.n):
+                self.q[n * chunk.apart + chunk.lanes] = 1
 
     # Write scores of samples start .. stop - 1 to their states, by the model's `score`.
     cdef void fill_scores(self, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
@@ -176,48 +176,48 @@ cdef class RowSlice:
                 self.descent.sample_state(i)[SCORES + c] = self.workspace.scratch.score[c]
 
     # Derivatives by the model's `score` and `gradient`: right for every model, and slow.
-    cdef void derivatives_by_gradient(self, const ColumnView* part) noexcept nogil:
+    cdef void derivatives_by_gradient(self, const ColumnView* chunk) noexcept nogil:
         cdef Py_ssize_t n, i, f, lanes = self.current.lanes
         cdef int c
         cdef Sample x
         cdef const SparseGradient* gradient
         cdef real* q
         cdef Scratch* s = &self.workspace.scratch
-        for n in range(part.n):
-            self.descent.data.sample(part.sample[n], &x)
+        for n in range(chunk.n):
+            self.descent.data.sample(chunk.sample[n], &x)
             self.model.rows(&x, s)
             self.model.score(&x, s)
             for c in range(self.model.outputs):
-                s.slope[c] = c == part.output
+                s.slope[c] = c == chunk.output
             self.model.gradient(&x, s)
-            gradient = &s.gradients[part.output * self.model.n_blocks + part.block]
+            gradient = &s.gradients[chunk.output * self.model.n_blocks + chunk.block]
             i = 0
-            while gradient.row[i] != part.row:
+            while gradient.row[i] != chunk.row:
                 i += 1
-            q = self.q + n * part.apart
-            for f in range(part.lanes):
-                q[f] = gradient.body[i * lanes + part.at + f]
-            if part.weight:
-                q[part.lanes] = gradient.weight[i]
+            q = self.q + n * chunk.apart
+            for f in range(chunk.lanes):
+                q[f] = gradient.body[i * lanes + chunk.at + f]
+            if chunk.weight:
+                q[chunk.lanes] = gradient.weight[i]
 
     # change <- what the step changes in a chunk's scores.
-    cdef void score_changes(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
+    cdef void score_changes(self, const ColumnView* v, const ColumnView* chunk) noexcept nogil:
         if self.affine():
             if v.n > self.kept:
-                self.derivatives(part)
+                self.derivatives(chunk)
             kernels.affine_score_changes(
-                self.q, part.apart, part.n, self.quadratic.width, self.step, self.change)
-        elif self.by_column is None or not self.by_column.score_changes(part, self.step, self.change):
-            self.changes_by_scoring(v, part)
+                self.q, chunk.apart, chunk.n, self.quadratic.width, self.step, self.change)
+        elif self.by_column is None or not self.by_column.score_changes(chunk, self.step, self.change):
+            self.changes_by_scoring(v, chunk)
 
     # Changes of scores by the model's `score`, before and after the step.
-    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* part) noexcept nogil:
+    cdef void changes_by_scoring(self, const ColumnView* v, const ColumnView* chunk) noexcept nogil:
         cdef Py_ssize_t n
         cdef Sample x
         self.put(v, True)
-        for n in range(part.n):
-            self.descent.data.sample(part.sample[n], &x)
+        for n in range(chunk.n):
+            self.descent.data.sample(chunk.sample[n], &x)
             self.model.score(&x, &self.workspace.scratch)
             self.change[n] = (
-                self.workspace.scratch.score[v.output] - self.descent.sample_state(part.sample[n])[SCORES + v.output])
+                self.workspace.scratch.score[v.output] - self.descent.sample_state(chunk.sample[n])[SCORES + v.output])
         self.put(v, False)

@@ -22,8 +22,8 @@ cdef class CoordinateUpdater(RowSlice):
         self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop, ColumnView* v)
     cdef void begin_view(self, int block, int output, ColumnView* v) noexcept nogil
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
-    cdef void loss_derivatives(self, const ColumnView* part, bint affine) noexcept nogil
-    cdef void add_to_bound(self, const ColumnView* part) noexcept nogil
+    cdef void loss_derivatives(self, const ColumnView* chunk, bint affine) noexcept nogil
+    cdef void add_to_bound(self, const ColumnView* chunk) noexcept nogil
     cdef void take_step(self, const ColumnView* v) noexcept nogil
     cdef bint round_step(self, const ColumnView* v) noexcept nogil
     cdef double objective(self, const ColumnView* v, bint stepped) noexcept nogil

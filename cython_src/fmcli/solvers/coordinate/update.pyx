@@ -77,7 +77,7 @@ cdef class CoordinateUpdater(RowSlice):
     def enter(self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop):
         """Sum the derivatives of the loss by rows start:stop of a relation over their samples, for updates of
         the relation's features in the rows of a block of parameters and a class."""
-        cdef ColumnView v, part
+        cdef ColumnView v, chunk
         cdef Py_ssize_t i, at
         cdef double* slope
         cdef FloatingMode mode
@@ -91,19 +91,19 @@ cdef class CoordinateUpdater(RowSlice):
                 self.part_view(&v, related.table.lanes)
                 at = 0
                 while at < v.n:
-                    part = self.chunk(&v, at)
-                    part_gradient(&part, related.sums_of(i, output), self.q)
-                    self.loss_derivatives(&part, True)
+                    chunk = self.chunk(&v, at)
+                    part_gradient(&chunk, related.sums_of(i, output), self.q)
+                    self.loss_derivatives(&chunk, True)
                     kernels.gram(
-                        self.q, part.apart, part.n, related.width, self.slopes, self.curvatures, slope,
+                        self.q, chunk.apart, chunk.n, related.width, self.slopes, self.curvatures, slope,
                         slope + related.width)
-                    at += part.n
+                    at += chunk.n
                 related.complete(i)
             return_to_mode(mode)
 
     def leave(self, int block, int output, RelationRows related, Py_ssize_t start, Py_ssize_t stop):
         """Apply what these updates have changed in rows start:stop to the scores and caches of their samples."""
-        cdef ColumnView v, part
+        cdef ColumnView v, chunk
         cdef Py_ssize_t i, n, at
         cdef const real* sums
         cdef FloatingMode mode
@@ -117,14 +117,14 @@ cdef class CoordinateUpdater(RowSlice):
                 self.part_view(&v, related.table.lanes)
                 at = 0
                 while at < v.n:
-                    part = self.chunk(&v, at)
-                    part_gradient(&part, sums, self.q)
+                    chunk = self.chunk(&v, at)
+                    part_gradient(&chunk, sums, self.q)
                     kernels.affine_score_changes(
-                        self.q, part.apart, part.n, related.width, self.step, self.change)
-                    for n in range(part.n):
-                        self.descent.sample_state(part.sample[n])[SCORES + output] += self.change[n]
-                    update_part(&part, sums, self.step)
-                    at += part.n
+                        self.q, chunk.apart, chunk.n, related.width, self.step, self.change)
+                    for n in range(chunk.n):
+                        self.descent.sample_state(chunk.sample[n])[SCORES + output] += self.change[n]
+                    update_part(&chunk, sums, self.step)
+                    at += chunk.n
                 related.leave(i, output)
             return_to_mode(mode)
 
@@ -157,7 +157,7 @@ cdef class CoordinateUpdater(RowSlice):
         v.cache = self.descent.states.cache + output * self.descent.states.reals * sizeof(real)
 
     def measure(self, Py_ssize_t start, Py_ssize_t stop):
-        """Scores and caches of samples start:stop from the parameters; returns their part of the mean loss."""
+        """Scores and caches of samples start:stop from the parameters; returns their share of the mean loss."""
         cdef Py_ssize_t i, end
         cdef double total = 0
         cdef double* state
@@ -212,11 +212,11 @@ cdef class CoordinateUpdater(RowSlice):
     # Add what the rows of relations contribute to the scores and caches of a sample.
     cdef void join_relations(self, Py_ssize_t i) noexcept nogil:
         cdef int c
-        cdef size_t part
-        for part in range(self.descent.parts.size()):
+        cdef size_t table
+        for table in range(self.descent.tables.size()):
             for c in range(self.model.outputs):
                 self.descent.sample_state(i)[SCORES + c] += join(
-                    &self.descent.parts[part], i, c, cache_in(&self.descent.states, i, c))
+                    &self.descent.tables[table], i, c, cache_in(&self.descent.states, i, c))
 
     # ---- The algorithm. ----
 
@@ -309,29 +309,29 @@ cdef class CoordinateUpdater(RowSlice):
     # r and G of the view's samples begin .. end - 1, chunk by chunk.
     cdef void bound_loss(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t at = begin
-        cdef ColumnView part
+        cdef ColumnView chunk
         if self.related is not None:
             self.bound_related(v, begin, end)
             return
         while at < end:
-            part = self.chunk(v, at)
-            self.derivatives(&part)
-            self.loss_derivatives(&part, self.affine())
-            self.add_to_bound(&part)
-            at += part.n
+            chunk = self.chunk(v, at)
+            self.derivatives(&chunk)
+            self.loss_derivatives(&chunk, self.affine())
+            self.add_to_bound(&chunk)
+            at += chunk.n
 
     # r and G of the rows of a relation.
     cdef void bound_related(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-        cdef ColumnView part = some_of(v, begin, end)
+        cdef ColumnView chunk = some_of(v, begin, end)
         cdef const real* row = self.current.body
         if self.quadratic.together:
-            self.quadratic.curvature += kernels.relation_row_squares(&part, row, self.related.width, self.quadratic.r)
+            self.quadratic.curvature += kernels.relation_row_squares(&chunk, row, self.related.width, self.quadratic.r)
         else:
-            kernels.relation_row_bound(&part, row, self.related.width, self.quadratic.r, self.quadratic.G)
+            kernels.relation_row_bound(&chunk, row, self.related.width, self.quadratic.r, self.quadratic.G)
 
     # s_i l'(y_i, f_i), and s_i times l'': at most, if steps need no check, because it is bounded and scores are affine;
     # else, as it is.
-    cdef void loss_derivatives(self, const ColumnView* part, bint affine) noexcept nogil:
+    cdef void loss_derivatives(self, const ColumnView* chunk, bint affine) noexcept nogil:
         cdef Py_ssize_t n
         cdef double curvature = self.descent.curvature
         cdef double* sample_state
@@ -340,33 +340,33 @@ cdef class CoordinateUpdater(RowSlice):
         cdef ScalarLoss scalar = self.descent.loss.of_one_score()
         cdef bint single = self.model.outputs == 1
         cdef bint bounded = self.descent.bounded and affine
-        for n in range(part.n):
-            sample_state = self.descent.sample_state(part.sample[n])
+        for n in range(chunk.n):
+            sample_state = self.descent.sample_state(chunk.sample[n])
             if single:  # without the value of the loss, if that needs a logarithm
                 scalar.slope(scalar.self, sample_state[LABEL], sample_state + SCORES, of_one)
                 self.slopes[n] = <real>(sample_state[SHARE] * of_one[0])
             else:
                 self.descent.loss.slope(sample_state[LABEL], sample_state + SCORES, slope)
-                self.slopes[n] = <real>(sample_state[SHARE] * slope[part.output])
+                self.slopes[n] = <real>(sample_state[SHARE] * slope[chunk.output])
             if not bounded:
                 curvature = self.descent.loss.curvature(sample_state[LABEL], sample_state + SCORES)
             self.curvatures[n] = <real>(sample_state[SHARE] * curvature)
 
-    # A chunk's part of r and G; of parameters that move together, one number bounds all curvatures. Where scores bend
+    # A chunk's share of r and G; of parameters that move together, one number bounds all curvatures. Where scores bend
     # in single parameters, their second derivatives count, too.
-    cdef void add_to_bound(self, const ColumnView* part) noexcept nogil:
+    cdef void add_to_bound(self, const ColumnView* chunk) noexcept nogil:
         cdef Py_ssize_t width = self.quadratic.width
         if self.quadratic.together:
             self.quadratic.curvature += kernels.squares(
-                self.q, part.apart, part.n, width, self.slopes, self.curvatures, self.quadratic.r)
+                self.q, chunk.apart, chunk.n, width, self.slopes, self.curvatures, self.quadratic.r)
             return
         kernels.gram(
-            self.q, part.apart, part.n, width, self.slopes, self.curvatures, self.quadratic.r, self.quadratic.G)
+            self.q, chunk.apart, chunk.n, width, self.slopes, self.curvatures, self.quadratic.r, self.quadratic.G)
         if self.current.rule.affine != IN_ONE or self.by_column is None:
             return
-        if self.by_column.score_curvature(part, self.second):
+        if self.by_column.score_curvature(chunk, self.second):
             kernels.squares(
-                self.second, part.apart, part.n, width, self.slopes, self.curvatures, self.quadratic.extra_curvature)
+                self.second, chunk.apart, chunk.n, width, self.slopes, self.curvatures, self.quadratic.extra_curvature)
 
     # The step as the parameters, rounded, will take it; whether there is one.
     cdef bint round_step(self, const ColumnView* v) noexcept nogil:
@@ -400,7 +400,7 @@ cdef class CoordinateUpdater(RowSlice):
     # What depends on the slice, now or after the step: the loss of the row's samples, and the penalty.
     cdef double objective(self, const ColumnView* v, bint stepped) noexcept nogil:
         cdef Py_ssize_t n, at = 0
-        cdef ColumnView part
+        cdef ColumnView chunk
         cdef double total = 0, kept
         cdef double* sample_state
         if self.descent.holds is not None:
@@ -408,39 +408,39 @@ cdef class CoordinateUpdater(RowSlice):
                 kept = self.quadratic.phi[n] + stepped * self.quadratic.step[n]
                 total += (self.hold(v, n) / 2 * kept - self.pull(v, n)) * kept
         while at < v.n:
-            part = self.chunk(v, at)
+            chunk = self.chunk(v, at)
             if stepped:
-                self.score_changes(v, &part)
-            for n in range(part.n):
-                sample_state = self.descent.sample_state(part.sample[n])
+                self.score_changes(v, &chunk)
+            for n in range(chunk.n):
+                sample_state = self.descent.sample_state(chunk.sample[n])
                 kept = sample_state[SCORES + v.output]
                 if stepped:
                     sample_state[SCORES + v.output] += self.change[n]
                 total += sample_state[SHARE] * self.descent.loss.value(sample_state[LABEL], sample_state + SCORES)
                 sample_state[SCORES + v.output] = kept
-            at += part.n
+            at += chunk.n
         return total + self.quadratic.penalty()
 
     # The scores and caches of the view's samples begin .. end - 1 take the step.
     cdef void apply_step(self, const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t n, at = begin
-        cdef ColumnView part
+        cdef ColumnView chunk
         if self.related is not None:
-            part = some_of(v, begin, end)
-            kernels.relation_row_step(&part, self.current.body, self.related.width, self.step)
+            chunk = some_of(v, begin, end)
+            kernels.relation_row_step(&chunk, self.current.body, self.related.width, self.step)
             return
         while at < end:
-            part = self.chunk(v, at)
-            self.score_changes(v, &part)
-            for n in range(part.n):
-                self.descent.sample_state(part.sample[n])[SCORES + v.output] += self.change[n]
+            chunk = self.chunk(v, at)
+            self.score_changes(v, &chunk)
+            for n in range(chunk.n):
+                self.descent.sample_state(chunk.sample[n])[SCORES + v.output] += self.change[n]
             if self.by_column is not None:
-                self.by_column.update_cache(&part, self.step)
-            at += part.n
+                self.by_column.update_cache(&chunk, self.step)
+            at += chunk.n
 
 
 # Samples begin .. end - 1 of a view.
 cdef inline ColumnView some_of(const ColumnView* v, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    cdef ColumnView part = v[0]
-    part.sample, part.value, part.n = v.sample + begin, v.value + begin, end - begin
-    return part
+    cdef ColumnView chunk = v[0]
+    chunk.sample, chunk.value, chunk.n = v.sample + begin, v.value + begin, end - begin
+    return chunk

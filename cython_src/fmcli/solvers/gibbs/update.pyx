@@ -42,7 +42,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
 
     cdef Priors priors
     cdef object numbers
-    cdef double* target  # the linear part
+    cdef double* target  # the linear term
 
     def __init__(self, Priors priors):
         cdef double[::1] numbers
@@ -63,12 +63,12 @@ cdef class GibbsUpdater(CoordinateUpdater):
             self.quadratic.phi[f] = self.number(v, f)[0]
 
     # The derivatives of the squared loss, without a call for each sample.
-    cdef void loss_derivatives(self, const ColumnView* part, bint affine) noexcept nogil:
+    cdef void loss_derivatives(self, const ColumnView* chunk, bint affine) noexcept nogil:
         cdef Py_ssize_t n
         cdef const double* state
-        for n in range(part.n):
-            state = self.descent.sample_state(part.sample[n])
-            self.slopes[n] = <real>(state[SHARE] * (state[SCORES + part.output] - state[LABEL]))
+        for n in range(chunk.n):
+            state = self.descent.sample_state(chunk.sample[n])
+            self.slopes[n] = <real>(state[SHARE] * (state[SCORES + chunk.output] - state[LABEL]))
             self.curvatures[n] = <real>state[SHARE]
 
     cdef void solve(self, const ColumnView* v) noexcept nogil:
@@ -157,7 +157,7 @@ cdef class GibbsUpdater(CoordinateUpdater):
                     state[LABEL] = sign * (sign * score + truncated_normal(&stream, -sign * score, INFINITY))
 
     def losses(self, Loss loss, Py_ssize_t start, Py_ssize_t stop):
-        """Return the part of samples start:stop in the mean loss of their labels."""
+        """Return the share of samples start:stop in the mean loss of their labels."""
         cdef const real[::1] cutpoints = self.cutpoints()
         cdef Py_ssize_t i, j, count = cutpoints.shape[0]
         cdef double total = 0

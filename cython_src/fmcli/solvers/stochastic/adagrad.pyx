@@ -4,7 +4,7 @@ from fmcli.base.types cimport RoundGradient, SparseGradient, ThreadShare
 from fmcli.models.arguments cimport SampleRun
 from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport Adagrad as Rule, kernels
-from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
+from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_of_both
 
 
 cdef class AdaGrad(Solver):
@@ -12,7 +12,7 @@ cdef class AdaGrad(Solver):
 
     def __init__(self, *, double learning_rate, learning_rate_w=None, learning_rate_v=None):
         self.slots, self.takes_runs, self.takes_rounds, self.averages_weights = 1, True, True, True
-        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+        self.rates = steps_of_both(learning_rate, learning_rate_w, learning_rate_v)
 
     cdef set_rule(self, int block, object layout, bint body):
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]

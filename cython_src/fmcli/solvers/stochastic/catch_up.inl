@@ -80,7 +80,7 @@ template <>
 struct MissedSteps<SCHEDULED> : MissedStepsOfRows {
     using MissedStepsOfRows::MissedStepsOfRows;
     inline void set(ptrdiff_t i, int32_t since) {
-        const auto missed = steps_between(rule.steps[since * FOBOS_PARTS], rule.steps[rule.now * FOBOS_PARTS]);
+        const auto missed = steps_between(rule.steps[since * FOBOS_RATES], rule.steps[rule.now * FOBOS_RATES]);
         decay[i] = missed.decay;
         rate[i] = missed.rate;
     }
@@ -123,7 +123,7 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
         auto row = [&](ptrdiff_t i) { return ids ? first + ids[begin + i] : begin + i; };
         for (ptrdiff_t i = 0; i < some; ++i) {
             const ptrdiff_t ahead = begin + i + ROWS_AHEAD;
-            if (METRIC == SCHEDULED && !ids && ahead < n) prefetch_line(on_body.steps + visited[ahead] * FOBOS_PARTS);
+            if (METRIC == SCHEDULED && !ids && ahead < n) prefetch_line(on_body.steps + visited[ahead] * FOBOS_RATES);
             int32_t& last = visited[row(i)];
             missed.set(i, last);
             last = on_body.now;
@@ -172,7 +172,7 @@ void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t f
     };
     for (ptrdiff_t i = 0; i < n; ++i) {
         if (METRIC == SCHEDULED && !ids && i + ROWS_AHEAD < n)
-            prefetch_line(on_body.steps + visited[i + ROWS_AHEAD] * FOBOS_PARTS);
+            prefetch_line(on_body.steps + visited[i + ROWS_AHEAD] * FOBOS_RATES);
         const ptrdiff_t r = ids ? first + ids[i] : i;
         if (visited[r] == on_body.now) continue;  // the prox of no steps would divide by 0
         missed.set(found, visited[r]);

@@ -13,12 +13,12 @@ from fmcli.base.types cimport (
 from fmcli.models.arguments cimport SampleRun
 from fmcli.models.kernels cimport kernels as of_models
 from fmcli.penalties.arguments cimport CombinedSteps, PenaltyStrength, rounded
-from fmcli.solvers.stochastic.kernels cimport FOBOS_PARTS, Adagrad, Fobos as Rule, kernels
+from fmcli.solvers.stochastic.kernels cimport FOBOS_RATES, Adagrad, Fobos as Rule, kernels
 from fmcli.models.parameters cimport MAX_BLOCKS, Parameters
 from fmcli.penalties.formulas cimport acts, few_steps, with_step
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.stochastic.sgd cimport SGD
-from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
+from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_of_both
 from libc.stdint cimport int32_t
 
 cdef enum:
@@ -54,9 +54,9 @@ cdef class FOBOS(Solver):
     cdef bint scheduled  # whether steps have different rates
     cdef Steps rates
     cdef int32_t now
-    cdef CombinedSteps* steps  # [step, part]: for the rate and l2 of weights (part 0) and of factors (part 1)
+    cdef CombinedSteps* steps  # [step, which]: for the rate and l2 of weights (0) and of factors (1)
     cdef double[::1] shares  # the schedule's factor of the rates, by step, where `scheduled`
-    cdef double rate[2]  # of the FOBOS_PARTS parts
+    cdef double rate[2]  # of weights and of factors
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
     cdef Rule weight[MAX_BLOCKS]
@@ -88,17 +88,17 @@ cdef class FOBOS(Solver):
         self.scheduled = not adaptive and schedule != "constant"
         if self.scheduled:
             # Not np.zeros: it may reuse freed memory, and would then write the whole array.
-            table = self.table = allocate(2 * FOBOS_PARTS * (LONGEST + 1), np.float64)
+            table = self.table = allocate(2 * FOBOS_RATES * (LONGEST + 1), np.float64)
             self.steps = <CombinedSteps*>&table[0]
-            for part in range(FOBOS_PARTS):
-                self.steps[part] = CombinedSteps(1, 0)
+            for which in range(FOBOS_RATES):
+                self.steps[which] = CombinedSteps(1, 0)
             self.shares = allocate(LONGEST + 1, np.float64)
-        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+        self.rates = steps_of_both(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Parameters model, updates):
-        """Return bytes of the used part of the tables of a schedule, and of the number of each row's last step."""
+        """Return the bytes that are used of the tables of a schedule, and of the number of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
-        a_step = FOBOS_PARTS * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
+        a_step = FOBOS_RATES * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
         return (min(updates, LONGEST) * a_step if self.scheduled else 0) + sizeof(int32_t) * rows
 
     def bind(self, Parameters model, Penalty penalty):
@@ -123,11 +123,11 @@ cdef class FOBOS(Solver):
         self.inner.load_strengths()
 
     cdef set_rule(self, int block, object layout, bint body):
-        cdef bint one_part = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
-        cdef int part = 1 if body or one_part or layout.penalty == "l2" or layout.part == "v" else 0
+        cdef bint one_rate = self.rate[0] == self.rate[1] and self.l2[0] == self.l2[1]
+        cdef int which = 1 if body or one_rate or layout.penalty == "l2" or layout.penalized_as == "v" else 0
         cdef Rule* rule = &self.body[block] if body else &self.weight[block]
         cdef Adagrad* of_round = &self.round_body[block] if body else &self.round_weight[block]
-        rule[0] = self.rule(part, rounded(self.penalty.strength(layout, body)))
+        rule[0] = self.rule(which, rounded(self.penalty.strength(layout, body)))
         of_round.inverse_rate, of_round.strength = 1 / step_of(self.rates, layout, body), rule.strength
         self.penalised[block] = acts(self.body[block].strength) or acts(self.weight[block].strength)
 
@@ -159,13 +159,13 @@ cdef class FOBOS(Solver):
             self.now = step
             self.note_step(self.plain.share_of(self.plain.made - missed + step))
 
-    cdef Rule rule(self, int part, PenaltyStrength strength):
+    cdef Rule rule(self, int which, PenaltyStrength strength):
         cdef Rule rule
-        rule.steps = &self.steps[part] if self.scheduled else NULL
+        rule.steps = &self.steps[which] if self.scheduled else NULL
         rule.now = 0
         rule.adaptive = self.plain is None
-        rule.inverse_rate = 1 / self.rate[part]
-        rule.few = few_steps(self.rate[part], self.l2[part], LONGEST)
+        rule.inverse_rate = 1 / self.rate[which]
+        rule.few = few_steps(self.rate[which], self.l2[which], LONGEST)
         rule.strength = strength
         return rule
 
@@ -198,7 +198,7 @@ cdef class FOBOS(Solver):
                 for c in range(self.model.outputs):
                     last = self.visited[b] + c * self.model.block[b].rows
                     for j in range(x.nnz):
-                        prefetch_line(self.steps + last[x.index[j]] * FOBOS_PARTS)
+                        prefetch_line(self.steps + last[x.index[j]] * FOBOS_RATES)
 
     # Apply the prox steps that the given rows have missed. If `row` is NULL, these are the first n rows of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
@@ -251,7 +251,7 @@ cdef class FOBOS(Solver):
         self.now += 1
         if self.scheduled:
             self.note_step(self.plain.share)
-            last = self.steps + self.now * FOBOS_PARTS
+            last = self.steps + self.now * FOBOS_RATES
             if min(last[0].decay, last[1].decay) < SMALLEST_DECAY:
                 self.all_up_to_date()
         if self.now == LONGEST:
@@ -259,11 +259,11 @@ cdef class FOBOS(Solver):
 
     # Enter step `now`, with this factor of the rates, in the tables.
     cdef void note_step(self, double share) noexcept nogil:
-        cdef int part
-        cdef CombinedSteps* last = self.steps + self.now * FOBOS_PARTS
+        cdef int which
+        cdef CombinedSteps* last = self.steps + self.now * FOBOS_RATES
         self.shares[self.now] = share
-        for part in range(FOBOS_PARTS):
-            last[part] = with_step(last[part - FOBOS_PARTS], share * self.rate[part], self.l2[part])
+        for which in range(FOBOS_RATES):
+            last[which] = with_step(last[which - FOBOS_RATES], share * self.rate[which], self.l2[which])
 
     # A run of the inner solver. If there are penalties, a sample's rows are brought up to date before its score.
     cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
@@ -313,7 +313,7 @@ cdef class FOBOS(Solver):
         cdef int b = gradient.block
         cdef const int32_t* row = gradient.rows.row
         cdef Py_ssize_t i, some, n = gradient.rows.end[MANY_ENTRIES - 1]
-        cdef Py_ssize_t at = n * share.part // share.parts, end = n * (share.part + 1) // share.parts
+        cdef Py_ssize_t at = n * share.number // share.count, end = n * (share.number + 1) // share.count
         cdef Block block = self.model.block[b]
         if not self.penalised[b]:
             return

@@ -5,7 +5,7 @@ from fmcli.models.arguments cimport SampleRun
 from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport Ftrl as Rule, kernels
 from fmcli.models.parameters cimport MAX_BLOCKS
-from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_by_part
+from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_of_both
 
 
 cdef class FTRL(Solver):
@@ -22,7 +22,7 @@ cdef class FTRL(Solver):
 
     def __init__(self, *, double alpha, alpha_w=None, alpha_v=None, double beta, double ftrl_power):
         self.slots, self.takes_runs, self.takes_rounds, self.averages_weights = 2, True, True, False
-        self.alphas = steps_by_part(alpha, alpha_w, alpha_v)
+        self.alphas = steps_of_both(alpha, alpha_w, alpha_v)
         self.beta, self.power = beta, ftrl_power
 
     cdef set_rule(self, int block, object layout, bint body):

@@ -12,7 +12,7 @@
 namespace {
 
 // What the group norm needs of a body: the sums of c^2, of c^2 d and of the squares of the parameters before the step, each
-// in four parts; the smallest d.
+// in four places; the smallest d.
 struct BodySums {
     Vec4 squares = {}, weighted = {}, before = {}, lowest = real(1e30) - Vec4{};
 
@@ -66,7 +66,7 @@ struct ReducedRows {
     }
 };
 
-// f over the parts of each row: (f of 0 and 2) and (f of 1 and 3).
+// f over the places of each row: (f of 0 and 2) and (f of 1 and 3).
 template <class F>
 inline __attribute__((always_inline)) Vec4 across(const Vec4 (&v)[4], F f) {
     const Vec4 first = f(alternating_low(v[0], v[1]), alternating_high(v[0], v[1]));
@@ -85,10 +85,10 @@ constexpr real PRECISION = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
 // on the type of the gradient, and would otherwise be compiled for each of them.
 template <int N, bool PARTIAL>
 __attribute__((noinline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTIAL>& rows) {
-    Vec4 parts[4][4], fixed = {};
+    Vec4 sums[4][4], fixed = {};
     for (int r = 0; r < 4; ++r) {
         const BodySums& of = rows.sums[r];
-        parts[0][r] = of.squares, parts[1][r] = of.weighted, parts[2][r] = of.before, parts[3][r] = of.lowest;
+        sums[0][r] = of.squares, sums[1][r] = of.weighted, sums[2][r] = of.before, sums[3][r] = of.lowest;
     }
     for (int r = 0; r < N; ++r) {
         Vec4 untouched = {};
@@ -96,9 +96,9 @@ __attribute__((noinline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTI
         fixed[r] = (real)sum(untouched);
     }
     const bool weights = rows.b.weight;
-    const Vec4 c = rows.c, d = rows.d, group = rows.group, squares = sums_across(parts[0]) + c * c;
-    const Vec4 weighted = sums_across(parts[1]) + c * c * d, before = sums_across(parts[2]) + rows.before * rows.before;
-    Vec4 lowest = across(parts[3], [](Vec4 a, Vec4 b) { return smaller(a, b); });
+    const Vec4 c = rows.c, d = rows.d, group = rows.group, squares = sums_across(sums[0]) + c * c;
+    const Vec4 weighted = sums_across(sums[1]) + c * c * d, before = sums_across(sums[2]) + rows.before * rows.before;
+    Vec4 lowest = across(sums[3], [](Vec4 a, Vec4 b) { return smaller(a, b); });
     if (weights) lowest = smaller(lowest, d);
     const Vec4 norm = group_norm(squares, weighted, lowest, fixed, group, root(before + fixed),
                                  PRECISION - Vec4{},

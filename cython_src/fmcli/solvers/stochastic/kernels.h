@@ -5,7 +5,7 @@
 #include "fmcli/models/arguments.h"
 #include "fmcli/penalties/arguments.h"
 
-// The constants of a solver's update for one part of a row.
+// The constants of a solver's update for the body of a row, or its weight.
 typedef struct Sgd {
     real rate;
     ScaledProx prox;
@@ -23,13 +23,13 @@ typedef struct Ftrl {
     PenaltyStrength strength;
 } Ftrl;
 
-// A table of combined steps has a row for each number of steps, with an entry for each part of the rows that have a rate
-// and l2 of their own, so that one cache line has all that a row needs.
-enum { FOBOS_PARTS = 2 };
+// A table of combined steps has a row for each number of steps, with an entry for weights and one for factors, which
+// have rates and l2 of their own, so that one cache line has all that a row needs.
+enum { FOBOS_RATES = 2 };
 
-// The deferred prox steps of FOBOS for one part of rows, counted from the last time that all rows were up to date.
+// The deferred prox steps of FOBOS for the bodies of rows, or their weights, counted from the last time that all rows were up to date.
 typedef struct Fobos {
-    const CombinedSteps* steps;  // [t * FOBOS_PARTS]: the steps up to t; NULL: all steps have the same h
+    const CombinedSteps* steps;  // [t * FOBOS_RATES]: the steps up to t; NULL: all steps have the same h
     int32_t now;                 // number of the last step
     int32_t few;                 // without `steps`: the result of few_steps (deferred.h)
     bool adaptive;               // whether h is that of AdaGrad

@@ -187,7 +187,7 @@ cdef class RoundLoop:
         return self.total
 
     def work(self, int thread, together, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
-        """Return one thread's part of `run`."""
+        """Return one thread's share of `run`."""
         cdef Py_ssize_t i
         cdef FloatingMode mode
         cdef Workspace workspace = self.workspaces[thread]

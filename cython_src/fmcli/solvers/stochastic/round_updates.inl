@@ -237,9 +237,9 @@ template <class Rule, class Gradients>
 void step_of_rows(const Block& b, const RoundGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
                   const ThreadShare& share) {
     // Rows are divided by their entries: there may be a few rows with most of them.
-    auto bound = [&](ptrdiff_t begin, ptrdiff_t end, int part) {
+    auto bound = [&](ptrdiff_t begin, ptrdiff_t end, int number) {
         const int32_t* const start = g.rows.start;
-        const int64_t entry = start[begin] + (int64_t)(start[end] - start[begin]) * part / share.parts;
+        const int64_t entry = start[begin] + (int64_t)(start[end] - start[begin]) * number / share.count;
         while (begin < end) {
             const ptrdiff_t middle = begin + (end - begin) / 2;
             if (start[middle] < entry) begin = middle + 1;
@@ -247,20 +247,20 @@ void step_of_rows(const Block& b, const RoundGradient& g, const Gradients& gradi
         }
         return begin;
     };
-    auto part = [&](ptrdiff_t begin, ptrdiff_t end, auto step, const auto& of) {
-        step(b, g.rows, g.first, bound(begin, end, share.part), bound(begin, end, share.part + 1), of, body, weight,
+    auto take = [&](ptrdiff_t begin, ptrdiff_t end, auto step, const auto& of) {
+        step(b, g.rows, g.first, bound(begin, end, share.number), bound(begin, end, share.number + 1), of, body, weight,
              (real)g.curvature);
     };
     const ptrdiff_t* const end = g.rows.end;
     if (on_rows(b, body, weight).group > 0) {
-        part(0, end[MANY_ENTRIES - 1], [](const auto&... all) { step_of_groups<Rule>(all...); }, for_groups(gradients));
+        take(0, end[MANY_ENTRIES - 1], [](const auto&... all) { step_of_groups<Rule>(all...); }, for_groups(gradients));
         return;
     }
     if constexpr (by_entries<Gradients>) {
-        part(0, end[0], step_of_rows<1, Rule, Gradients>, gradients);
-        part(end[0], end[1], step_of_rows<2, Rule, Gradients>, gradients);
+        take(0, end[0], step_of_rows<1, Rule, Gradients>, gradients);
+        take(end[0], end[1], step_of_rows<2, Rule, Gradients>, gradients);
     }
-    part(by_entries<Gradients> ? end[1] : 0, end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>, gradients);
+    take(by_entries<Gradients> ? end[1] : 0, end[2], step_of_rows<MANY_ENTRIES, Rule, Gradients>, gradients);
     static_assert(MANY_ENTRIES == 3, "each number of entries has its loop");
 }
 

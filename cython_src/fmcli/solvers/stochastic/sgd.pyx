@@ -6,7 +6,7 @@ from fmcli.penalties.arguments cimport rounded
 from fmcli.solvers.stochastic.kernels cimport kernels
 from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
-from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_by_part
+from fmcli.solvers.stochastic.solver cimport Solver, step_of, steps_of_both
 
 
 cdef class SGD(Solver):
@@ -17,7 +17,7 @@ cdef class SGD(Solver):
         double power=0.5, double t0=1
     ):
         self.slots, self.averages_weights = 0, True
-        self.rates = steps_by_part(learning_rate, learning_rate_w, learning_rate_v)
+        self.rates = steps_of_both(learning_rate, learning_rate_w, learning_rate_v)
         self.schedule = make_schedule(schedule, power, t0)
         self.takes_runs = self.schedule.kind == CONSTANT
 

@@ -9,8 +9,8 @@ cdef struct Steps:
     double whole, w, v
 
 
-cdef inline Steps steps_by_part(double whole, object w, object v):
-    """The step sizes of the parts; None means that of the whole model."""
+cdef inline Steps steps_of_both(double whole, object w, object v):
+    """The step sizes of weights and of factors; None means that of the whole model."""
     return Steps(whole, whole if w is None else w, whole if v is None else v)
 
 
@@ -18,7 +18,7 @@ cdef inline double step_of(Steps steps, object layout, bint body):
     """The step size of the bodies of a block, or of its weights."""
     if layout.penalty == "none":
         return steps.whole
-    return steps.v if body or layout.part == "v" else steps.w
+    return steps.v if body or layout.penalized_as == "v" else steps.w
 
 
 cdef class Solver:
