@@ -8,6 +8,7 @@ import pytest
 from problems import dataset
 
 from fmcli.cli.train.log import hints
+from fmcli.registry import solvers
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.training import job, saving
@@ -50,6 +51,15 @@ def test_the_defaults_are_those_of_the_solver(dense):
     assert chosen.spec.values == asked.spec.values
     assert asked.spec.given - chosen.spec.given == {SOLVER}
     assert chosen.settings.waits(10**6, dense=True) == asked.settings.waits(10**6, dense=True) == SOLVERS["cd"].patience
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_runs_of_dense_rows_wait_longer_for_a_better_epoch(rng, monkeypatch, share):
+    monkeypatch.setattr(solvers, "FEW_ROWS", ROWS - 1)
+    solver = SOLVERS["adagrad"]
+    plan = planned(rows_of(share, rng), solver="adagrad")
+    assert plan.evaluation.patience == solver.waits(ROWS, dense=share == 1)
+    assert solver.waits(ROWS, dense=True) > solver.waits(ROWS, dense=False)
 
 
 @pytest.mark.parametrize(

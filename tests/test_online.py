@@ -126,6 +126,19 @@ def test_batches_are_not_divided(monkeypatch):
     assert all(size % 5 == 0 for size in sizes[:-1])
 
 
+def test_segments_are_as_large_as_what_is_copied_after_each(monkeypatch):
+    monkeypatch.setattr(streamed, "SEGMENT_BYTES", 150)
+    piece = Dataset(np.arange(8), np.zeros(7, np.int32), None, np.ones(7), 1)
+    segments = Segments(iter([TextRows(piece, None)] * 40), "stream", 1, 1)
+    first = next(segments)[0].data
+    segments.enlarge(3 * first.nbytes)
+    next(segments)  # its pieces were being read
+    assert next(segments)[0].data.rows >= 2 * first.rows
+    segments.enlarge(0)
+    next(segments)
+    assert next(segments)[0].data.rows == first.rows
+
+
 @pytest.mark.parametrize(
     ("solver", "options"), [("cd", {"epochs": 1}), ("sgd", {"epochs": 2}), ("adagrad", {"epochs": 1, "round_size": 8})]
 )
