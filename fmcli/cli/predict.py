@@ -127,8 +127,8 @@ class Request:
     "output",
     "--std",
     is_flag=True,
-    help="Write the standard deviation of the prediction after it, over the draws of a model of a sampling solver, or "
-    "the members of an ensemble.",
+    help="Write the standard deviation of the prediction after it, over the draws of a model trained by mcmc, or the "
+    "members of an ensemble.",
 )
 @option(
     "output",
@@ -136,15 +136,15 @@ class Request:
     type=probability,
     metavar="P",
     help="Write the ends of an interval after the prediction that has the label with the probability P, such as 0.9; "
-    "for models of numbers by a sampling solver. [default: none; 0 to 1]",
+    "for models of numbers by mcmc. [default: none; 0 to 1]",
 )
 @option(
     "data",
     "--unseen",
     type=click.Choice(["zero", "warn", "error"]),
     default="zero",
-    help="What to do with features that did not occur in training: count them as 0, or by the prior of a sampling "
-    "solver; also warn of them; or stop with an error. [default: zero]",
+    help="What to do with features that did not occur in training: count them as 0, or by the prior of mcmc; also "
+    "warn of them; or stop with an error. [default: zero]",
 )
 @fold_in_option
 @option(

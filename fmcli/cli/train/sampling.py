@@ -34,18 +34,18 @@ sampling_options = gathered(
         "--prior-groups",
         "groups",
         metavar="FILE",
-        help="With a sampling solver: the groups of features whose parameters have a common prior. FILE has a line for "
-        "each feature, from 0 on, with a whole number, its group; or lines with the id of a feature and its group. "
-        "[default: those of -i, or the fields of ffm text, or one group]",
+        help="For mcmc: the groups of features whose parameters have a common prior. FILE has a line for each feature, "
+        "from 0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: those "
+        "of -i, or the fields of ffm text, or one group]",
     ),
     option(
         "validation",
         "--test",
         multiple=True,
         metavar="FILE",
-        help="With a sampling solver: predict these rows during training, averaging all sweeps after the burn-in (the "
-        "model file keeps only --draws of them). If they have labels, the metrics of these predictions are shown. May "
-        "be repeated.",
+        help="With mcmc: predict these rows during training, averaging all sweeps after the burn-in (the model file "
+        "keeps only --draws of them). If they have labels, the metrics of these predictions are shown. May be "
+        "repeated.",
     ),
     option(
         "output",
