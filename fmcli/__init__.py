@@ -82,8 +82,8 @@ above it in this list, so that there are no circles; there are none of the folde
     losses        one class each
     prepare       files of rows: splits at random or by a rule, tables as rows of features, negatives for observed pairs
     models        the contract, in layers: blocks (layout.pyx), the memory of their arrays (parameters.pyx), scores and
-                  gradients (model.pyx), derivatives by columns (column_model.pyx); and a family in each file with its
-                  kernels (.inl) beside it; models/local has llfm: anchors, coding, k-means; models/related the sums of
+                  gradients, derivatives by columns (model.pyx); and a family in each file with its kernels (.inl)
+                  beside it; models/local has llfm: anchors, coding, k-means; models/related the sums of
                   relations' rows
     penalties     strengths, and the formulas that all solvers share: values and proxes, of a number and of a row
     solvers       stochastic (the loop, batches, rounds, sgd, adagrad, ftrl, fobos), rounds (the two halves

@@ -4,7 +4,7 @@ before any class is loaded."""
 import numpy as np
 from problems import ROW_SOLVERS, TRAINED, build
 
-from fmcli.models.column_model import ColumnModel
+from fmcli.models.model import ColumnModel
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic.round_loop import takes_rounds

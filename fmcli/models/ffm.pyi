@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.models.column_model import ColumnModel
+from fmcli.models.model import ColumnModel
 
 CLEARED_ROWS: int
 MOST_ROWS: int

@@ -1,7 +1,7 @@
 from typing import Literal
 
-from fmcli.models.column_model import Joined
 from fmcli.models.layout import BlockLayout
+from fmcli.models.model import Joined
 from fmcli.models.weighted import Beta, Weighted
 
 class SecondOrder(Weighted):

@@ -1,5 +1,5 @@
-from fmcli.models.column_model import ColumnModel, Joined
 from fmcli.models.layout import BlockLayout
+from fmcli.models.model import ColumnModel, Joined
 
 def bias_block(bias: bool) -> list[BlockLayout]: ...
 

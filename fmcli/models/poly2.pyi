@@ -1,4 +1,4 @@
-from fmcli.models.column_model import ColumnModel
+from fmcli.models.model import ColumnModel
 
 MOST_ENTRIES: int
 

@@ -4,8 +4,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.models.column_model import ColumnModel
 from fmcli.models.layout import BlockLayout
+from fmcli.models.model import ColumnModel
 
 class Beta(NamedTuple):
     rank: int

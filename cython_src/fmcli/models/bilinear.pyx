@@ -11,8 +11,8 @@ from fmcli.system.memory import require
 from fmcli.base.fields cimport summed
 from fmcli.base.types cimport LANES, ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
+from fmcli.models.model cimport ColumnModel
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 

@@ -13,9 +13,8 @@ from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, Scratch, SparseGradient, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport FieldColumns, SampleRun
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport NONE
+from fmcli.models.model cimport NONE, ColumnModel
 from fmcli.models.parameters cimport MAX_BLOCKS
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memmove, memset

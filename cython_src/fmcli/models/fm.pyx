@@ -9,8 +9,8 @@ from fmcli.base.types cimport (
     LANES, ColumnView, Factors, GradientFormula, Sample, SampleStates, Scratch, SparseGradient, real)
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport NO_BLOCK, SampleRun
-from fmcli.models.column_model cimport ColumnModel, Joined
 from fmcli.models.kernels cimport kernels
+from fmcli.models.model cimport ColumnModel, Joined
 from fmcli.models.weighted cimport Weighted
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy

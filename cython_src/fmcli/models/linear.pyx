@@ -6,8 +6,8 @@ from fmcli.models.split import split_of
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.models.arguments cimport SampleRun
-from fmcli.models.column_model cimport ColumnModel, Joined
 from fmcli.models.kernels cimport kernels
+from fmcli.models.model cimport ColumnModel, Joined
 
 
 def bias_block(bias):

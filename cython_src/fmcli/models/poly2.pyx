@@ -9,8 +9,8 @@ from fmcli.errors import BadInputError, UsageError
 
 from fmcli.base.types cimport ColumnView, Factors, Sample, Scratch, SparseGradient, prefetch_line, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
+from fmcli.models.model cimport ColumnModel
 from fmcli.models.parameters cimport MAX_BLOCKS
 from libc.stdint cimport UINT32_MAX, int32_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset

@@ -1,5 +1,5 @@
 from fmcli.base.types cimport real
-from fmcli.models.column_model cimport ColumnModel
+from fmcli.models.model cimport ColumnModel
 
 
 cdef class Weighted(ColumnModel):

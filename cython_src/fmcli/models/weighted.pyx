@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fmcli.models.layout import BlockLayout
 
 from fmcli.base.types cimport Sample, Scratch
-from fmcli.models.column_model cimport ColumnModel
+from fmcli.models.model cimport ColumnModel
 
 
 class Beta(NamedTuple):

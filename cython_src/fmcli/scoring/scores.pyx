@@ -7,8 +7,7 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport Sample, Scratch, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.losses.loss cimport Loss
-from fmcli.models.column_model cimport ColumnModel
-from fmcli.models.model cimport Model
+from fmcli.models.model cimport ColumnModel, Model
 from fmcli.models.workspace cimport Workspace
 from fmcli.models.related.sums cimport RelatedSums, RelatedTable, join
 from libc.math cimport NAN

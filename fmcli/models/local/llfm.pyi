@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.column_model import ColumnModel
+from fmcli.models.model import ColumnModel
 
 class LLFM(ColumnModel):
     def __init__(

@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from fmcli.models.column_model import ColumnModel
 from fmcli.models.layout import BlockLayout
+from fmcli.models.model import ColumnModel
 from fmcli.models.weighted import Beta, Weighted
 
 LARGEST_ORDER: int

@@ -2,8 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.models.column_model import ColumnModel
-from fmcli.models.model import Model
+from fmcli.models.model import ColumnModel, Model
 
 class RelatedSums:
     @property

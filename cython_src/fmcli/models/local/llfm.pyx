@@ -11,12 +11,11 @@ from fmcli.errors import UsageError
 from fmcli.base.types cimport (
     LANES, Block, ColumnView, Factors, Points, Sample, Scratch, SparseGradient, prefetch_line, prefetch_reals, real)
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
 from fmcli.losses.loss cimport Loss
 from fmcli.models.local.anchors cimport Anchors, Move
 from fmcli.models.local.coding cimport Code, Coding
-from fmcli.models.model cimport SAMPLES_AHEAD
+from fmcli.models.model cimport SAMPLES_AHEAD, ColumnModel
 from fmcli.models.parameters cimport MAX_BLOCKS
 from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport INT32_MAX, int32_t

@@ -8,8 +8,8 @@ from fmcli.models.weighted import Beta
 
 from fmcli.base.types cimport LANES, ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels as of_models
+from fmcli.models.model cimport ColumnModel
 from fmcli.models.polynomial.kernels cimport MAX_ORDER, Anova, AnovaGradient, kernels
 from fmcli.models.weighted cimport Weighted
 

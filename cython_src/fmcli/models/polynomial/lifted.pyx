@@ -6,8 +6,8 @@ from fmcli.models.split import lifted_terms, split_of
 
 from fmcli.base.types cimport ColumnView, Csr, Factors, Sample, Scratch, SparseGradient, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels as of_models
+from fmcli.models.model cimport ColumnModel
 from fmcli.models.polynomial.kernels cimport MOST_LIFTED, Lifted, kernels
 
 

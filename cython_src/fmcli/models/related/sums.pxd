@@ -1,6 +1,6 @@
 from fmcli.base.types cimport ColumnView, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel, Joined
+from fmcli.models.model cimport ColumnModel, Joined
 from libc.stdint cimport int32_t
 
 

@@ -6,9 +6,8 @@ from fmcli.models.layout import REAL_TYPE, allocate
 
 from fmcli.base.types cimport ColumnView, Sample, real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
 from fmcli.models.kernels cimport kernels
-from fmcli.models.model cimport Model
+from fmcli.models.model cimport ColumnModel, Model
 from libc.stdint cimport int32_t
 
 

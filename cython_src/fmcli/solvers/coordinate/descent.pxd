@@ -2,8 +2,7 @@ from fmcli.base.types cimport SampleStates
 from fmcli.data.dataset cimport Dataset
 from fmcli.penalties.arguments cimport PenaltyStrength
 from fmcli.losses.loss cimport Loss
-from fmcli.models.column_model cimport ColumnModel
-from fmcli.models.model cimport Model
+from fmcli.models.model cimport ColumnModel, Model
 from fmcli.models.parameters cimport MAX_BLOCKS, Parameters
 from fmcli.models.related.sums cimport RelatedTable
 from fmcli.penalties.penalty cimport Penalty

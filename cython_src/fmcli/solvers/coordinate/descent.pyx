@@ -9,8 +9,7 @@ from fmcli.base.types cimport SampleStates, real
 from fmcli.data.dataset cimport Dataset
 from fmcli.penalties.arguments cimport ExactStrength, PenaltyStrength, rounded
 from fmcli.losses.loss cimport Loss
-from fmcli.models.column_model cimport ColumnModel
-from fmcli.models.model cimport NONE, Model
+from fmcli.models.model cimport NONE, ColumnModel, Model
 from fmcli.models.parameters cimport Parameters
 from fmcli.penalties.penalty cimport Penalty
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows

@@ -6,8 +6,7 @@ from fmcli.solvers.coordinate.columns import by_feature
 
 from fmcli.base.types cimport real
 from fmcli.data.dataset cimport Dataset
-from fmcli.models.column_model cimport ColumnModel
-from fmcli.models.model cimport Model
+from fmcli.models.model cimport ColumnModel, Model
 from fmcli.models.related.sums cimport RelatedSums
 from fmcli.solvers.coordinate.columns cimport Columns
 from libc.string cimport memset

@@ -1,6 +1,5 @@
 from fmcli.base.types cimport ColumnView, real
-from fmcli.models.column_model cimport ColumnModel
-from fmcli.models.model cimport Model
+from fmcli.models.model cimport ColumnModel, Model
 from fmcli.models.parameters cimport Parameters
 from fmcli.models.workspace cimport Workspace
 from fmcli.solvers.coordinate.relation_rows cimport RelationRows
