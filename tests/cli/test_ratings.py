@@ -20,8 +20,8 @@ def test_one_line_names_the_sampler(run, tmp_path, ratings):
     for options in ([], ["-s", "cd"]):
         done = run("train", "-e", "1", *options, "-o", "m", ratings)
         assert re.findall(r"^hint: .*", done.stderr, re.M) == [f"{HINT} use --loss softmax"], done.stderr
-    # Not: if it is in use, cannot be used, or the user knows what the labels are.
-    for options in ("-s mcmc -e 3", "--online", "-m kernel-basis", "--loss squared -e 3", "-i m -e 1"):
+    # Not: if it is in use, is compared, cannot be used, or the user knows what the labels are.
+    for options in ("-s mcmc -e 3", "--auto -e 3", "--online", "-m kernel-basis", "--loss squared -e 3", "-i m -e 1"):
         done = run("train", *options.split(), "-o", "other", ratings)
         assert (done.returncode, "hint" in done.stderr) == (0, False), done.stderr
     # Numbers in columns are not ids, and such labels may well be classes.

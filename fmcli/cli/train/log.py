@@ -191,9 +191,10 @@ def hints(plan: Plan) -> Iterator[str]:
 
 
 def sampler_for(plan: Plan) -> str | None:
-    """Return the solver that samples, if it is not in use, and can train the model on the rows."""
+    """Return the solver that samples, if it is neither in use nor compared, and can train the model on the rows."""
     sampler = next(name for name, entry in SOLVERS.items() if entry.is_sampler)
-    if sampler == plan.spec.solver or plan.warm_start or plan.one_pass or len(plan.source.sizes) > 1:
+    known = sampler == plan.spec.solver or plan.settings.rivals
+    if known or plan.warm_start or plan.one_pass or len(plan.source.sizes) > 1:
         return None
     try:
         make_spec(plan.spec.model, sampler)
