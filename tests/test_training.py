@@ -1,7 +1,6 @@
 """The Python layer of training: labels, validation, warm starts, normalization, convergence, chunks of an epoch."""
 
 import re
-import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -520,25 +519,46 @@ def test_many_rows_are_measured_on_random_ones(monkeypatch):
 
 
 def test_the_best_epoch_is_kept_once():
-    """The old snapshot is freed before a better one is taken."""
-    alive = weakref.WeakSet()
-
-    class Array:
-        pass
-
-    def snapshot(state):
-        assert not alive
-        alive.add(kept := Array())
-        return [kept]
-
+    """The copy of a better one takes the memory of the one before."""
+    model = settings.make_model(make_spec("fm", "ftrl", "squared", {"rank": 2}), 3, 1, 0)
+    model.allocate(2)
     validation = SimpleNamespace(
         measure=lambda model: {"auc": 0.5}, chooser="auc", better=lambda new, old: True, patience=1
     )
-    best = BestEpoch(validation, SimpleNamespace(snapshot=snapshot), SimpleNamespace(updates=0))
+    best = BestEpoch(validation, model, SimpleNamespace(updates=0, resume=lambda updates: None), last=4)
+    kept = []
     for number in (1, 2, 3):
+        for array in model.live():
+            array[...] = number
         best.evaluate(number)
+        kept.append(best.progress())
         assert best.number == number
-        assert alive
+    names = [name for name in kept[0] if name.startswith("snapshot")]
+    assert names
+    for name in names:
+        assert kept[0][name] is kept[2][name]
+        assert (kept[2][name] == 3).all()
+    for array in model.live():
+        array[...] = 4
+    assert best.restore() == 3
+    assert all((array == 3).all() for array in model.live())
+    best.evaluate(4)  # of the last epoch there is none, because the model stays as it is
+    assert not [name for name in best.progress() if name.startswith("snapshot")]
+
+
+def test_a_copy_whose_arrays_have_grown_has_other_memory():
+    """An llfm marks the rows of active anchors from the first sample on."""
+    model = settings.make_model(make_spec("llfm", "adagrad", "squared", {"rank": 2}), 3, 1, 0)
+    model.allocate(1)
+    before = model.snapshot()
+    model.start(np.ones(3, dtype=np.bool_), 0.1, np.random.default_rng(0))
+    after = model.snapshot(True, before)
+    assert [array.shape for array in after] == [array.shape for array in model.live()]
+    same = [old is new for old, new in zip(before, after, strict=True)]
+    assert True in same
+    assert same == [old.shape == new.shape for old, new in zip(before, after, strict=True)]
+    for new, live in zip(after, model.live(), strict=True):
+        np.testing.assert_array_equal(new, live)
 
 
 # ---- The state in model files ----

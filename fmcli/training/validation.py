@@ -158,9 +158,11 @@ class BestEpoch:
             return measured
         if self.validation.better(value, self._value):
             self.number, self._value, self._worse = number, value, 0
-            self._snapshot = []  # first, so that the next snapshot can use the memory
-            if number != self.last:
-                self._snapshot, self._updates = self.model.snapshot(self.state), self.trainer.updates
+            if number == self.last:
+                self._snapshot = []
+            else:  # in the memory of the one before, because clearing new pages takes longer than the copy
+                self._snapshot = self.model.snapshot(self.state, self._snapshot)
+                self._updates = self.trainer.updates
         elif not math.isnan(value):  # an undefined metric is no reason to stop
             self._worse += 1
         self.enough = self._worse >= self.validation.patience

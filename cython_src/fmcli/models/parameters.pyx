@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from fmcli.base.copies import copy_of, copy_to
+from fmcli.base.copies import copy_to
 from fmcli.base.kept import require_each_like
 from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
 from fmcli.system.parallel import in_parallel
@@ -185,9 +185,15 @@ cdef class Parameters:
         the `state`, what a model has that is trained no further. No copies."""
         return list(self.memory) if state else list(self.parameters.values())
 
-    def snapshot(self, state=True):
-        """Return a copy of the live arrays, for `restore`."""
-        return [copy_of(array) for array in self.live(state)]
+    def snapshot(self, state=True, earlier=()):
+        """Return a copy of the live arrays, for `restore`; in the memory of an earlier one, as far as it has theirs."""
+        copies = []
+        for array, copy in itertools.zip_longest(self.live(state), earlier):
+            if copy is None or copy.shape != array.shape:
+                copy = np.empty(array.shape, array.dtype)
+            copy_to(copy, array)
+            copies.append(copy)
+        return copies
 
     def require_snapshot(self, snapshot, state=True):
         """Raise ValueError unless these may be the live arrays of this model; they may be from a file."""
