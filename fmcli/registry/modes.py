@@ -22,7 +22,7 @@ ONLY_NEW, WHERE_ROWS_ARE = "--only-new", ("--disk", "--cluster", "--relation")
 # Given if the rows to hold out are not random ones.
 HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
 # Given if both are.
-KIND_AND_SOLVER = "-m and -s"
+KIND_AND_SOLVER = "both -m and -s"
 # What tells the folds of cv: a file, not a number; and given if tune compares on folds.
 FOLDS_IN_FILE, FOLDS = "--folds FILE", "--folds K"
 

@@ -72,7 +72,7 @@ def test_folds_of_a_table_have_whole_groups_or_follow_each_other_in_time(run, tm
         (["--online"], 2, "cv and --online cannot be combined: a stream is read once"),
         (["--disk"], 2, "--disk needs --cache"),
         (["--against", " "], 2, "there is nothing to compare; give other options"),
-        (["--auto", "-m", "fm", "-s", "cd"], 2, "--auto and -m and -s cannot be combined"),
+        (["--auto", "-m", "fm", "-s", "cd"], 2, "--auto and both -m and -s cannot be combined"),
         (["--auto", "-m", "kernel-basis"], 2, "no solvers to compare"),
         (["--against", "-k x"], 2, "'x' is not a valid integer"),
         (["--against", "-m fmm"], 2, "did you mean fm"),
