@@ -547,7 +547,7 @@ def test_the_best_epoch_is_kept_once():
 
 
 def test_a_copy_whose_arrays_have_grown_has_other_memory():
-    """An llfm marks the rows of active anchors from the first sample on."""
+    """An llfm has marks of its rows only once it has start values."""
     model = settings.make_model(make_spec("llfm", "adagrad", "squared", {"rank": 2}), 3, 1, 0)
     model.allocate(1)
     before = model.snapshot()
