@@ -148,11 +148,7 @@ cdef class Model(Resumable):
         cdef Py_ssize_t i
         cdef int c
         for i in range(start, stop):
-            if i + SAMPLES_AHEAD < stop:
-                data.sample(i + SAMPLES_AHEAD if rows == NULL else rows[i + SAMPLES_AHEAD], &x)
-                self.prefetch(&x, s)
-            data.sample(i if rows == NULL else rows[i], &x)
-            self.score(&x, s)
+            score_sample(self, data, rows, i, stop, &x, s)
             for c in range(self.outputs):
                 out[i * self.outputs + c] = s.score[c]
 
@@ -189,6 +185,18 @@ cdef class Model(Resumable):
         self.gradient(x, s)
 
 
+# x <- sample i of the data, or sample rows[i]; s.score <- its scores. The rows of a later one, before `stop`, are
+# prefetched.
+cdef void score_sample(
+    Model model, Dataset data, const int32_t* rows, Py_ssize_t i, Py_ssize_t stop, Sample* x, Scratch* s
+) noexcept nogil:
+    if i + SAMPLES_AHEAD < stop:
+        data.sample(i + SAMPLES_AHEAD if rows == NULL else rows[i + SAMPLES_AHEAD], x)
+        model.prefetch(x, s)
+    data.sample(i if rows == NULL else rows[i], x)
+    model.score(x, s)
+
+
 # Prefetch the rows of a sample in a separate array.
 cdef void prefetch_mapped(const VectorMemory* of, Py_ssize_t features, const Sample* x, int output) noexcept nogil:
     cdef Block alone = Block(
@@ -222,11 +230,7 @@ cdef class ColumnModel(Model):
         cdef Py_ssize_t i
         cdef int c
         for i in range(start, stop):
-            if i + SAMPLES_AHEAD < stop:
-                data.sample(i + SAMPLES_AHEAD, &x)
-                self.prefetch(&x, s)
-            data.sample(i, &x)
-            self.score(&x, s)
+            score_sample(self, data, NULL, i, stop, &x, s)
             for c in range(self.outputs):
                 scores_in(states, i)[c] = s.score[c]
                 self.fill_cache(&x, s, c, cache_in(states, i, c))
