@@ -92,6 +92,10 @@ def test_a_search_is_drawn_as_the_best_value_so_far():
     )
     with pytest.raises(BadInputError, match="has no trials"):
         figure({"s": study[:1]}, None, [])
+    with pytest.raises(BadInputError, match="s: has trials, which are drawn as a search, without logs of train or cv"):
+        figure({"log": log(), "s": study}, None, [])
+    with pytest.raises(BadInputError, match="f: has no epochs; it must be a log of train or cv"):
+        figure({"log": log(), "f": [{"event": "summary"}]}, None, [])
 
 
 def test_the_best_kinds_of_a_search_are_drawn():

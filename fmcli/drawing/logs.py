@@ -103,10 +103,9 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
             of_trials = kind == PATH and searches
             found = dict(trials_of(path, events) if of_trials else runs_of(path, events, len(files) > 1))
             if not found:
-                trials = "has trials, which are drawn as a search"
-                raise BadInputError(
-                    f"{path}: {trials if searches else 'has no epochs; it must be a log of train or cv'}"
-                )
+                if is_of_search(events[0]):
+                    raise BadInputError(f"{path}: has trials, which are drawn as a search, without logs of train or cv")
+                raise BadInputError(f"{path}: has no epochs; it must be a log of train or cv")
             if found.keys() & runs.keys():
                 raise UsageError(f"{path}: another file has the same name, by which curves are told apart")
             runs |= found
