@@ -27,6 +27,7 @@ from fmcli.losses.loss import Squared
 from fmcli.models.layout import REAL_TYPE, row_stride
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.options import OPTIONS
+from fmcli.scoring.rows import score_rows
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.solvers.stochastic.sgd import SGD
 from reference import slow_models
@@ -324,3 +325,17 @@ def test_shfm_is_fm_without_linear_weights_on_a_constant_column():
     np.testing.assert_allclose(
         score_all(shfm, dataset(rows, FEATURES)), score_all(fm, dataset(with_constant, FEATURES + 1)), **CLOSE
     )
+
+
+def test_scores_of_some_rows_are_those_of_all():
+    rng = np.random.default_rng(0)
+    some = np.array([7, 2, 2, 8, 0, 5], dtype=np.int32)
+    for name in TRAINED:
+        model = build(name, 6, rank=2)
+        model.allocate(0)
+        fill(model, rng)
+        model.remeasure()
+        data = dataset(random_rows(rng, 9, 6, fields=fields_of(name)), 6)
+        every = score_rows(model, data)
+        assert len(np.unique(every[:, 0])) > 4, name
+        np.testing.assert_array_equal(score_rows(model, data, rows=some), every[some], name)
