@@ -300,6 +300,19 @@ WRONG = {
     "class_weight is 'equal'": lambda: fmcli.train((X, Y), class_weight="equal"),
     "there are no rows": lambda: fmcli.train((X[:0], Y[:0])),
     "metric 'rsme'": lambda: fmcli.train((X, Y), metrics=["rsme"]),
+    "rank is '4'; it must be an integer": lambda: fmcli.train((X, Y), rank="4"),
+    "rank is 4.5; it must be an integer": lambda: fmcli.train((X, Y), rank=4.5),
+    "learning_rate is 'abc'; it must be a number": lambda: fmcli.train((X, Y), learning_rate="abc"),
+    "bias is 'no'; it must be True or False": lambda: fmcli.train((X, Y), bias="no"),
+    "patience is '3'; it must be an integer": lambda: fmcli.train((X, Y), patience="3"),
+    "metrics is 7; it must be a name, or a list": lambda: fmcli.train((X, Y), metrics=7),
+    "the weight of 0 is 'a'; it must be a number": lambda: fmcli.train((X, Y), class_weight={0: "a"}),
+    "the weight of 0 in class_weight is -1.0": lambda: fmcli.train((X, Y), class_weight={0: -1}),
+    "memory must be a positive number": lambda: fmcli.train((X, Y), cache="c", memory=np.inf),
+    "trials is '5'; it must be an integer": lambda: fmcli.tune((X, Y), trials="5"),
+    "X has complex numbers": lambda: fmcli.train((X + 1j, Y)),
+    "X has times": lambda: fmcli.train((X.astype("datetime64[s]"), Y)),
+    "y has complex numbers": lambda: fmcli.train((X, Y + 1j)),
 }
 
 
@@ -309,6 +322,34 @@ def test_wrong_calls_are_value_errors(message):
         WRONG[message]()
     assert isinstance(caught.value, FmcliError)
     assert not re.search(r"(^| )--?[a-z]", str(caught.value))  # flags of the command
+
+
+def test_scalars_of_numpy_are_the_numbers_of_options(tmp_path):
+    """A model file and a log have numbers of Python."""
+    options = {"rank": 3, "learning_rate": 0.25, "epochs": 2, "seed": 5, "bias": False, "patience": 1, "threads": 1}
+    names = {"metrics": ("rmse", "mae"), "holdout": 0.25}
+    fmcli.train((X, Y), **options, **names).save(tmp_path / "one.fm")
+    scalars = {name: np.array(value)[()] for name, value in options.items()}
+    names = {"metrics": np.array(["rmse", "mae"]), "holdout": np.float32(0.25)}
+    fmcli.train((X, Y), **scalars, **names).save(tmp_path / "two.fm")
+    assert (tmp_path / "one.fm").read_bytes() == (tmp_path / "two.fm").read_bytes()
+    of_degrees = fmcli.train((X, Y), model="hofm", order=np.int64(3), rank=np.array([3, 2]), epochs=1)
+    assert of_degrees.options["rank"] == [3, 2]
+
+
+def test_a_text_is_one_name_and_a_callable_one_callback():
+    seen = []
+    model = fmcli.train((X, Y), metrics="mae", epochs=2, callbacks=seen.append)
+    assert len(seen) == len(model.history) == 2
+    assert "valid_mae" in model.history[0]
+    assert model.evaluate((X, Y), "rmse").keys() == {"rmse"}
+
+
+@pytest.mark.parametrize("path", [b"m.fm", 3, ["m.fm"]])
+def test_the_name_of_a_file_is_a_text_or_a_path(model, path):
+    for call in (model.save, model.export, fmcli.load, fmcli.import_model):
+        with pytest.raises(ValueError, match=r"path is .*; it must be the name of a file, as a text or a path"):
+            call(path)
 
 
 def test_other_errors_are_built_in_ones_too(model, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.errors import in_python, refuse
-from fmcli.api.matrix import rows_of
+from fmcli.api.matrix import require_numbers, rows_of
+from fmcli.api.values import threads_of, value_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
@@ -18,7 +20,6 @@ from fmcli.data.reader import read as read_text
 from fmcli.data.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
-from fmcli.system.machine import cpu_count
 from fmcli.training.setup.rows import with_needed_fields
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.floa
     known : these names, or NUMBERS; None: the labels decide.
     """
     label = one_dimension("y", y)
+    require_numbers("y", label.dtype)
     if label.dtype.kind in "biuf" and not known:
         numbers = np.ascontiguousarray(label, dtype=np.float64)
         if not np.isfinite(numbers).all():
@@ -183,6 +185,7 @@ def weights_of(weight: ArrayLike, rows: int) -> NDArray[np.float64]:
     """Return (rows) weights. Raises BadInputError for those that are negative or not finite."""
     numbers = one_dimension("weight", weight)
     require_rows("weight", numbers, rows)
+    require_numbers("weight", numbers.dtype)
     if numbers.dtype.kind not in "biuf" or not (np.isfinite(numbers) & (numbers >= 0)).all():
         raise BadInputError("weight has a number that is negative or not finite")
     return np.ascontiguousarray(numbers, dtype=np.float64)
@@ -272,7 +275,7 @@ def of_files(
         paths_of(files),
         format=format,
         fields_if_any=True,
-        threads=threads or cpu_count(),
+        threads=threads_of(threads),
         label_weights=label_weights,
         labels=names,
         hash_bits=hash_bits,
@@ -302,6 +305,11 @@ def weighting_of(class_weight: Mapping[Any, float] | str | None) -> Weighting | 
     if class_weight is None:
         return None
     if isinstance(class_weight, Mapping):
-        return Weighting(by_label={str(label): float(weight) for label, weight in class_weight.items()})
+        weights = {
+            str(label): value_of(f"the weight of {label}", weight, "float") for label, weight in class_weight.items()
+        }
+        for label, weight in weights.items():
+            refuse(not 0 < weight < math.inf, f"the weight of {label} in class_weight is {weight}; it must be positive")
+        return Weighting(by_label=weights)
     refuse(class_weight != "balanced", f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
     return Weighting(balanced=True)

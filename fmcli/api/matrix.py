@@ -68,6 +68,7 @@ Compressed = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32] | N
 def of_sparse(X: Any) -> Compressed:
     """Return the compressed rows of a sparse matrix. Raises BadInputError."""
     require_two(X.ndim)
+    require_numbers("X", X.dtype)
     if X.format != "csr":
         require_if_large(ENTRY_BYTES * X.nnz, "X by rows")
     rows: csr_array = X.tocsr()
@@ -85,6 +86,7 @@ def of_sparse(X: Any) -> Compressed:
 
 def of_dense(X: NDArray[Any]) -> Compressed:
     """Return the compressed rows of an array (rows, columns). Raises BadInputError."""
+    require_numbers("X", X.dtype)
     if X.dtype.kind not in "biuf":
         try:
             X = X.astype(np.float64)
@@ -113,7 +115,9 @@ def of_records(X: Sequence[Mapping[Any, Any]]) -> Dataset:
             value.append(number)
         ends.append(len(index))
     try:
-        values = np.array(value, dtype=np.float64)
+        values = np.array(value)
+        require_numbers("X", values.dtype)
+        values = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise BadInputError(f"X has a value that is neither a number nor a text: {error}") from error
     dictionary, columns = ids.sorted(np.ones(len(ids), dtype=np.bool_))
@@ -153,6 +157,17 @@ def checked(value: NDArray[Any]) -> NDArray[np.float32] | None:
             else f"X has the value {found:g}, but values must be finite, and of a magnitude below 3.4e38"
         )
     return None if low == high == 1 else read_only(single)
+
+
+def require_numbers(name: str, dtype: np.dtype[Any]) -> None:
+    """Raise BadInputError for complex numbers and times, which NumPy would turn into numbers that mean less."""
+    if dtype.kind == "c":
+        raise BadInputError(f"{name} has complex numbers; give real ones, such as {name}.real or abs({name})")
+    if dtype.kind in "mM":
+        raise BadInputError(
+            f"{name} has times ({dtype}), not numbers; give numbers of a unit, such as "
+            f"({name} - {name}.min()) / np.timedelta64(1, 'D')"
+        )
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

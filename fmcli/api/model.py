@@ -14,6 +14,7 @@ from fmcli.api.data import Data, paths_of, whole_numbers
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, table_paths, unlabelled
+from fmcli.api.values import names_of, path_of, threads_of, value_of
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import without_fields
@@ -27,7 +28,6 @@ from fmcli.scoring.beside import Beside
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of
-from fmcli.system.machine import cpu_count
 from fmcli.training.saving import warm_start_of
 from fmcli.training.setup.warm_start import WarmStart
 
@@ -165,7 +165,8 @@ class Model:
                 std and not self._scorer.draws,
                 f"std needs a model of several draws: by solver {' or '.join(SAMPLERS)}, or an ensemble",
             )
-            number, scorer, beside = threads or cpu_count(), self._scorer, Beside(std, interval)
+            interval = value_of("interval", interval, "float | None")
+            number, scorer, beside = threads_of(threads), self._scorer, Beside(std, interval)
             if interval is not None:
                 scorer.require_intervals()
                 refuse(not 0 < interval < 1, "interval must be a probability between 0 and 1")
@@ -215,8 +216,9 @@ class Model:
         from fmcli.scoring.explain.explanation import Explainer, explained_lines
 
         with in_python():
+            interactions = value_of("interactions", interactions, "int")
             refuse(interactions < 0, f"interactions is {interactions}; it must be at least 0")
-            number, explainer = threads or cpu_count(), Explainer(self._scorer, interactions)
+            number, explainer = threads_of(threads), Explainer(self._scorer, interactions)
             chunks = self._each(X, fields, number, explainer.work, lambda data: explainer.explain(data, None, number))
             lines = explained_lines(explainer, chunks, json=True, counted=lambda rows: None)
             return [json.loads(line) for text in lines for line in text.splitlines()]
@@ -257,8 +259,9 @@ class Model:
         from fmcli.scoring.recommend.recommender import Recommender
 
         with in_python():
+            top = value_of("top", top, "int")
             refuse(top < 1, f"top is {top}; it must be at least 1")
-            number, scorer = threads or cpu_count(), self._scorer
+            number, scorer = threads_of(threads), self._scorer
             pairs = None
             if seen is None or not (is_files(seen) or self._reads(seen)):
                 items, contexts = self._part(over, number), self._part(given, number)
@@ -302,14 +305,14 @@ class Model:
         pairs = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
         return contexts.data, items.data, pairs
 
-    def evaluate(self, data: Any, metrics: Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
+    def evaluate(self, data: Any, metrics: str | Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
         """Return metrics of the predictions for labelled rows, by name.
 
         Parameters
         ----------
         data : (X, y), Data, files, or frame
             Rows with labels, as `fmcli.train` takes them; tables with the columns of training.
-        metrics : iterable of str
+        metrics : iterable of str, or str
             Names as in ``fmcli evaluate -x``; by default, those that fit the loss.
         threads : int, optional
             By default, one for each core.
@@ -325,15 +328,15 @@ class Model:
             They are ValueErrors.
         """
         with in_python():
-            outcome = self._outcome(data, threads)
-            return measure(list(metrics) or default_metrics(self.loss), outcome, threads or cpu_count())
+            names, number = names_of("metrics", metrics), threads_of(threads)
+            return measure(list(names) or default_metrics(self.loss), self._outcome(data, number), number)
 
     def _outcome(self, data: Any, threads: int | None = None) -> Outcome:
         """Return the labels and scores of labelled rows. Raises BadInputError and UsageError."""
         scorer = self._scorer
         rows = as_data(data, "data", self._form(threads)).dataset
         refuse(rows.label is None, "data has no labels, by which predictions could be evaluated")
-        score = scorer.scores(scorer.transform.in_columns(rows), threads or cpu_count())
+        score = scorer.scores(scorer.transform.in_columns(rows), threads_of(threads))
         label = scorer.labels.encode(rows.label)
         return Outcome(self.loss, label, score, rows.weight, clip=scorer.clip, group=rows.group)
 
@@ -383,7 +386,7 @@ class Model:
             It is an OSError.
         """
         with in_python():
-            save(os.fspath(path), self._file)
+            save(path_of("path", path), self._file)
 
     def export(self, path: str | os.PathLike[str], *, to: Form | None = None) -> None:
         """Write the arrays as ``fmcli export`` does.
@@ -408,8 +411,8 @@ class Model:
         from fmcli.export.text import write_text
         from fmcli.system.files import atomic_output
 
-        name, scorer = os.fspath(path), self._scorer
         with in_python():
+            name, scorer = path_of("path", path), self._scorer
             if to is None and name.endswith(".parquet"):
                 write_parquet(scorer, name)
                 return
@@ -465,7 +468,7 @@ class Model:
         """Return how labelled rows are read, with the labels and columns of the model."""
         scorer = self._scorer
         table, fields = scorer.table, scorer.needs_fields
-        return RowForm(scorer.labels.names, table, fields=fields, threads=threads or cpu_count())
+        return RowForm(scorer.labels.names, table, fields=fields, threads=threads_of(threads))
 
     def _reads(self, X: Any) -> bool:
         """Return whether X is a frame whose columns the model knows."""
@@ -543,7 +546,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         It is a FileNotFoundError.
     """
     with in_python():
-        return Model(load(os.fspath(path)), os.fspath(path))
+        name = path_of("path", path)
+        return Model(load(name), name)
 
 
 def import_model(
@@ -590,4 +594,5 @@ def import_model(
     from fmcli.exchange.importing import Meaning, imported
 
     with in_python():
-        return Model(imported(os.fspath(path), tool, Meaning(loss, labels, clip, norm)), os.fspath(path))
+        name = path_of("path", path)
+        return Model(imported(name, tool, Meaning(loss, labels, clip, norm)), name)

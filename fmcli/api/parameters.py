@@ -12,6 +12,7 @@ from inspect import Parameter, Signature, signature
 from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
+from fmcli.api.values import option_value, value_of
 from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.words import notes
@@ -92,7 +93,7 @@ DOCS = {
         "remains.",
     ),
     "metrics": Doc(
-        "iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."
+        "str or iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."
     ),
     "patience": Doc(
         "int, optional",
@@ -128,12 +129,16 @@ DOCS = {
     ),
     "memory": Doc("float, optional", "Megabytes that rows may take in memory with ``cache``; 1000 by default."),
     "label": Doc("str, optional", "Of a frame or a table: the column of the label."),
-    "categorical": Doc("sequence of str", "Of a table: columns of names; see ``fmcli help tables`` for the default."),
-    "numeric": Doc("sequence of str", "Of a table: columns of numbers."),
-    "several": Doc("sequence of str", "Of a table: multi-valued columns, with a feature for each value in a cell."),
+    "categorical": Doc(
+        "str or sequence of str", "Of a table: columns of names; see ``fmcli help tables`` for the default."
+    ),
+    "numeric": Doc("str or sequence of str", "Of a table: columns of numbers."),
+    "several": Doc(
+        "str or sequence of str", "Of a table: multi-valued columns, with a feature for each value in a cell."
+    ),
     "separator": Doc("str", "The separator of the values in a cell of a column of `several`."),
-    "ignore": Doc("sequence of str", "Of a table: columns that are not used."),
-    "missing_values": Doc("sequence of str", "Of a table: cells that are like empty ones, such as ?."),
+    "ignore": Doc("str or sequence of str", "Of a table: columns that are not used."),
+    "missing_values": Doc("str or sequence of str", "Of a table: cells that are like empty ones, such as ?."),
     "missing": Doc('{"none", "feature"}', "Of a table: what a missing cell is: no feature, or ``column=``."),
     "bins": Doc("int", "Of a table: columns of numbers are cut into so many bins, each a feature; 0: they are not."),
     "weight_column": Doc("str, optional", "Of a table: the column of the rows' weights."),
@@ -162,10 +167,24 @@ OF_ROWS = ("label", "weight_column", "group_field", "cache", "memory")
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
 
 
+# The type of each choice, as it is annotated.
+TYPES: Mapping[str, str] = {one.name: str(one.type) for one in fields(Choices)}
+
+
 def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
-    """Return keyword arguments as choices and as options of the registry; None means the default of each."""
-    choices = {name: value for name, value in given.items() if name in DEFAULTS and value is not None}
-    return Choices(**choices), {name: value for name, value in given.items() if name not in DEFAULTS}
+    """Return keyword arguments as choices and as options of the registry; None means the default of each. Raises
+    UsageError for values of other types."""
+    choices = {
+        name: value_of(name, value, TYPES[name])
+        for name, value in given.items()
+        if name in DEFAULTS and value is not None
+    }
+    options = {
+        name: option_value(OPTIONS[name], value) if name in OPTIONS else value
+        for name, value in given.items()
+        if name not in DEFAULTS
+    }
+    return Choices(**choices), options
 
 
 def parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> Iterator[Parameter]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.api.data import for_spec
 from fmcli.api.errors import refuse
 from fmcli.api.rows import RowForm, chunk_rows, has_weights, inputs_of, is_chunks, kept
+from fmcli.api.values import path_of
 from fmcli.data.faults import BadLines
 from fmcli.data.stored.cache import Cache, build
 from fmcli.data.stored.caching import Reading, cache_of, why_not
@@ -29,7 +30,7 @@ def cached(
 
     Raises the errors of `caching.cache_of` and `rows.as_data`.
     """
-    place, shuffled = os.fspath(path), bool(spec.values.get("shuffle", True))
+    place, shuffled = path_of("cache", path), bool(spec.values.get("shuffle", True))
     fields = MODELS[spec.model].needs_fields(spec.values)
     rows = kept(rows)
     if (inputs := inputs_of(rows, form)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
@@ -21,6 +22,7 @@ from fmcli.api.model import Model
 from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
 from fmcli.api.rows import RowForm, as_data, form_of, is_files
 from fmcli.api.stored import cached
+from fmcli.api.values import path_of
 from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
 from fmcli.choosing.look import Looked
@@ -59,7 +61,9 @@ Callback = Callable[[Epoch], bool | None]
 
 
 @with_parameters()
-def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), **choices: Unpack[Keywords]) -> Model:
+def train(
+    data: Any, valid: Any = None, *, callbacks: Callback | Sequence[Callback] = (), **choices: Unpack[Keywords]
+) -> Model:
     """Train a model, as ``fmcli train`` does: the same rows and options give the same bits.
 
     Parameters
@@ -70,7 +74,7 @@ def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), *
         (X, y), Data, or frames with ``label``, which are kept in memory.
     valid : (X, y), Data, files, frame, or iterator, optional
         Validation data, by which the best epoch is chosen. By default, some rows are held out.
-    callbacks : sequence of callable
+    callbacks : callable or sequence of callable
         Each is called after every epoch with its ``number``, ``loss``, ``penalty``, ``valid`` (metrics by name) and
         ``seconds``, and ends training if it returns True.
     {parameters}
@@ -96,7 +100,8 @@ def train(data: Any, valid: Any = None, *, callbacks: Sequence[Callback] = (), *
     KeyboardInterrupt. The logger "fmcli" has the progress.
     """
     with in_python(), interruptible() as interrupt:
-        model = trained_model(data, valid, *split(choices), callbacks, interrupt)
+        several = (callbacks,) if callable(callbacks) else callbacks
+        model = trained_model(data, valid, *split(choices), several, interrupt)
         if interrupt.is_set():
             if not model.history:
                 raise KeyboardInterrupt
@@ -180,7 +185,7 @@ def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
     if model is None or isinstance(model, Model):
         return None if model is None else model._to_resume(several=several)
     refuse(not isinstance(model, str | os.PathLike), "init_model must be a model, or the name of a model file")
-    return load_warm_start(os.fspath(model), several=several)
+    return load_warm_start(path_of("init_model", model), several=several)
 
 
 def spec_of(choices: Choices, options: Mapping[str, Any], warm_start: WarmStart | None) -> Spec:
@@ -200,7 +205,7 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
     refuse(choices.patience is not None and choices.patience < 1, "patience must be at least 1")
     refuse(choices.threads is not None and choices.threads < 1, "threads must be at least 1")
     for name, value in (("max_seconds", choices.max_seconds), ("memory", choices.memory)):
-        refuse(value is not None and not value > 0, f"{name} must be positive")
+        refuse(value is not None and not 0 < value < math.inf, f"{name} must be a positive number")
     refuse(choices.calibrate not in (None, *CALIBRATIONS), 'calibrate must be "isotonic" or "platt"')
     given = {
         "-v": valid is not None,

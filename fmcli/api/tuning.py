@@ -23,6 +23,7 @@ from fmcli.api.training import (
     trained_model,
     validating,
 )
+from fmcli.api.values import path_of, value_of
 from fmcli.choosing.entrants import Entrant
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Wanted, tuned, winner_of
@@ -111,11 +112,18 @@ def tune(
     """
     with in_python():
         begin = time.perf_counter()
-        asked, options = split({name: value for name, value in choices.items() if value is not None})
-        ranges = {name: in_range(OPTIONS[name], value) for name, value in options.items() if is_range(value)}
-        options = {name: value for name, value in options.items() if name not in ranges}
+        in_words = {name: value for name, value in choices.items() if name in OPTIONS and isinstance(value, str)}
+        ranges = {name: in_range(OPTIONS[name], value) for name, value in in_words.items() if is_range(value)}
+        asked, options = split({name: choices[name] for name in choices if name not in ranges})
+        options = {name: value for name, value in options.items() if value is not None}
+        trials, folds, path = (
+            value_of(name, value, "int | None")
+            for name, value in (("trials", trials), ("folds", folds), ("path", path))
+        )
         deadline = None if asked.max_seconds is None else begin + asked.max_seconds
-        wanted = Wanted(trials, folds, sampler, None if study is None else os.fspath(study), ranges, deadline, path)
+        wanted = Wanted(
+            trials, folds, sampler, None if study is None else path_of("study", study), ranges, deadline, path
+        )
         kinds = several(asked.model, asked.solver, asked.loss, options, ranges)
         begin_with = kinds[0] if kinds else begun(asked.model, asked.solver, asked.loss, options, ranges)
         options |= {name: begin_with.values[name] for name in ranges if begin_with.takes(name)}

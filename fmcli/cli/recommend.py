@@ -20,7 +20,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, open_sink
 from fmcli.cli.predict import IDS, log_counts, log_model
-from fmcli.cli.relations import join_option, names
+from fmcli.cli.relations import join_option, names_option
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
@@ -100,11 +100,10 @@ class Request:
     help="Leave out pairs that occur in rows of FILE, such as the training rows: rows with both ids in the columns of "
     "these, or, if rows are no tables, with the first features of both. May be repeated.",
 )
-@option(
+@names_option(
     "data",
     "--id-column",
     metavar="COL[,COL]",
-    type=names,
     help="Ids of rows, which must be unique: the cell in this column of a table, one for --given and one for --over; "
     "or 1 for the first token of a line, 2 for the second one, after the label. [default: the first column with "
     "features; else the first feature]",
@@ -121,12 +120,10 @@ class Request:
     metavar="N",
     help=f"Number of items for each row of --given. [default: {TOP}; >= 1]",
 )
-@option(
+@names_option(
     "output",
     "--show",
     metavar="COL,...",
-    type=names,
-    default=(),
     help="Further columns of the tables to write, such as a title. [default: none]",
 )
 @option(

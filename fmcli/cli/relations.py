@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,12 +17,21 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the type of an option that is a list of names with commas between them; click also passes the default."""
-    found = value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+def names(value: str) -> tuple[str, ...]:
+    """Return a list of names with commas between them."""
+    found = tuple(name.strip() for name in value.split(","))
     if not all(found):
         raise click.BadParameter(f"{value!r} has an empty name")
     return found
+
+
+def names_option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
+    """Return an option that is a list of names with commas between them; given again, it adds names."""
+
+    def united(context: click.Context, parameter: click.Parameter, lists: tuple[tuple[str, ...], ...]) -> Any:
+        return tuple(name for some in lists for name in some)
+
+    return option(section, *flags, type=names, multiple=True, callback=united, **attributes)
 
 
 def column_table(value: str) -> tuple[str, str]:
@@ -33,6 +42,14 @@ def column_table(value: str) -> tuple[str, str]:
     return column, path
 
 
+def once_each(context: click.Context, option: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> Any:
+    """Return the values COLUMN=TABLE of an option. Raises UsageError for two tables of one column."""
+    columns = [column for column, _ in pairs]
+    if twice := [column for column in columns if columns.count(column) > 1]:
+        raise UsageError(f"{option.opts[0]} names two tables for {twice[0]!r}; give one of them")
+    return pairs
+
+
 def join_option(function: F) -> F:
     """Return --join: tables whose rows are referred to."""
     return option(
@@ -40,6 +57,7 @@ def join_option(function: F) -> F:
         "--join",
         type=column_table,
         multiple=True,
+        callback=once_each,
         metavar="COLUMN=TABLE",
         help="Left join of a table with TABLE on this column. May be repeated. [default: none]",
     )(function)

@@ -82,6 +82,15 @@ def test_columns_of_a_frame_may_have_numbers_as_names(frames):
     assert model.evaluate((numbered, stars), ["rmse"])["rmse"] < stars.std()
 
 
+def test_a_text_is_the_name_of_one_column(frames):
+    whole, _, _ = frames
+    named = {"label": "stars", "numeric": "age", "categorical": "code", "ignore": "note", "missing_values": "u3"}
+    model = fmcli.train(whole, **named, **QUICK)
+    found = {name.partition("=")[0] for name in model.parameters["features"].tolist()}
+    assert found == {"user", "film", "age", "code"}
+    assert "user=u3" not in model.parameters["features"].tolist()
+
+
 def test_estimators_take_frames(frames):
     _, columns, stars = frames
     quick = {"epochs": 2, "look": False, "rank": 3}
@@ -162,7 +171,7 @@ WRONG = {
     "in texts as labels, weights, fields or groups": lambda frames: fmcli.train([RANKED, (X, Y)], loss="bpr"),
     "chunk 0 of data has a frame": lambda frames: fmcli.train([frames[1:]]),
     "memory needs cache": lambda frames: fmcli.train((X, Y), memory=5),
-    "memory must be positive": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),
+    "memory must be a positive number": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),
     "cd needs all rows in memory; leave out cache": lambda frames: fmcli.train((X, Y), solver="cd", cache="c"),
     "is not a cache that fmcli has made": lambda frames: fmcli.train((X, Y), cache=__file__),
     "no column is the label; the columns are stars": lambda frames: fmcli.train(frames[0]),

@@ -318,6 +318,30 @@ def test_convert_knows_the_options_of_columns(run, tmp_path):
     assert "the column 'y' is used in two ways" in done.stderr
 
 
+def test_lists_of_names_may_be_given_in_several_options(run, tmp_path):
+    """For every option that is a list of columns or of cells, `A,B` and `A` and `B` are the same."""
+    rows = "".join(f"{i % 7},{i % 5},{'?-'[i % 2] if i % 3 else 'x'},p|q,{i % 4},{i}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text("a,b,c,d,e,y\n" + rows)
+    lists = ("--ignore", "a,b"), ("--numeric", "a,b"), ("--categorical", "a,b"), ("--several", "c,d")
+    for flag, both in (*lists, ("--missing-values", "?,-")):
+        one, other = both.split(",")
+        first = run.ok("convert", "--label", "y", f"{flag}={both}", "t.csv").stdout
+        assert run.ok("convert", "--label", "y", f"{flag}={one}", f"{flag}={other}", "t.csv").stdout == first, flag
+        assert run.ok("convert", "--label", "y", f"{flag}={one}", "t.csv").stdout != first
+    (tmp_path / "n.csv").write_text(rows)
+    named = ("--columns", "a,b,c", "--columns", "d,e,y")
+    assert (
+        run.ok("convert", "--label", "y", *named, "n.csv").stdout == run.ok("convert", "--label", "y", "t.csv").stdout
+    )
+    run.ok("split", "--by-order", *named, "n.csv", "1", "2")
+    run.ok("negatives", *named, "--pair", "a", "--pair", "y", "n.csv")
+    assert (
+        "--columns has 'a' twice" in run.fails(2, "split", "--by-order", "--columns", "a,a", "n.csv", "1", "2").stderr
+    )
+    joins = ("--join", "a=u.csv", "--join", "a=v.csv")
+    assert "--join names two tables for 'a'" in run.fails(2, "convert", *joins, "t.csv").stderr
+
+
 def test_a_schema_is_written_and_taken(run, tmp_path, ratings):
     found = run.ok("train", "--label", "stars", "--ignore", "time", "--print-schema", ratings).stdout
     kinds = {column["name"]: column["kind"] for column in json.loads(found)["columns"]}

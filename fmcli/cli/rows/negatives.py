@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
-from fmcli.cli.relations import column_table, names
+from fmcli.cli.relations import column_table, names_option, once_each
 from fmcli.cli.rows.prepared import (
     check_paths,
     form_of,
@@ -31,7 +31,7 @@ from fmcli.errors import UsageError
     ],
 )
 @click.argument("table", metavar="TABLE")
-@option("run", "--pair", type=names, required=True, metavar="A,B", help="The two columns that make a pair.")
+@names_option("run", "--pair", required=True, metavar="A,B", help="The two columns that make a pair.")
 @option(
     "run",
     "--per-pair",
@@ -45,6 +45,7 @@ from fmcli.errors import UsageError
     "--among",
     type=column_table,
     multiple=True,
+    callback=once_each,
     metavar="COLUMN=TABLE",
     help="Draw this column of negatives from its cells in another table, which has a header. May be given for both "
     "columns. [default: the cells of TABLE]",

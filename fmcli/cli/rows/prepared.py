@@ -11,7 +11,7 @@ import click
 
 from fmcli.cli.options import check_files, option
 from fmcli.cli.output import Log, open_sink
-from fmcli.cli.relations import names
+from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
 from fmcli.system.files import probe_output
 
@@ -40,12 +40,10 @@ def table_options(function: F) -> F:
         metavar="TEXT",
         help=r"What separates cells. [default: the first of ::, tab, comma, semicolon, | that the first line has]",
     )(function)
-    return option(
+    return names_option(
         "run",
         "--columns",
-        type=names,
         metavar="NAMES",
-        default=(),
         help="Names of the columns, with commas between them: the table has no header. [default: the header's]",
     )(function)
 
@@ -75,6 +73,8 @@ def form_of(columns: Sequence[str], delimiter: str | None, encoding: str) -> Sch
     """Return how a table is read. Raises UsageError."""
     from fmcli.data.tables.schema import Schema
 
+    if twice := sorted({name for name in columns if columns.count(name) > 1}):
+        raise UsageError(f"--columns has {twice[0]!r} twice; columns need different names")
     return Schema({}, names=tuple(columns), delimiter=check_delimiter(delimiter), latin1=encoding == LATIN_1)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.options import gathered, option
-from fmcli.cli.relations import join_option, names
+from fmcli.cli.relations import join_option, names, names_option
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 from fmcli.records import dataclass
@@ -88,19 +88,17 @@ class TableChoice:
     def _names(self) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
         """Return the names of the columns of the table, and column -> those of the table that is joined by it. Raises
         UsageError."""
-        own, joined = list[tuple[str, ...]](), dict[str, tuple[str, ...]]()
+        own, joined = list[str](), dict[str, tuple[str, ...]]()
         for value in self.columns:
             table = max((path for _, path in self.join if value.startswith(f"{path}=")), key=len, default=None)
             if table is None and "=" in value:
                 raise UsageError(f"--columns {value}: no such table is joined; give it with --join COLUMN=TABLE")
             if table is None:
-                own.append(names(value))
+                own += names(value)
             else:
                 found = names(value.removeprefix(f"{table}="))
-                joined |= {column: found for column, path in self.join if path == table}
-        if len(own) > 1:
-            raise UsageError("--columns names the columns of the table twice")
-        return (own[0] if own else ()), joined
+                joined |= {column: (*joined.get(column, ()), *found) for column, path in self.join if path == table}
+        return tuple(own), joined
 
     def given(self) -> Schema | None:
         """Return the schema in a file; None if there is none. Raises BadInputError and MissingInputError."""
@@ -121,29 +119,23 @@ table_options = gathered(
     "tables",
     TableChoice,
     option("data", "--label", metavar="COLUMN", help="Of a table: the column of the label. [default: none]"),
-    option(
+    names_option(
         "data",
         "--categorical",
-        type=names,
-        default=(),
         metavar="COLUMNS",
         help="Of a table: columns of names, each a feature column=name. [default: columns of text, and of whole "
         "numbers with at least 5 rows to each]",
     ),
-    option(
+    names_option(
         "data",
         "--numeric",
-        type=names,
-        default=(),
         metavar="COLUMNS",
         help="Of a table: columns of numbers; --scale scales them. [default: columns of numbers with fractions, or of "
         "0 and 1 only]",
     ),
-    option(
+    names_option(
         "data",
         "--several",
-        type=names,
-        default=(),
         metavar="COLUMNS",
         help="Of a table: multi-valued columns, with a feature for each value in a cell. [default: none]",
     ),
@@ -154,22 +146,18 @@ table_options = gathered(
         metavar="TEXT",
         help="Separator of the values in a cell of a --several column. [default: |]",
     ),
-    option(
+    names_option(
         "data",
         "--ignore",
-        type=names,
-        default=(),
         metavar="COLUMNS",
         help="Of a table: columns to ignore. [default: none]",
     ),
     option(
         "data", "--weight-column", metavar="COLUMN", help="Of a table: the column of the rows' weights. [default: none]"
     ),
-    option(
+    names_option(
         "data",
         "--missing-values",
-        type=names,
-        default=(),
         metavar="TEXTS",
         help="Of a table: cells that are like empty ones, such as ?,NA; no feature. [default: none]",
     ),

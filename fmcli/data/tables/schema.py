@@ -240,9 +240,8 @@ class Named:
         )
         for kind, names in (*((kind, [name] if name else []) for kind, name in single), *of_kind):
             for name in names:
-                if name in found:
+                if found.setdefault(name, kind) != kind:
                     raise UsageError(f"the column {name!r} is used in two ways; name it once")
-                found[name] = kind
         for one, kind in ((self.group, GROUP), (self.aside, IGNORED)):
             if one is not None:
                 found.setdefault(one, kind)
