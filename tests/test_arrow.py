@@ -1,6 +1,7 @@
 """The importer of Arrow streams: cells of every type as a definition writes them, and streams that are not valid."""
 
 import csv
+import ctypes
 import io
 import math
 
@@ -139,6 +140,15 @@ def with_null_rows(array):
     array.buffers[0] = array.children[0][0].buffers[1]
 
 
+def with_offset(at, value):
+    """Return a function that changes one of the offsets of texts in a batch, or in an array of it."""
+
+    def spoil(array, texts=None):
+        ctypes.cast((texts or array.children[0][0]).buffers[1], ctypes.POINTER(ctypes.c_int32))[at] = value
+
+    return spoil
+
+
 NUMBERS, WORDS = Column("l", [1, 2]), Column("u", ["a", "bc"])
 COUNTED = Column("i", [0, 1], Column("u", ["a", "b"]))
 LISTED = Column("+l", [1, 1], Column("u", ["a", "b"]))
@@ -161,6 +171,10 @@ VIEWED = Column("vu", ["a", "b" * 20])
         (NUMBERS, lambda array: setattr(array, "length", -1)),
         (NUMBERS, with_null_rows),
         (WORDS, lambda array: array.children[0][0].buffers.__setitem__(2, None)),
+        (WORDS, with_offset(1, 10**8)),
+        (WORDS, with_offset(1, 4)),
+        (WORDS, with_offset(2, -1)),
+        (COUNTED, lambda array: with_offset(1, 10**8)(array, array.children[0][0].dictionary[0])),
         (COUNTED, lambda array: spoiled(array, dictionary=None)),
         (COUNTED, lambda array: setattr(array.children[0][0].dictionary[0], "length", 1)),
         (LISTED, lambda array: spoiled(array, n_children=0)),

@@ -74,6 +74,36 @@ def test_unsorted_rows_with_duplicates_and_zeros_are_summed_and_not_changed():
     np.testing.assert_array_equal(unsorted.indices, before[1])
 
 
+def damaged(form, array, at, value):
+    matrix = form(sparse.csr_array(X))
+    getattr(matrix, array)[at] = value
+    return matrix
+
+
+def cut_short(form, array):
+    matrix = form(sparse.csr_array(X))
+    setattr(matrix, array, getattr(matrix, array)[:4])
+    return matrix
+
+
+COMPRESSED, TRIPLES = (sparse.csr_array, sparse.csc_array, sparse.bsr_array), (sparse.coo_array, sparse.coo_matrix)
+DAMAGED = [
+    *((damaged, form, "indptr", at, value) for form in COMPRESSED for at, value in ((5, 10**8), (5, -3), (-1, 10**6))),
+    *((damaged, form, "indices", 5, value) for form in COMPRESSED for value in (10**8, -1)),
+    *((damaged, form, array, 5, value) for form in TRIPLES for array in ("row", "col") for value in (10**8, -1)),
+    *((cut_short, form, array) for form in COMPRESSED for array in ("indptr", "data")),
+    *((cut_short, form, "data") for form in TRIPLES),
+    (damaged, sparse.lil_array, "rows", 3, [10**8] * 4),
+]
+
+
+@pytest.mark.parametrize("case", DAMAGED, ids=lambda case: " ".join(map(str, case[2:])))
+def test_a_damaged_sparse_matrix_is_refused(case):
+    change, *arguments = case
+    with pytest.raises(ValueError, match="X is a damaged sparse matrix"):
+        fmcli.Data(change(*arguments), Y)
+
+
 @pytest.mark.parametrize("occurring", [24, 25])
 def test_a_wide_matrix_has_a_dictionary_if_its_text_has_one(occurring, tmp_path):
     """The largest index exceeds 2**20 by 4 times 24.75."""

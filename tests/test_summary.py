@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fmcli.errors import NotEnoughMemoryError
-from fmcli.scoring.metrics import Outcome, allowed, measure
-from fmcli.scoring.summary import Combined, Summary, summary_of
+from fmcli.errors import NotEnoughMemoryError, UsageError
+from fmcli.scoring.metrics import METRICS, Metric, Outcome, allowed, measure
+from fmcli.scoring.summary import Combined, Summary, check_combined, summary_of
 from fmcli.system import memory
 
 # Those that are sums of numbers of rows, if all weights are 1.
@@ -90,6 +90,16 @@ def test_memory_for_the_scores(monkeypatch, rng):
     label, score, _ = rows_of(rng, "logistic", 20, False)
     with pytest.raises(NotEnoughMemoryError, match=r"the AUC of 1[0-9] scores needs"):
         joined_of("logistic", label, score, None, [])
+
+
+def test_a_metric_that_is_no_mean_is_refused(monkeypatch):
+    def median(outcome):
+        return float(np.median(np.abs(outcome.error)))
+
+    monkeypatch.setitem(METRICS, "median", Metric("median", "Median error.", False, METRICS["mae"].tasks, median))
+    check_combined(["loss", "sparsity", *METRICS.keys() - {"median"}, "ndcg@3"])
+    with pytest.raises(UsageError, match="metric median is not a mean over rows"):
+        check_combined(["mae", "median"])
 
 
 def test_only_what_is_chosen_is_kept(rng):

@@ -69,9 +69,12 @@ def of_sparse(X: Any) -> Compressed:
     """Return the compressed rows of a sparse matrix. Raises BadInputError."""
     require_two(X.ndim)
     require_numbers("X", X.dtype)
+    require_sound(X)
     if X.format != "csr":
         require_if_large(ENTRY_BYTES * X.nnz, "X by rows")
     rows: csr_array = X.tocsr()
+    if rows is not X:  # formats without arrays of their own, such as lists, are checked as the rows they give
+        require_sound(rows)
     cast = (rows.dtype != np.float32) + (rows.indices.dtype != np.int32)
     require_if_large(ENTRY_BYTES // 2 * cast * rows.nnz, "X as float32 with int32 indices")
     if not rows.has_canonical_format or not np.all(rows.data):
@@ -82,6 +85,21 @@ def of_sparse(X: Any) -> Compressed:
     features = int(rows.shape[1])
     index = read_only(rows.indices.astype(np.int32, copy=False))
     return read_only(rows.indptr.astype(np.int64)), index, checked(rows.data), features
+
+
+def require_sound(X: Any) -> None:
+    """Raise BadInputError for a sparse matrix whose arrays contradict each other: scipy checks only some of that when
+    it makes a matrix, and its compiled functions read and write wherever the arrays point."""
+    try:
+        if X.format == "coo":
+            for axis, place in enumerate(X.coords):
+                if len(place) != len(X.data) or (len(place) and not 0 <= place.min() <= place.max() < X.shape[axis]):
+                    raise ValueError(f"the indices of axis {axis} do not fit {len(X.data)} entries of shape {X.shape}")
+        elif hasattr(X, "check_format"):
+            # A second matrix of the same arrays: the check may shorten those of its matrix.
+            type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False).check_format(full_check=True)
+    except (TypeError, ValueError) as error:
+        raise BadInputError(f"X is a damaged sparse matrix: {error}") from error
 
 
 def of_dense(X: NDArray[Any]) -> Compressed:

@@ -32,12 +32,12 @@ from fmcli.data.sparse_ids import if_sparse
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.transform import Transform
-from fmcli.errors import BadInputError
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.solvers.remote import OfModel, RemoteRows
 from fmcli.solvers.trainer import Task
-from fmcli.training.setup.hold_out import in_proportion, rows_held_out
+from fmcli.training.setup.hold_out import in_proportion, require_rows, rows_held_out
 from fmcli.training.setup.settings import HoldOut
 from fmcli.training.setup.stored import Change, StoredShards
 
@@ -325,7 +325,10 @@ class PartitionedShards(StoredShards):
         return chain.from_iterable(results for _, results in found)
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
-        """Return the rows, random ones of which are held out in each partition."""
+        """Return the rows, random ones of which are held out in each partition. Raises UsageError for others."""
+        require_rows(hold_out)
+        if hold_out.last:
+            raise UsageError("a cluster holds out random rows only", cluster=LEAVE_OUT)
         number, rows = rows_held_out(self.cache.facts.rows, hold_out, spec), self.cache.rows
         left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
         if number:

@@ -24,7 +24,7 @@ from fmcli.model_file.container import load
 from fmcli.records import dataclass
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
-from fmcli.scoring.summary import Combined
+from fmcli.scoring.summary import Combined, check_combined
 from fmcli.system.leftovers import new_name
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ class Scoring:
 
     def evaluate(self, metrics: Iterable[str], with_table: bool, combined: Combined) -> Iterator[None]:
         """Score labelled rows, and add the summaries of all extents, in order, for these metrics. Raises as `predict`,
-        and NotEnoughMemoryError."""
+        and NotEnoughMemoryError, and UsageError for a metric that cannot be combined."""
         names = list(metrics)
+        check_combined(names)
 
         def send(extent: Extent) -> Future:
             return self._cluster.submit(tasks.evaluated, self._model, extent, self._settled, names, with_table)

@@ -68,6 +68,7 @@ class StreamText:
     def __init__(self, source: Any, name: str, used: Container[str] | None = None) -> None:
         self._name = name
         try:
+            require_sound(source)
             self._stream = ArrowStream(source)
         except ArrowError as error:
             raise BadInputError(f"{name}: {error}") from error
@@ -93,6 +94,16 @@ class StreamText:
         except ArrowError as error:
             at = "" if error.column is None else f", row {error.row}, column {error.column!r}"
             raise BadInputError(f"{self._name}{at}: {error}") from error
+
+
+def require_sound(source: Any) -> None:
+    """Raise ArrowError for a table of pyarrow whose buffers contradict each other. A stream does not tell the sizes of
+    the buffers; pyarrow knows them."""
+    if type(source).__module__.partition(".")[0] == "pyarrow" and hasattr(source, "validate"):
+        try:
+            source.validate(full=True)
+        except (ArithmeticError, ValueError) as error:  # pyarrow's errors are kinds of ValueError
+            raise ArrowError(str(error)) from error
 
 
 class QueryText(StreamText):

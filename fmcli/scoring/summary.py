@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.evaluation import LOSS, OF_MODELS, confusion, training_loss
@@ -42,6 +43,8 @@ OF_CLASSES = {"macro-f1": macro_f1, "macro-f1-pr": macro_f1_pr}
 ACCURACIES = tuple(name for name, metric in METRICS.items() if metric.compute is accuracy)
 ROOTS = tuple(name for name, metric in METRICS.items() if metric.compute is rmse)
 SHARES = tuple(name for name, metric in METRICS.items() if metric.compute is r2)
+# These are computed from other facts than means.
+OF_OTHER_FACTS = {*OF_RANKINGS, *OF_CLASSES, *ACCURACIES, *ROOTS, *SHARES}
 # Arrays of the size of the distinct scores that are held while those of all extents are combined.
 RANKING_ARRAYS = 9
 
@@ -87,6 +90,15 @@ class Summary:
     grouped: Outcome | None = None
 
 
+def check_combined(names: Iterable[str]) -> None:
+    """Raise UsageError for a metric that summaries cannot give: one that is neither a mean over rows or groups, nor has
+    facts of its own in a summary."""
+    for name in {*names} & {*METRICS} - OF_OTHER_FACTS:
+        metric = METRICS[name]
+        if metric.of_rows is None and metric.of_groups is None:
+            raise UsageError(f"metric {name} is not a mean over rows, which a cluster needs", cluster=LEAVE_OUT)
+
+
 def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_table: bool) -> Summary:
     """Return the summary for these metrics, of which `figures` in fmcli.scoring.evaluation has the names."""
     names = set(metrics)
@@ -97,7 +109,7 @@ def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_ta
         return Summary(rows, 0.0, finite)
     means = {}
     with np.errstate(over="ignore", invalid="ignore"):  # as in `measure`
-        for name in names & {*METRICS} - {*OF_RANKINGS, *OF_CLASSES, *ACCURACIES, *ROOTS, *SHARES}:
+        for name in names & {*METRICS} - OF_OTHER_FACTS:
             means[name] = METRICS[name].compute(outcome)
         if names & {*ROOTS, *SHARES}:
             means["rmse"] = outcome.mean(outcome.error**2)

@@ -154,6 +154,19 @@ def test_a_cache_of_several_shards_is_trained_on(tmp_path, monkeypatch):
     assert model.evaluate((X, Y), ["r2"])["r2"] > 0.8
 
 
+@pytest.mark.parametrize("several", [False, True], ids=["one shard", "several shards"])
+@pytest.mark.parametrize("holdout", ["group:user:0.2", "time:rank:0.2", "last-of:user:2"])
+def test_rows_that_a_cache_cannot_hold_out_are_refused(frames, holdout, several, tmp_path, monkeypatch):
+    """Random rows in their place would be validation data of the groups that are trained on."""
+    if several:
+        monkeypatch.setattr("fmcli.data.stored.cache.CHUNK_BYTES", 2_000)
+        monkeypatch.setattr("fmcli.data.stored.cache.SHARD_BYTES", 2_000)
+    frame = frames[0].project("*, row_number() OVER () AS rank")
+    for call in (fmcli.train, fmcli.tune):
+        with pytest.raises(ValueError, match=r"keep no groups or times.*leave out cache"):
+            call(frame, label="stars", numeric=["rank"], holdout=holdout, cache=tmp_path / "c")
+
+
 class WithoutPyarrow:
     """A frame of pandas where pyarrow is not installed."""
 

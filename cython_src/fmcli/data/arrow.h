@@ -342,10 +342,12 @@ private:
     }
 
     bool find_text(const ArrowArray& array, bool large, int64_t at, std::string_view& found) {
-        int64_t begin, end;
+        int64_t begin, end, before_last, last;
         bounds(array, large, at, begin, end);
+        // The last offset is the size of the buffer: the only one that the producer of a batch tells.
+        bounds(array, large, array.offset + array.length - 1, before_last, last);
         const char* const data = buffer<char>(array, 2);
-        if (begin < 0 || begin > end || (begin < end && !data)) return fail("text lies outside of its buffer");
+        if (begin < 0 || begin > end || end > last || (begin < end && !data)) return fail("text lies outside of its buffer");
         found = begin < end ? std::string_view(data + begin, static_cast<size_t>(end - begin)) : std::string_view("");
         return true;
     }

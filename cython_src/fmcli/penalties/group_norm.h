@@ -28,12 +28,12 @@ inline __attribute__((always_inline)) T group_norm(T squares, T weighted, T lowe
                                                    Sums sums) {
     enum { MOST_STEPS = 50 };
     const T none = {}, norm = root(squares), others = root(fixed);
-    const auto remains = is_less(group, norm), nonzero = remains | is_less(none, fixed);
+    const MaskOf<T> remains = is_less(group, norm), nonzero = remains | is_less(none, fixed);
     const bool partial = any(is_less(none, fixed));
     T least = chosen(remains, (norm - group) * squares / weighted, none);  // the step from nu = 0
     least = chosen(is_less(least, others), others, least);
     T nu = chosen(is_less(least, before), before, least);
-    auto open = nonzero;
+    MaskOf<T> open = nonzero;
     for (int i = 0; i < MOST_STEPS && any(open); ++i) {
         T s2, s3;
         sums(nu, s2, s3);

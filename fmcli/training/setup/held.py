@@ -39,6 +39,7 @@ class Held(NamedTuple):
             "holdout_last": self.last,
             "holdout_times": self.times,
             "holdout_each": self.each,
+            "holdout_grouped": self.column is not None,
         }
 
 

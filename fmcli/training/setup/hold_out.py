@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.prepare.rules import ByTime, LastOf, Rule
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
@@ -39,6 +39,7 @@ def split(
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
     count = rows_held_out(rows, hold_out, spec)
     if group is None:
+        require_rows(hold_out)
         chosen = np.zeros(rows, dtype=np.bool_)
         chosen[numbers_held_out(rows, count, hold_out, spec)] = True
     elif hold_out.each:
@@ -51,6 +52,12 @@ def split(
         chosen = groups_held_out(group, count, spec)[group]
     everything = np.arange(rows, dtype=np.int32)
     return everything[chosen], everything[~chosen]  # `compress` would make 8 bytes for each row, too
+
+
+def require_rows(hold_out: HoldOut) -> None:
+    """Raise UsageError if rows without groups and times cannot be held out as asked: other rows would be."""
+    if hold_out.grouped:
+        raise UsageError("these rows keep no groups or times, so none can be held out by them", cache=LEAVE_OUT)
 
 
 def last_times(time: NDArray[np.int32], count: int) -> NDArray[np.bool_]:

@@ -39,6 +39,7 @@ class HoldOut:
     last : whether it is the last rows; otherwise they are random.
     times : whether the groups of rows are their times, of which the last ones are held out.
     each : this many last rows of each group are held out, in place of a share of all; 0: no.
+    grouped : whether it depends on the groups of rows, or on their times.
     compares : whether they compare kinds of models, so that more are held out by default, also if no epoch is chosen.
     """
 
@@ -46,6 +47,7 @@ class HoldOut:
     last: bool = False
     times: bool = False
     each: int = 0
+    grouped: bool = False
     compares: bool = False
 
     @property
@@ -63,7 +65,7 @@ class Settings:
     valid_name : the name of the validation data in messages.
     holdout : share of the rows to hold out as validation data, if there are no others; None: the usual share, but none
         of a stream, if training resumes from a model, or if no metric can choose.
-    holdout_last, holdout_times, holdout_each : which rows these are, as in HoldOut.
+    holdout_last, holdout_times, holdout_each, holdout_grouped : which rows these are, as in HoldOut.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
         the solver.
@@ -99,6 +101,7 @@ class Settings:
     holdout_last: bool = False
     holdout_times: bool = False
     holdout_each: int = 0
+    holdout_grouped: bool = False
     refit: bool | None = None
     look: bool = False
     rivals: tuple[Spec, ...] = ()
@@ -167,7 +170,14 @@ class Settings:
         """Which rows to hold out if there are no validation data."""
         without = self.stream or self.warm_start or (self.metrics and not self.choosing)
         share = 0.0 if self.holdout is None and without else self.holdout
-        return HoldOut(share, self.holdout_last, self.holdout_times, self.holdout_each, compares=bool(self.rivals))
+        return HoldOut(
+            share,
+            self.holdout_last,
+            self.holdout_times,
+            self.holdout_each,
+            grouped=self.holdout_grouped,
+            compares=bool(self.rivals),
+        )
 
     def check_chooser(self) -> None:
         """UsageError if no metric could choose the epoch."""

@@ -30,7 +30,7 @@ from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
-from fmcli.training.setup.hold_out import numbers_held_out, rows_held_out
+from fmcli.training.setup.hold_out import numbers_held_out, require_rows, rows_held_out
 from fmcli.training.setup.rows import RowFacts, Rows, RowsInMemory, with_new_features
 from fmcli.training.setup.settings import HoldOut
 
@@ -107,7 +107,9 @@ class StoredShards:
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
-        """Return the rows of which those are held out that would be if all were in memory."""
+        """Return the rows of which those are held out that would be if all were in memory. Raises UsageError for groups
+        and times of rows."""
+        require_rows(hold_out)
         rows = self.cache.facts.rows
         numbers = numbers_held_out(rows, rows_held_out(rows, hold_out, spec), hold_out, spec).astype(np.int32)
         if not len(numbers):
