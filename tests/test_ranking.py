@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import Outcome, allowed, check, measure, metric_of, need_groups
+from fmcli.scoring.ranking import OfGroups
 
 NAMES = ("gauc", "ndcg", "ndcg@1", "ndcg@3", "map", "mrr", "mrr@2", "recall@2", "precision@3", "hit@2", "recall@10")
 
@@ -168,3 +169,15 @@ def test_against_values_of_other_programs(program):
     group, _, label, score = map(np.array, zip(*figures["rows"], strict=True))
     outcome = Outcome("squared", label.astype(np.float64), score[:, None], group=group)
     assert measure(figures[program], outcome) == pytest.approx(figures[program], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_several_outcomes_keep_their_groups(name, rng):
+    """Groups of the same number are others in each outcome, as the folds of a comparison have them."""
+    outcomes = [
+        Outcome("squared", rng.integers(0, 3, n), rng.normal(size=(n, 1)), group=rng.integers(0, 4, n))
+        for n in (30, 25)
+    ]
+    each = [metric_of(name).of_groups(one.ranked) for one in outcomes]
+    expected = OfGroups.concatenated(each).mean()
+    assert measure([name], Outcome.concatenated(outcomes))[name] == pytest.approx(expected, rel=1e-12)

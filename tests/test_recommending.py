@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from problems import TRAINED, USUAL, build, dataset, fields_of, fill
 
-from fmcli.data.labels import saved_labels
+from fmcli.data.labels import Relevance, saved_labels
 from fmcli.data.scaling import Scaling
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
@@ -22,6 +22,7 @@ from reference.kinds import KINDS
 FEATURES, ITEMS = 40, 25  # of which the last ones are those of items
 BY_PAIRS = (*(name for name in TRAINED if not KINDS[name].explained), "poly2")
 HIGHER = [("anova", {"order": 4}), ("pn", {"order": 3}), ("hofm", {"order": 3}), ("lifted-anova", {"order": 3})]
+LABELS = {"logistic": [-1.0, 1.0], "probit": [-1.0, 1.0], "ordinal": [1.0, 2.0, 3.0]}
 CASES = [*((name, {}) for name in TRAINED), *HIGHER]
 
 
@@ -34,7 +35,7 @@ def scorer_of(name, rng, draws=0, norm=False, loss="squared", outputs=1, **optio
         fill(model, rng)
         model.remeasure()
         made.append(model)
-    labels = saved_labels(loss, [-1.0, 1.0] if loss == "logistic" else None)
+    labels = saved_labels(loss, LABELS.get(loss))
     known = marked(np.ones(FEATURES, dtype=np.bool_))
     meta = {"model": name, "members": 1, "options": {**USUAL, **options, "clip": False}}
     return Scorer(made[0], Transform(labels, FEATURES, norm=norm, marks=known), meta, "m", draws=tuple(made[1:]))
@@ -85,8 +86,8 @@ def test_the_best_items_are_those_of_all_pairs(name, options, norm, rng):
         some = slice(ends[context] - found.counts[context], ends[context])
         expected = best(score[context], 6, set(pairs[1, pairs[0] == context].tolist()))
         assert found.items[some].tolist() == expected
-        np.testing.assert_array_equal(found.raw[some], score[context, expected])
-    np.testing.assert_array_equal(found.predictions[:, 0], found.raw)
+        np.testing.assert_array_equal(found.order[some], score[context, expected])
+    np.testing.assert_array_equal(found.predictions[:, 0], found.order)
     assert np.ptp(score, axis=1).min() > 0
 
 
@@ -128,28 +129,30 @@ def test_rankings_by_fast_scores_are_those_of_all_scores(rng):
     found = near(scorer, Rounded(score, rng), dataset(contexts, FEATURES), dataset(items, FEATURES), labelled, others)
     assert len(contexts) < labelled.sum() < len(found.score) < kept.sum()
     count = kept.sum(axis=1) - np.bincount(found.context)
-    ranked = RankedRows(
-        label[found.context, found.item], found.score, found.context, 1.0, Others(-np.inf, count, found.ahead)
-    )
-    expected = RankedRows(label[kept], score[kept], np.nonzero(kept)[0], 1.0)
-    for name in ("gauc", "ndcg", "ndcg@4", "map", "mrr", "recall@5", "precision@3", "hit@2"):
+    others, relevance = Others(count, found.ahead), Relevance(1.0)
+    ranked = RankedRows(label[found.context, found.item], found.score, found.context, relevance, others)
+    expected = RankedRows(label[kept], score[kept], np.nonzero(kept)[0], relevance)
+    relevant = RankedRows(label[kept], score[kept], np.nonzero(kept)[0], relevance._replace(graded=False))
+    gauc = metric_of("gauc").of_groups
+    np.testing.assert_allclose(gauc(ranked), gauc(relevant), rtol=1e-12)
+    for name in ("ndcg", "ndcg@4", "map", "mrr", "recall@5", "precision@3", "hit@2"):
         of_groups = metric_of(name).of_groups
         np.testing.assert_allclose(of_groups(ranked), of_groups(expected), rtol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_draws_are_ordered_by_their_mean_score(loss, rng):
+@pytest.mark.parametrize("loss", ["squared", "logistic", "probit", "poisson", "ordinal"])
+def test_draws_are_ordered_by_the_prediction_that_they_print(loss, rng):
     scorer = scorer_of("fm", rng, draws=3, loss=loss)
     contexts, items = problem("fm", rng)
-    score = scores_of(scorer, contexts, items)
-    found = Recommender(scorer, dataset(items, FEATURES), 20).find(dataset(contexts, FEATURES))
-    expected = np.argsort(-score, axis=1, kind="stable")
-    np.testing.assert_array_equal(found.items.reshape(score.shape), expected)
     pairs = united(*(dataset(rows, FEATURES) for rows in (contexts, items)), *every(len(contexts), len(items)))
-    predicted = scorer.predictions(pairs, scorer.default_output()).reshape(score.shape)
-    np.testing.assert_array_equal(
-        found.predictions.reshape(score.shape), np.take_along_axis(predicted, expected, axis=1)
-    )
+    predicted = scorer.predictions(pairs, scorer.default_output()).reshape(len(contexts), -1)
+    found = Recommender(scorer, dataset(items, FEATURES), 20).find(dataset(contexts, FEATURES))
+    printed = found.predictions.reshape(predicted.shape)
+    assert (np.diff(printed) <= 0).all()
+    np.testing.assert_array_equal(printed, -np.sort(-predicted, axis=1))
+    np.testing.assert_array_equal(printed, np.take_along_axis(predicted, found.items.reshape(predicted.shape), axis=1))
+    by_scores = np.argsort(-scores_of(scorer, contexts, items), axis=1, kind="stable")
+    assert (loss == "squared") == np.array_equal(found.items.reshape(predicted.shape), by_scores)
 
 
 def every(contexts, items):

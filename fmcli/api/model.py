@@ -338,7 +338,8 @@ class Model:
         refuse(rows.label is None, "data has no labels, by which predictions could be evaluated")
         score = scorer.scores(scorer.transform.in_columns(rows), threads_of(threads))
         label = scorer.labels.encode(rows.label)
-        return Outcome(self.loss, label, score, rows.weight, clip=scorer.clip, group=rows.group)
+        relevance = scorer.labels.relevance
+        return Outcome(self.loss, label, score, rows.weight, clip=scorer.clip, group=rows.group, relevance=relevance)
 
     def factors(self, X: Any) -> Floats:
         """Return the factors of rows: for each row, the sum of the factors of its features, weighted by their values.

@@ -182,7 +182,8 @@ def cross_validate(
         weight = None if facts.weight is None else facts.weight[fold.test]
         group = None if facts.group is None else facts.group[fold.test]
         label = scorer.labels.encode(facts.label[fold.test])
-        outcome = Outcome(candidate.loss, label, score, weight, clip=scorer.clip, group=group)
+        relevance = scorer.labels.relevance
+        outcome = Outcome(candidate.loss, label, score, weight, clip=scorer.clip, group=group, relevance=relevance)
         return Validated(
             fold,
             figures(metrics, outcome, scorer),

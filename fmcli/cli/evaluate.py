@@ -104,16 +104,25 @@ class Request:
             return RowGroups(field_of(self.group_field), optional=True)
         return row_groups_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
 
+    def column_of_users(self, scorer: Scorer) -> str | None:
+        """Return the column of a table whose features tell users; None: groups do, or all features beside an item's."""
+        table = scorer.table
+        has_names = table is not None and not scorer.transform.hash_bits
+        return self.group_field if has_names and table and self.group_field in table.features else None
+
     def rows(
-        self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False
+        self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False, grouped: bool = True
     ) -> tuple[list[str], RowGroups | None]:
-        """Return some inputs as the model reads them, and what tells the groups that metrics of a loss need."""
+        """Return some inputs as the model reads them, and what tells the groups that metrics of a loss need.
+
+        partial : whether tables may have a part of the columns; grouped : whether rows have groups.
+        """
         from fmcli.data.formats import RowGroups
         from fmcli.data.tables.reading import By, TablePath
 
         inputs, row_groups = list(paths), self.row_groups(loss)
         if self.format == "auto" and inputs:
-            by = None if self.group_field is None or partial else By(self.group_field)
+            by = By(self.group_field) if grouped and self.group_field is not None else None
             inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
         if inputs and not isinstance(inputs[0], TablePath):
             check_fields([self.group_field], inputs[0])
@@ -235,7 +244,7 @@ class Request:
     multiple=True,
     metavar="FILE",
     help="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
-    "except those in INPUT. May be repeated.",
+    "except those in INPUT. Labels are optional; rows with the smaller of two do not count. May be repeated.",
 )
 @option(
     "validation",
@@ -412,7 +421,8 @@ def measured(log: Log, request: Request, bad: BadLines) -> Result:
 
 def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     """Evaluate the rankings of all items for each user."""
-    from fmcli.scoring.evaluation import check_metrics, least_relevant
+    from fmcli.data.sources import name_of
+    from fmcli.scoring.evaluation import check_metrics, relevance_of
     from fmcli.scoring.metrics import allowed, need_groups
     from fmcli.scoring.prediction import Counts
     from fmcli.scoring.recommend.rankings import Inputs, rankings
@@ -427,21 +437,29 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     if others := [name for name in names if name not in need_groups(allowed(loss)) and "@" not in name]:
         raise UsageError(f"--over ranks items, so that {others[0]} cannot be computed; choose metrics of groups")
     log_model(log, request.model, scorer)
-    rows, row_groups = request.rows(scorer, request.inputs, loss)
+    user = request.column_of_users(scorer)
+    rows, row_groups = request.rows(scorer, request.inputs, loss, grouped=user is None)
     inputs = Inputs(
-        rows, request.rows(scorer, (over,), loss, partial=True)[0], request.rows(scorer, request.seen, loss)[0]
+        rows,
+        request.rows(scorer, (over,), loss, partial=True, grouped=False)[0],
+        request.rows(scorer, request.seen, loss, partial=True, grouped=user is None)[0],
+        user,
     )
     found = rankings(
         scorer,
         names,
         inputs,
-        least=least_relevant(scorer.labels, request.relevant),
+        relevance=relevance_of(scorer.labels, request.relevant),
         format=request.format,
         row_groups=row_groups,
         threads=request.threads or cpu_count(),
         counts=counts,
     )
     log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
+    for path in found.unmatched:
+        log.warning(
+            f"--seen {path}: no row has both a user of {name_of(rows[0])} and an item, so it leaves out nothing"
+        )
     if found.reason:
         log.line(f"{request.model}: all pairs are scored one by one, because {found.reason}")
     left_out = f"; {found.without:,} users without a relevant item are left out" if found.without else ""

@@ -98,7 +98,8 @@ class Request:
     multiple=True,
     metavar="FILE",
     help="Leave out pairs that occur in rows of FILE, such as the training rows: rows with both ids in the columns of "
-    "these, or, if rows are no tables, with the first features of both. May be repeated.",
+    "these, or, if rows are no tables, with the first features of both. Labels are optional; rows with the smaller of "
+    "two do not count. May be repeated.",
 )
 @names_option(
     "data",
@@ -156,8 +157,8 @@ def command(
 ) -> None:
     """Recommend the items with the largest scores for each row of --given.
 
-    The score of a pair is that of a row with the features of both. Items are in the order of their raw scores; the
-    predictions are those that predict writes."""
+    The score of a pair is that of a row with the features of both. Items are in the order of their predictions, which
+    are those that predict writes."""
     check_modes(given())
     output = None if output == "-" else output
     ids = id_column or (None,)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,21 @@ SOME_LABELS = 1000
 MOST_LISTED = 4  # labels in a message
 
 
+class Relevance(NamedTuple):
+    """The rows that are relevant.
+
+    least : the least label of relevant rows, as the loss has labels; None: positive labels are relevant.
+    graded : whether larger labels gain more; if not, relevant rows gain 1 and others 0.
+    """
+
+    least: float | None = None
+    graded: bool = True
+
+    def of(self, label: Floats) -> NDArray[np.bool_]:
+        """Return (rows) whether rows with these labels are relevant."""
+        return np.asarray(label > 0 if self.least is None else label >= self.least)
+
+
 @dataclass(frozen=True)
 class Labels:
     """How labels are encoded for a loss.
@@ -44,6 +60,7 @@ class Labels:
     values : the label values that stand for -1 and +1, for classes 0, 1, ..., or for levels 0, 1, ..., in increasing
         order; None if the labels are numbers.
     names : what the values 0, 1, .. stand for, if they are positions of names.
+    pair : the smaller and the larger label, if labels are numbers with two values; None: they have more, or are none.
     may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
     may_be_ratings : whether these labels are on a scale such as 1 to 5 stars.
     """
@@ -53,6 +70,42 @@ class Labels:
     may_be_classes: bool = False
     may_be_ratings: bool = False
     names: Names = NUMBERS
+    pair: tuple[float, float] | None = None
+
+    @property
+    def relevance(self) -> Relevance:
+        """Which rows are relevant to rankings: those with the larger one of two labels, or with a positive one."""
+        return Relevance() if self.pair is None else Relevance(self.pair[1], graded=False)
+
+    @property
+    def negative(self) -> float | None:
+        """The label of pairs that do not belong together: the one of two that is not relevant; None: there are other
+        labels."""
+        two_values = self.values is not None and not self.cutpoints and LOSSES[self.loss].task != "classes"
+        low, _ = self.pair or (self.values if two_values and self.values else (None, None))
+        return low
+
+    def seen(self, label: Floats | None, rows: int) -> NDArray[np.bool_]:
+        """Return (rows) whether rows with these labels are pairs that belong together, which a user has seen: all but
+        the negatives. label : nan for a row without one; None: no row has one."""
+        every = np.ones(rows, dtype=np.bool_)
+        return every if label is None or self.negative is None else np.not_equal(label, self.negative)
+
+    def is_negative(self, text: str) -> bool:
+        """Return whether a label, as text, is the negative one of two."""
+        if self.negative is None:
+            return False
+        if self.names:
+            return text == self.names[int(self.negative)]
+        try:
+            return float(text) == self.negative
+        except ValueError:
+            return False
+
+    def beside(self, label: Floats) -> Labels:
+        """Return the labels of an update that has these: numbers with two values may have more of them then."""
+        others = self.pair is not None and not np.isin(label, self.pair).all()
+        return replace(self, pair=None) if others else self
 
     @property
     def shown(self) -> list[float] | list[str] | None:
@@ -159,8 +212,10 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Name
     if task == "levels":
         return Labels(loss, levels(label, loss))
     check_numbers(loss, label)
-    two_values = signs and distinct is not None and len(distinct) == 2
-    return Labels(loss, tuple(np.unique(label).tolist()) if two_values else None)
+    if distinct is None or len(distinct) != 2:
+        return Labels(loss, None)
+    low, high = distinct.tolist()
+    return Labels(loss, (low, high)) if signs else Labels(loss, None, pair=(low, high))
 
 
 def on_a_scale(distinct: Floats) -> bool:
@@ -203,10 +258,12 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
     )
 
 
-def saved_labels(loss: str, shown: Sequence[float] | Sequence[str] | None) -> Labels:
-    """Return the labels that a model file has kept as `Labels.shown`."""
+def saved_labels(
+    loss: str, shown: Sequence[float] | Sequence[str] | None, pair: Sequence[float] | None = None
+) -> Labels:
+    """Return the labels that a model file has kept as `Labels.shown` and `Labels.pair`."""
     if shown is None:
-        return Labels(loss, None)
+        return Labels(loss, None, pair=None if pair is None else (float(pair[0]), float(pair[1])))
     if isinstance(shown[0], str):
         return Labels(loss, tuple(map(float, range(len(shown)))), names=tuple(map(str, shown)))
     return Labels(loss, tuple(map(float, shown)))

@@ -88,6 +88,7 @@ class Transform:
         return {
             "fields": self.fields,
             "labels": self.labels.shown,
+            "label_pair": self.labels.pair and list(self.labels.pair),
             "range": self.label_range and list(self.label_range),
             **({"table": self.table.entry()} if self.table else {}),
         }

@@ -18,7 +18,6 @@ from fmcli.scoring.explain.explanation import Explainer, Explanation
 from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import Scorer
-from fmcli.text import escaped
 
 # How often the rows of a feature or field are permuted.
 REPEATS = 5
@@ -51,10 +50,8 @@ class Fields:
 
 def columns_of_features(scorer: Scorer, table: Schema) -> Units:
     """Return (columns of the model) the place of the column of the table that each feature comes from."""
-    place = {escaped(name): number for number, name in enumerate(table.features)}
-    names = map(str, scorer.ids(np.arange(scorer.model.features)))
-    found = [place.get(name, place.get(name.partition("=")[0], NO_FIELD)) for name in names]
-    return np.array(found, dtype=np.int64)
+    places = table.columns_of(map(str, scorer.ids(np.arange(scorer.model.features))))
+    return np.array([NO_FIELD if place is None else place for place in places], dtype=np.int64)
 
 
 class Shares:

@@ -107,6 +107,11 @@ def is_range(value: Any) -> bool:
     return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[0] <= value[1]
 
 
+def is_pair(value: Any) -> bool:
+    """Return whether a value is a list of two finite numbers in increasing order."""
+    return is_range(value) and bool(value[0] < value[1])
+
+
 def are_features(value: Any) -> bool:
     """Return whether a value is [[feature, field], ...] with distinct features."""
     feature, field = whole(0, MOST_FEATURES - 1), whole(0, MOST_FIELDS - 1)
@@ -184,6 +189,7 @@ ENTRIES = {
     "outputs": whole(1, MOST_FEATURES),
     "fields": whole(0, MOST_FIELDS),
     "labels": null_or(Rule("a list of two or more increasing numbers, or names", are_labels)),
+    "label_pair": null_or(Rule("two increasing numbers", is_pair)),
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,
     "epochs": COUNT,

@@ -17,7 +17,7 @@ from fmcli.data.chunks import Columns, Piece, RowError, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines, quote
 from fmcli.data.formats import RowGroups, Stream
-from fmcli.data.labels import NUMBERS, Labels, Names, few_distinct, fit_labels, listed_texts
+from fmcli.data.labels import NUMBERS, Labels, Names, Relevance, few_distinct, fit_labels, listed_texts
 from fmcli.data.related.files import RelationFiles
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT as WITHOUT
@@ -131,12 +131,12 @@ def evaluate_model(
 ) -> Outcome:
     """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
     count in the metrics. `row_groups` tells the groups of the rows, and rows are joined with those of `relations`. The
-    result is the same for any number of threads. relevant : as in `least_relevant`.
+    result is the same for any number of threads. relevant : as in `relevance_of`.
 
     Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
     the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
-    outputs, least = scorer.model.columns, least_relevant(scorer.labels, relevant)
+    outputs, relevance = scorer.model.columns, relevance_of(scorer.labels, relevant)
     pieces = []
     scored = each_chunk(
         scorer,
@@ -156,17 +156,19 @@ def evaluate_model(
         held = np.dtype(np.float64).itemsize * counts.rows * (1 + outputs)
         needed = Outcome.bytes_needed(counts.rows, outputs)
         require_if_large(needed, f"evaluating {counts.rows:,} rows", held=held)
-    return outcome_of(scorer, pieces, counts, label_weights, least)
+    return outcome_of(scorer, pieces, counts, label_weights, relevance)
 
 
-def least_relevant(labels: Labels, relevant: float | None) -> float | None:
-    """Return the least label, as the loss has it, of rows that are relevant to rankings: those with labels from
-    `relevant` on; None: positive labels. Raises UsageError for labels that have no such order."""
-    if relevant is None or labels.values is None:
-        return relevant
+def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
+    """Return which rows are relevant to rankings: those with labels from `relevant` on; None: see `Labels.relevance`.
+    Raises UsageError for labels that have no such order."""
+    if relevant is None:
+        return labels.relevance
+    if labels.values is None:
+        return Relevance(relevant)
     if not labels.cutpoints:
         raise UsageError("labels have two values or are classes, of which the larger one is relevant", relevant=WITHOUT)
-    return float(np.searchsorted(np.array(labels.values), relevant))
+    return Relevance(float(np.searchsorted(np.array(labels.values), relevant)))
 
 
 def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
@@ -186,16 +188,17 @@ def outcome_of(
     pieces: Sequence[LabelledScores],
     counts: Counts,
     weighted: bool,
-    least: float | None = None,
+    relevance: Relevance | None = None,
 ) -> Outcome:
     """Return the outcome of consecutive pieces, at least one; rows without a finite score are added to `counts`.
 
-    least : as in Outcome.
+    relevance : which rows are relevant to rankings; None: see `Labels.relevance`.
     """
     label, score, weight, group = map(np.concatenate, zip(*pieces, strict=True))
     counts.not_finite += len(score) - int(np.isfinite(score).all(axis=1).sum())
     weights, groups = weight if weighted else None, group if len(group) else None
-    return Outcome(scorer.labels.loss, label, score, weights, clip=scorer.clip, group=groups, least=least)
+    relevance = relevance or scorer.labels.relevance
+    return Outcome(scorer.labels.loss, label, score, weights, clip=scorer.clip, group=groups, relevance=relevance)
 
 
 def require_known(labels: Labels, data: Dataset) -> None:
@@ -245,7 +248,7 @@ def evaluate_predictions(
     loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
     raw : whether the numbers are raw scores, for any loss.
     row_groups : what tells the groups of the rows.
-    relevant : as in `least_relevant`.
+    relevant : as in `relevance_of`.
 
     Raises
     ------
@@ -303,8 +306,8 @@ def evaluate_predictions(
                 raw={True: "if these are scores"},
                 loss={"squared": "if they are predicted labels"},
             )
-    in_groups, least = group if len(group) else None, least_relevant(labels, relevant)
-    return labels, Outcome(labels.loss, labels.encode(label), score, predicted=not raw, group=in_groups, least=least)
+    encoded, in_groups, relevance = labels.encode(label), group if len(group) else None, relevance_of(labels, relevant)
+    return labels, Outcome(labels.loss, encoded, score, predicted=not raw, group=in_groups, relevance=relevance)
 
 
 def combined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:

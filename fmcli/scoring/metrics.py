@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.losses.loss import Loss, Ordinal, SoftLogistic
@@ -104,7 +105,7 @@ class Outcome:
     weight : (rows), not negative; None: all 1. Rows with weight 0 are ignored, as in training.
     clip : the range to which predicted numbers are clipped.
     group : (rows) integers; rows with the same number form a group. None: there are no groups.
-    least : the least label of rows that are relevant to rankings; None: positive ones are.
+    relevance : which rows are relevant to rankings.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Outcome:
         predicted: bool = False,
         clip: Range | None = None,
         group: NDArray[np.integer] | None = None,
-        least: float | None = None,
+        relevance: Relevance = Relevance(),  # noqa: B008
     ):
         if weight is not None and not weight.all():
             kept = weight != 0
@@ -130,7 +131,7 @@ class Outcome:
         self.probable = predicted and self.link.probable
         self.predicted = predicted
         self.clip = clip
-        self.group, self.least = group, least
+        self.group, self.relevance = group, relevance
         self._losses: Floats | None = None
 
     def take(self, kept: NDArray[np.bool_]) -> Outcome:
@@ -143,13 +144,18 @@ class Outcome:
             predicted=self.predicted,
             clip=self.clip,
             group=None if self.group is None else self.group[kept],
-            least=self.least,
+            relevance=self.relevance,
         )
 
     @staticmethod
     def concatenated(outcomes: Sequence[Outcome]) -> Outcome:
-        """Return the rows of several outcomes without groups, of models with the same loss."""
-        first = outcomes[0]
+        """Return the rows of several outcomes, of models with the same loss. Rows of different outcomes are in
+        different groups."""
+        first, groups, count = outcomes[0], list[NDArray[np.integer]](), 0
+        for one in outcomes:
+            if one.group is not None:
+                groups.append(count + np.unique(one.group, return_inverse=True)[1])
+                count = int(groups[-1].max(initial=count - 1)) + 1
         weighted = any(one._weight is not None for one in outcomes)
         return Outcome(
             first.loss,
@@ -158,6 +164,8 @@ class Outcome:
             np.concatenate([one.weight for one in outcomes]) if weighted else None,
             predicted=first.predicted,
             clip=first.clip,
+            group=np.concatenate(groups) if groups else None,
+            relevance=first.relevance,
         )
 
     @staticmethod
@@ -250,7 +258,7 @@ class Outcome:
     @cached_property
     def ranked(self) -> RankedRows | None:
         """The rows of each group by score; None if there are no groups."""
-        return None if self.group is None else RankedRows(self.label, self.score[:, 0], self.group, self.least)
+        return None if self.group is None else RankedRows(self.label, self.score[:, 0], self.group, self.relevance)
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:

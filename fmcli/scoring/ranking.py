@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.labels import Relevance
+
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
@@ -41,13 +43,12 @@ class OfGroups(NamedTuple):
 
 
 class Others(NamedTuple):
-    """Further rows of each group, of the smallest label, of which none has the score of a row with a larger one.
+    """Further rows of each group. None of them is relevant, and none has the score of a relevant row.
 
     size : (groups) how many they are, in the order of the groups' numbers.
     ahead : (rows) how many of them have a larger score than a row.
     """
 
-    label: float
     size: NDArray[np.int64]
     ahead: NDArray[np.int64]
 
@@ -59,7 +60,7 @@ class RankedRows:
     ----------
     label, score : (rows); there is at least one row.
     group : (rows) integers; rows with the same number form a group.
-    least : the least label of relevant rows; None: positive ones are relevant.
+    relevance : which of them are relevant.
     others : further rows of the groups.
 
     Attributes
@@ -78,12 +79,14 @@ class RankedRows:
         label: Floats,
         score: Floats,
         group: NDArray[np.integer],
-        least: float | None = None,
+        relevance: Relevance = Relevance(),  # noqa: B008
         others: Others | None = None,
     ) -> None:
         order = np.lexsort((-score, group))
         self.label, self.score, group = label[order], score[order], group[order]
-        self.relevant = self.label > 0 if least is None else self.label >= least
+        self.relevant = relevance.of(self.label)
+        if not relevance.graded:
+            self.label = self.relevant.astype(np.float64)
         begins = np.concatenate(([True], group[1:] != group[:-1]))
         self.group = np.cumsum(begins) - 1
         self.starts = np.flatnonzero(begins)
@@ -107,8 +110,9 @@ class RankedRows:
 
 
 def group_auc(rows: RankedRows) -> OfGroups:
-    """Return the share of the pairs of a group with different labels whose scores have the order of the labels."""
-    values, place = np.unique(rows.label, return_inverse=True)
+    """Return the share of the pairs of a group with different labels whose scores have the order of the labels. With
+    further rows, whose labels are not known, the pairs are of a relevant row and one that is not relevant."""
+    values, place = np.unique(rows.label if rows.others is None else rows.relevant, return_inverse=True)
     same = np.unique(rows.group * len(values) + place, return_counts=True)
     size, alike = np.bincount(rows.group), np.bincount(same[0] // len(values), same[1].astype(np.float64) ** 2)
     pairs = (size.astype(np.float64) ** 2 - alike) / 2
@@ -116,9 +120,9 @@ def group_auc(rows: RankedRows) -> OfGroups:
     correct = [pairs_in_order(rows.group, place[order], len(values)) for order in tie_orders(rows, place)]
     in_order = (correct[0] + correct[1]) / 2
     if rows.others is not None:
-        larger, count = rows.label > rows.others.label, rows.others.size[rows.group]
-        pairs += rows.sums(larger * count)
-        in_order += rows.sums(larger * (count - rows.others.ahead))
+        count = rows.others.size[rows.group]
+        pairs += rows.sums(rows.relevant * count)
+        in_order += rows.sums(rows.relevant * (count - rows.others.ahead))
     return OfGroups(in_order, pairs)
 
 

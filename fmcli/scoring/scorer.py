@@ -322,7 +322,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         options = {name: meta["options"][name] for name in kind.options}
         numbering = checked_numbering(meta, arrays)
         columns = features if numbering is None else len(numbering)
-        labels = saved_labels(meta["loss"], meta["labels"])
+        labels = saved_labels(meta["loss"], meta["labels"], meta["label_pair"])
         model = build_model(kind, columns, meta["outputs"], options, meta["fields"], cutpoints=labels.cutpoints)
         model.absent = features - columns
         for name, shape in model.shapes().items():

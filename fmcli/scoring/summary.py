@@ -127,7 +127,7 @@ def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_ta
         ranking,
         outcome.all_class_weights() if names & {*OF_CLASSES, *ACCURACIES} else None,
         confusion(outcome) if with_table else None,
-        Outcome(outcome.loss, outcome.label, outcome.score, group=outcome.group, least=outcome.least)
+        Outcome(outcome.loss, outcome.label, outcome.score, group=outcome.group, relevance=outcome.relevance)
         if of_groups
         else None,
     )
@@ -217,7 +217,7 @@ class Combined:
             np.concatenate([summary.label for summary in summaries]),
             np.concatenate([summary.score for summary in summaries]),
             group=np.concatenate(groups) if groups else None,
-            least=summaries[0].least,
+            relevance=summaries[0].relevance,
         )
 
     def _figure(self, name: str) -> float:

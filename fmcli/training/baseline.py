@@ -49,7 +49,8 @@ class Baseline:
     def on(self, outcome: Outcome, names: Iterable[str]) -> dict[str, float]:
         """Return metrics of the constant, by name, on the labels of an outcome; its scores are not used."""
         score = np.tile(self.scores, (len(outcome.label), 1))
-        rows = Outcome(outcome.loss, outcome.label, score, outcome.weight, group=outcome.group)
+        group, relevance = outcome.group, outcome.relevance
+        rows = Outcome(outcome.loss, outcome.label, score, outcome.weight, group=group, relevance=relevance)
         return measure(names, rows)
 
 

@@ -206,6 +206,7 @@ def evaluations(
         settings.waits(fitted.source.all_rows, dense=fitted.dense),
         settings.threads,
         clip=transform.label_range if spec.values["clip"] else None,
+        relevance=transform.labels.relevance,
     )
     if validated is None or not evaluation.chooser:
         return evaluation, None

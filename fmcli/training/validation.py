@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import Kept, in_order, numbered, part, real_number, require_names, under, whole_numbers, within
 from fmcli.data.dataset import Dataset
+from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.records import dataclass
@@ -47,6 +48,7 @@ class Validation:
     """Labelled rows, ready to score, and the metrics to compute on them.
 
     rows : int32, the numbers of those rows of the data that are meant; None: all.
+    relevance : which rows are relevant to rankings.
     metrics : names; the first metric of predictions chooses the epoch. Empty: the default metrics of the loss.
     patience : training stops after this many epochs without a better one.
     held_out : whether the rows were taken from the training data.
@@ -61,6 +63,7 @@ class Validation:
     held_out: bool = False
     clip: Range | None = None
     rows: NDArray[np.int32] | None = None
+    relevance: Relevance = Relevance()
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or default_metrics(self.loss)
@@ -109,7 +112,7 @@ class Validation:
         if rows is not None:
             label = label.take(rows)
             weight, group = (None if array is None else array.take(rows) for array in (weight, group))
-        return Outcome(self.loss, label, score, weight, clip=self.clip, group=group)
+        return Outcome(self.loss, label, score, weight, clip=self.clip, group=group, relevance=self.relevance)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:
         """Return the metrics of a model on the rows, or on another outcome."""

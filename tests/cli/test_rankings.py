@@ -117,3 +117,82 @@ def test_relevant_rows_of_groups(run, text, tmp_path):
     assert f"{without} of {len(users)} groups have no relevant row" in done.stderr
     everything = json.loads(run.ok("evaluate", "--json", "m", "test", "-x", "map").stdout)["metrics"]["map"]
     assert everything == 1 > json.loads(done.stdout)["metrics"]["map"]
+
+
+@pytest.fixture
+def log(run, tmp_path):
+    """A model of pairs and their negatives, the pairs alone, others to evaluate, and all films."""
+    pairs = sorted({(u, (u * 7 + i * i) % FILMS) for u in range(USERS) for i in range(6)})
+    for name, rows in (("pairs.csv", pairs[::2]), ("rest.csv", pairs[1::2])):
+        (tmp_path / name).write_text("user,film\n" + "".join(f"u{u},f{i}\n" for u, i in rows))
+    (tmp_path / "test.csv").write_text("user,film,label\n" + "".join(f"u{u},f{i},1\n" for u, i in pairs[1::2]))
+    (tmp_path / "films.csv").write_text("film\n" + "".join(f"f{i}\n" for i in range(FILMS)))
+    (tmp_path / "users.csv").write_text("user\n" + "".join(f"u{u}\n" for u in range(USERS)))
+    run.ok("negatives", "-q", "--pair", "user,film", "--per-pair", "3", "-o", "rows.csv", "pairs.csv")
+    run.ok("train", "-q", "--no-look", "--holdout", "0", "--label", "label", "-o", "m", "rows.csv")
+    return len(pairs[::2])
+
+
+def test_negatives_are_not_seen_and_pairs_need_no_label(run, tmp_path, log):
+    """In evaluate as in recommend: the rows of training with negatives, the log without labels, and text of both."""
+    for name in ("rows", "test"):
+        run.ok("convert", "-q", "--label", "label", "-o", f"{name}.libsvm", f"{name}.csv")
+    run.ok("convert", "-q", "-o", "films.libsvm", "films.csv")
+    evaluate = ("evaluate", "--json", "-x", "recall@10", "-x", "gauc", "m", "test.csv", "--over", "films.csv")
+    recommend = ("recommend", "m", "--given", "users.csv", "--over", "films.csv")
+    found = [json.loads(run.ok(*evaluate, "--seen", seen).stdout) for seen in ("pairs.csv", "rows.csv")]
+    assert found[0] == found[1]
+    assert found[0]["pairs_seen"] == log
+    assert found[0] == json.loads(run.ok(*evaluate, "--seen", "rows.csv", "--group-field", "user").stdout)
+    lists = {run.ok(*recommend, "--seen", seen).stdout for seen in ("pairs.csv", "rows.csv")}
+    assert len(lists) == 1
+    run.ok("train", "-q", "--no-look", "--holdout", "0", "-o", "m", "rows.libsvm")
+    assert {run.ok(*recommend, "--seen", seen).stdout for seen in ("pairs.csv", "rows.csv")} == lists
+    of_text = run.ok("evaluate", "--json", "m", "test.libsvm", "--over", "films.libsvm", "--seen", "rows.libsvm").stdout
+    assert json.loads(of_text)["pairs_seen"] == log
+
+
+@pytest.mark.parametrize("loss", ["squared", "bpr"])
+def test_of_two_labels_the_larger_one_is_relevant(run, tmp_path, log, loss):
+    """Whatever the two numbers are: 1 and 2 as 0 and 1, for rows, for all items, and in training."""
+    train = ("train", "-q", "--no-look", "--loss", loss, "--group-field", "user", "-x", "map", "-x", "ndcg", "-e", "3")
+    found = []
+    for low in (0, 1, -3):
+        for name in ("rows", "test"):
+            lines = (tmp_path / f"{name}.csv").read_text().splitlines()
+            rows = [line.rpartition(",") for line in lines[1:]]
+            text = "".join(f"{pair},{low + int(label)}\n" for pair, _, label in rows)
+            (tmp_path / f"{name}{low}.csv").write_text(f"user,film,label\n{text}")
+        run.ok(*train, "--label", "label", "--log-json", "log", "-o", f"m{low}", f"rows{low}.csv")
+        valid = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+        names = ("-x", "map", "-x", "ndcg", "-x", "gauc")
+        options = ("--over", "films.csv", "--seen", f"rows{low}.csv")
+        of_rows = run.ok("evaluate", "--json", *names, "--group-field", "user", f"m{low}", f"rows{low}.csv").stdout
+        of_all = run.ok("evaluate", "--json", *names, f"m{low}", f"test{low}.csv", *options).stdout
+        epochs = [value for one in valid if one["event"] == "epoch" for value in one["valid"].values()]
+        found.append(
+            [*epochs, *(value for text in (of_rows, of_all) for value in json.loads(text)["metrics"].values())]
+        )
+        assert all(0 < value < 1 for value in found[-1])
+    assert found[1] == pytest.approx(found[0], rel=0.01)
+    assert found[2] == pytest.approx(found[0], rel=0.01)
+
+
+def test_gauc_of_all_items_is_of_relevant_ones_and_others(run, tmp_path, text):
+    """A row with a label that is not relevant counts as an item without a row does."""
+    (tmp_path / "test").write_text("".join(f"{y} {u}:1 {film(i)}\n" for u, i, y in TEST if y >= 4))
+    options = ("-x", "gauc", "--over", "films", "--relevant", "4", "-q")
+    expected = run.ok("evaluate", "m", "test", *options).stdout
+    (tmp_path / "test").write_text("".join(f"{y} {u}:1 {film(i)}\n" for u, i, y in TEST if y != 3 or u < 5))
+    assert run.ok("evaluate", "m", "test", *options).stdout == expected
+
+
+def test_seen_rows_that_tell_nothing_are_named(run, tmp_path, log):
+    command = ("evaluate", "m", "test.csv", "--over", "films.csv", "--seen", "other.csv")
+    (tmp_path / "other.csv").write_text("user,film\nnobody,f1\n")
+    assert "--seen other.csv: no row has both a user of test.csv and an item" in run.ok(*command).stderr
+    (tmp_path / "other.csv").write_text("film\nf1\n")
+    done = run.fails(65, *command)
+    assert (
+        "other.csv: its rows do not tell which ones of test.csv they belong to, without the columns user" in done.stderr
+    )

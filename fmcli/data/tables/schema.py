@@ -138,6 +138,16 @@ class Schema:
         return [name for name, kind in self.kinds.items() if kind in FEATURES]
 
     @property
+    def label(self) -> str | None:
+        """The column of labels; None: there is none."""
+        return next((name for name, kind in self.kinds.items() if kind == LABEL), None)
+
+    def columns_of(self, names: Iterable[str]) -> list[int | None]:
+        """Return the place among `features` of the column that each feature comes from; None for other features."""
+        place = {escaped(name): number for number, name in enumerate(self.features)}
+        return [place.get(name, place.get(name.partition("=")[0])) for name in names]
+
+    @property
     def numbers(self) -> list[str]:
         """The columns of numbers that are not cut into bins."""
         return [name for name in self.features if self.kinds[name] == NUMBER and name not in self.bins]

@@ -14,6 +14,7 @@ from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.models.split import FieldPairs, Products, Split, TablePairs, Terms, by_degree
 from fmcli.records import dataclass
+from fmcli.registry.losses import LOSSES
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.explain.splitter import Splitter
 from fmcli.scoring.scorer import Scorer
@@ -61,11 +62,11 @@ def united(first: Dataset, second: Dataset, one: Rows, other: Rows) -> Dataset:
 class Scored(NamedTuple):
     """The scores of pairs.
 
-    raw : (pairs) raw scores, those of draws averaged.
+    order : (pairs) the numbers that increase with the prediction: scores, of levels with several draws mean levels.
     score : (pairs, columns) as Scorer.scores, for Scorer.predicted.
     """
 
-    raw: Floats
+    order: Floats
     score: Floats
 
 
@@ -74,11 +75,14 @@ def scored(scorer: Scorer, pairs: Dataset) -> Scored:
     if scorer.transform.norm_of_all:
         pairs = pairs.normalised()
     data, draws = scorer.prepared(pairs), scorer.all_draws
-    mean, total = MeanScore(scorer.labels.loss), np.zeros(data.rows)
-    for score in draws.scores(data):
-        total += score[:, 0]
-        mean.add(score)
-    return Scored(total / mean.count, score if mean.count == 1 else mean.score())
+    if not scorer.draws:
+        score = next(draws.scores(data))
+        return Scored(score[:, 0], score)
+    mean, link = MeanScore(scorer.labels.loss), LOSSES[scorer.labels.loss].load_link()
+    for each in draws.scores(data):
+        mean.add(each)
+    score = mean.score()
+    return Scored((score if link.number is None else link.number(score))[:, 0], score)
 
 
 class PairScores(Protocol):
@@ -102,7 +106,7 @@ class ByPairs:
             some = np.arange(start, min(start + step, self.items.rows), dtype=np.int32)
             one = np.repeat(np.arange(contexts.rows, dtype=np.int32), len(some))
             pairs = united(contexts, self.items, one, np.tile(some, contexts.rows))
-            score = scored(self.scorer, pairs).raw.reshape(contexts.rows, -1)
+            score = scored(self.scorer, pairs).order.reshape(contexts.rows, -1)
             with np.errstate(over="ignore"):
                 yield start, score.astype(np.float32), 2 * UNIT * np.abs(score).max(axis=1) + np.finfo(np.float32).tiny
 
@@ -282,6 +286,8 @@ def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> 
 
     of_items : bool (columns), the features of items.
     """
+    if scorer.draws and not scorer.averages_scores:
+        return ByPairs(scorer, items), "its prediction is a mean over draws, which products of factors do not give"
     try:
         return ByProducts(scorer, items, of_items), ""
     except UsageError as error:

@@ -15,11 +15,11 @@ from fmcli.data.dictionary import FeatureIds
 from fmcli.data.formats import BEFORE_FEATURES, FEATURE, Beside, Stream, row_lines
 from fmcli.data.pieces import concatenated
 from fmcli.data.sources import TableInput, TextBuffer, name_of
-from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.reading import TablePath, head_of_table
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
-from fmcli.prepare.negatives import cells_of
+from fmcli.prepare.negatives import LABEL, cells_of
 from fmcli.records import dataclass
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.recommend.recommender import Recommender, Seen
@@ -116,7 +116,7 @@ def named_rows(
     that a row does not have.
     """
     inputs = scorer.tables([path], joined, partial=True) if format == "auto" else [path]
-    naming = replace(naming, table=scorer.transform.table)
+    naming = replace(naming, table=scorer.table)
     if isinstance(inputs[0], TableInput):
         naming = replace(naming, id_column=0)
     elif naming.column is not None:
@@ -203,7 +203,8 @@ def seen_pairs(
     scorer: Scorer, paths: Sequence[str], contexts: NamedRows, items: NamedRows, *, format: str, threads: int
 ) -> Seen:
     """Return the pairs of a context and an item that occur in the rows of some inputs: whose ids are the cells of a row
-    in the columns of these ids, or whose first features a row has.
+    in the columns of these ids, or whose first features a row has. Rows with the negative one of two labels do not
+    count.
 
     Raises BadInputError, MissingInputError and UsageError.
     """
@@ -229,10 +230,14 @@ def pairs_of_table(scorer: Scorer, path: str, contexts: NamedRows, items: NamedR
     encoding = "latin-1" if schema.latin1 else "utf-8"
     sides = [{id.decode(errors="surrogateescape"): row for row, id in enumerate(one.ids)} for one in (contexts, items)]
     form = replace(Schema({}), names=schema.names, delimiter=schema.delimiter, latin1=encoding == "latin-1")
+    columns, labels = [str(contexts.column), str(items.column)], scorer.labels
+    label = schema.label or LABEL  # as `negatives` writes it, for a model of text
+    if labels.negative is not None and label not in schema.features and label in head_of_table(path, form).names:
+        columns.append(label)
     pairs = [
         (sides[0][one], sides[1][other])
-        for one, other in cells_of(path, [str(contexts.column), str(items.column)], form)
-        if one in sides[0] and other in sides[1]
+        for one, other, *its_label in cells_of(path, columns, form)
+        if one in sides[0] and other in sides[1] and not any(map(labels.is_negative, its_label))
     ]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
@@ -264,9 +269,13 @@ class Names:
             items = of_entry[item][np.repeat(begins[row[~item]], times) + place] - self.contexts
             return np.stack([np.repeat(of_entry[~item], times), items])
 
+        def without_negatives(data: Dataset) -> Dataset:
+            seen = self.scorer.labels.seen(data.label, data.rows)
+            return data if seen.all() else data.take(np.flatnonzero(seen).astype(np.int32))
+
         chunks = score_chunks(
             [path],
-            lambda piece: of_piece(piece.data),
+            lambda piece: of_piece(without_negatives(piece.data)),
             self.columns,
             format=format,
             threads=threads,

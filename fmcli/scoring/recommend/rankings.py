@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,19 @@ from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.formats import RowGroups, Stream
+from fmcli.data.labels import Relevance
 from fmcli.data.pieces import TextRows, add_ids, concatenated
 from fmcli.data.sources import name_of
+from fmcli.data.tables.reading import TablePath
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
-from fmcli.registry.losses import LOSSES
 from fmcli.scoring.evaluation import require_known
-from fmcli.scoring.metrics import BINARY, metric_of
+from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
 from fmcli.scoring.recommend.halves import PairScores, pair_scores, scored, united
-from fmcli.scoring.recommend.hashes import Hashes, hashes
+from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
 
@@ -39,12 +40,15 @@ class Inputs(NamedTuple):
 
     rows : labelled rows, each of which has a user and an item.
     items : the rows of all items.
-    seen : rows whose pairs are left out.
+    seen : rows whose pairs are left out, unless they have the negative one of two labels. They may lack labels, and
+        tables some columns.
+    user : the column whose features tell the user of a row; None: all features that are not of items, or the group.
     """
 
     rows: Sequence[str]
     items: Sequence[str]
     seen: Sequence[str]
+    user: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Rankings:
     without : the number of those without a relevant item, which are left out.
     items : the number of items.
     seen : the number of pairs that were left out.
+    unmatched : those inputs of seen rows that have no user with an item.
     reason : why all pairs were scored one by one; empty: they were not.
     """
 
@@ -64,13 +69,28 @@ class Rankings:
     without: int
     items: int
     seen: int
+    unmatched: list[str]
     reason: str
+
+
+class SeenRows(NamedTuple):
+    """The rows of an input of pairs that were seen.
+
+    path : the input.
+    rows : its rows with the columns of all inputs.
+    lacks : the columns with features that its table does not have.
+    """
+
+    path: str
+    rows: Dataset
+    lacks: frozenset[str]
 
 
 class Read:
     """Rows with the columns of all inputs, those of features that the model does not know included.
 
-    rows : (inputs) their rows.
+    labelled, items : the rows.
+    seen : the rows of each input of pairs that were seen, without negative ones.
     """
 
     def __init__(
@@ -80,13 +100,39 @@ class Read:
         self.ids = FeatureIds()
         labelled = self._read(inputs.rows, row_groups=row_groups, labelled=True)
         counts.rows, counts.nonzeros = labelled.rows, labelled.nnz
-        pairs = self._read(inputs.seen, row_groups=row_groups, labelled=True) if inputs.seen else None
+        seen = [self._seen(path, row_groups, labelled) for path in inputs.seen]
         items = self._read(inputs.items, row_groups=None, labelled=False)
-        if pairs is not None and (pairs.group is None) != (labelled.group is None):
-            raise BadInputError(f"only one of {name_of(inputs.rows[0])} and {name_of(inputs.seen[0])} has groups")
         columns = None if scorer.transform.hash_bits else self.ids.sorted(np.ones(len(self.ids), dtype=np.bool_))
         self.labelled, self.items = self._ordered(labelled, columns), self._ordered(items, columns)
-        self.pairs = None if pairs is None else self._ordered(pairs, columns)
+        self.seen = [one._replace(rows=self._ordered(one.rows, columns)) for one in seen]
+        self._dictionary = None if columns is None else columns[0]
+
+    def _seen(self, path: str, row_groups: RowGroups | None, labelled: Dataset) -> SeenRows:
+        """Return the rows of an input of pairs that were seen. Raises BadInputError."""
+        grouped = labelled.group is not None
+        rows = self._read([path], row_groups=row_groups if grouped else None, labelled=grouped)
+        if grouped and rows.group is None:
+            raise BadInputError(
+                f"{name_of(path)}: its rows have no groups, which tell the user of the rows to evaluate"
+            )
+        labels, lacks = self.scorer.labels, frozenset[str]()
+        seen = labels.seen(rows.label, rows.rows)
+        if isinstance(path, TablePath) and path.present is not None:
+            lacks = frozenset(path.schema.features) - path.present
+        return SeenRows(path, rows.take(np.flatnonzero(seen).astype(np.int32)), lacks)
+
+    def features_of(self, columns: Container[str]) -> NDArray[np.bool_]:
+        """Return (features) whether each feature is of one of these columns of the tables."""
+        table = self.scorer.table
+        if not columns or table is None:
+            return np.zeros(self.labelled.features, dtype=np.bool_)
+        if self._dictionary is None:
+            raise UsageError(
+                f"{self.scorer.path} knows hashes of features, and not their columns, of which rows lack some"
+            )
+        names = map(str, self._dictionary.written(range(self.labelled.features)))
+        wanted = {number for number, name in enumerate(table.features) if name in columns}
+        return np.array([place in wanted for place in table.columns_of(names)], dtype=np.bool_)
 
     def _ordered(self, rows: Dataset, columns: tuple[Dictionary, NDArray[np.int32]] | None) -> Dataset:
         return rows if columns is None else rows.ordered(*columns, self.threads)
@@ -109,11 +155,13 @@ class Read:
         ):
             data, ids = chunk.result
             data = data if bits else add_ids(self.ids, TextRows(data, ids))
-            pieces.append(data if labelled else data.changed(label=np.zeros(data.rows)))
+            if data.label is None:
+                data = data.changed(label=np.full(data.rows, np.nan))
+            pieces.append(data)
         return concatenated(pieces)
 
 
-def places_in(known: Hashes, wanted: Hashes) -> Numbers:
+def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> Numbers:
     """Return the place of each wanted hash among the known ones; -1 if it is not there."""
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
@@ -126,7 +174,7 @@ class Pairs(NamedTuple):
     contexts : a row for each user, with the columns of the model.
     items : all items, with the columns of the model.
     user, item, label : (pairs) of the labelled rows, each pair once.
-    seen : int64 (2, pairs) users and items that are left out.
+    seen : input -> int64 (2, pairs), its users and items, which are left out.
     """
 
     contexts: Dataset
@@ -134,7 +182,7 @@ class Pairs(NamedTuple):
     user: Numbers
     item: Numbers
     label: Floats
-    seen: Numbers
+    seen: dict[str, Numbers]
 
 
 def pairs_of(read: Read, inputs: Inputs) -> Pairs:
@@ -154,23 +202,36 @@ def pairs_of(read: Read, inputs: Inputs) -> Pairs:
             f"{name_of(inputs.items[0])}, it needs exactly those of one row"
         )
 
-    def users(data: Dataset) -> NDArray[np.generic]:
-        return hashes(data, ~of_items) if data.group is None else data.group
+    of_users = ~of_items if inputs.user is None else read.features_of((inputs.user,))
 
-    names, first, user = np.unique(users(read.labelled), return_index=True, return_inverse=True)
-    seen = np.empty((2, 0), dtype=np.int64)
-    if read.pairs is not None:
-        its_user, its_item = users(read.pairs), places_in(known, hashes(read.pairs, of_items))
-        at = np.minimum(np.searchsorted(names, its_user), len(names) - 1)
-        there = (names[at] == its_user) & (its_item >= 0)
-        seen = np.stack([at[there], its_item[there]])
+    def users(data: Dataset, kept: NDArray[np.bool_]) -> NDArray[np.generic]:
+        return hashes(data, of_users & kept) if data.group is None else data.group
+
+    _, first, user = np.unique(users(read.labelled, np.ones_like(of_items)), return_index=True, return_inverse=True)
+    each_user, seen = read.labelled.take(first.astype(np.int32)), {}
+    for one in read.seen:
+        kept = ~read.features_of(one.lacks)
+        sides = []
+        for side, others, needed in (
+            (users(each_user, kept), users(one.rows, kept), name_of(inputs.rows[0])),
+            (hashes(read.items, of_items & kept), hashes(one.rows, of_items & kept), name_of(inputs.items[0])),
+        ):
+            if len(np.unique(side)) < len(side):
+                lacking = ", ".join(sorted(one.lacks))
+                raise BadInputError(
+                    f"{name_of(one.path)}: its rows do not tell which ones of {needed} they belong to, "
+                    f"without the columns {lacking}"
+                )
+            sides.append(places_in(side, others))
+        pairs = np.stack(sides)
+        seen[one.path] = pairs[:, (pairs >= 0).all(axis=0)]
     label = read.scorer.labels.encode(read.labelled.label)
     # The largest label of a pair counts.
     order = np.lexsort((-label, item, user))
     user, item, label = user[order], item[order], label[order]
     once = np.concatenate(([True], (np.diff(user) != 0) | (np.diff(item) != 0)))
     in_columns = read.scorer.transform.in_columns
-    contexts = in_columns(read.labelled.take(first.astype(np.int32)).only(~of_items))
+    contexts = in_columns(each_user.only(~of_items))
     return Pairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
 
 
@@ -178,7 +239,7 @@ class Near(NamedTuple):
     """Pairs of contexts and items whose exact scores tell the ranks of all labelled pairs.
 
     context, item : (pairs), in their order.
-    score : (pairs), raw.
+    score : (pairs), by which they are ranked.
     ahead : (pairs) how many of the other pairs of the context have a larger score.
     """
 
@@ -214,7 +275,7 @@ def near(
         beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
         above.append(np.append(np.cumsum(beyond[:0:-1])[::-1], 0))
     context, item = np.nonzero(exact)
-    score = scored(scorer, united(contexts, items, context.astype(np.int32), item.astype(np.int32))).raw
+    score = scored(scorer, united(contexts, items, context.astype(np.int32), item.astype(np.int32))).order
     ahead = np.empty(len(score), dtype=np.int64)
     cuts = np.searchsorted(context, np.arange(1, contexts.rows))
     places, is_labelled = np.split(np.arange(len(score)), cuts), np.split(labelled[exact], cuts)
@@ -228,7 +289,7 @@ def rankings(
     names: Sequence[str],
     inputs: Inputs,
     *,
-    least: float | None,
+    relevance: Relevance,
     format: str,
     row_groups: RowGroups | None,
     threads: int,
@@ -237,7 +298,7 @@ def rankings(
     """Return metrics of groups, each of which is a user with all items: those of labelled rows have their labels, and
     others are not relevant. Pairs that were seen are left out, unless they are labelled.
 
-    least : the least label of relevant items; None: positive ones.
+    relevance : which labelled items are relevant; others are not.
 
     Raises BadInputError, MissingInputError, NotEnoughMemoryError and UsageError.
     """
@@ -253,9 +314,8 @@ def rankings(
     of_items[pairs.items.index] = True
     scores, reason = pair_scores(scorer, pairs.items, of_items)
     begins = np.searchsorted(pairs.user, np.arange(users + 1))
-    order = np.argsort(pairs.seen[0], kind="stable")
-    seen_users, seen_items = pairs.seen[:, order]
-    of_others = -1.0 if LOSSES[scorer.labels.loss].task in BINARY else -np.inf
+    seen = np.concatenate([np.empty((2, 0), dtype=np.int64), *pairs.seen.values()], axis=1)
+    seen_users, seen_items = seen[:, np.argsort(seen[0], kind="stable")]
     metrics = [metric_of(name) for name in names]
     step = max(1, FAST_PAIRS // items)
 
@@ -270,11 +330,11 @@ def rankings(
         labelled[pairs.user[mine] - start, pairs.item[mine]] = True
         rest = ~(known | labelled)
         found = near(scorer, scores, contexts, pairs.items, labelled, rest)
-        label, is_labelled = np.full(len(found.score), of_others), labelled[found.context, found.item]
+        label, is_labelled = np.full(len(found.score), -np.inf), labelled[found.context, found.item]
         label[is_labelled] = pairs.label[mine]
         beside = np.bincount(found.context[~is_labelled], minlength=count)
-        others = Others(of_others, rest.sum(axis=1) - beside, found.ahead)
-        ranked = RankedRows(label, found.score, found.context, least, others)
+        others = Others(rest.sum(axis=1) - beside, found.ahead)
+        ranked = RankedRows(label, found.score, found.context, relevance, others)
         figures = [metric.of_groups(ranked) for metric in metrics if metric.of_groups is not None]
         return figures, ranked.without_relevant, int((known & ~labelled).sum())
 
@@ -282,4 +342,5 @@ def rankings(
     found, without, left_out = zip(*blocks, strict=True)
     each = (OfGroups.concatenated(several) for several in zip(*found, strict=True))
     figures = {name: of_users.mean() for name, of_users in zip(names, each, strict=True)}
-    return Rankings(figures, users, sum(without), items, sum(left_out), reason)
+    unmatched = [name_of(path) for path, found in pairs.seen.items() if not found.size]
+    return Rankings(figures, users, sum(without), items, sum(left_out), unmatched, reason)

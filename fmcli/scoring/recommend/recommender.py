@@ -92,14 +92,14 @@ class Found(NamedTuple):
 
     counts : (contexts) how many there are.
     items : int32 (pairs), rows of the items.
-    raw : (pairs) raw scores, those of draws averaged, by which they are ordered.
+    order : (pairs) the numbers that they are ordered by; see Scored.
     predictions : (pairs, columns) what predict writes.
     pairs : the rows that were scored.
     """
 
     counts: Numbers
     items: Rows
-    raw: Floats
+    order: Floats
     predictions: Floats
     pairs: Dataset
 
@@ -149,22 +149,22 @@ class Recommender:
         context = np.repeat(np.arange(contexts.rows, dtype=np.int32), counts)
         parts = [self._best(contexts, context[some], kinds[some], seen) for some in portions(counts)]
         context, items = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
-        raw, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
+        order, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
         predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
         pairs = united(contexts, self.items, context, items)
-        return Found(np.bincount(context, minlength=contexts.rows), items, raw, predictions, pairs)
+        return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions, pairs)
 
     def _best(self, contexts: Dataset, context: Rows, kinds: Rows, seen: Seen) -> tuple[Rows, Rows, Floats, Floats]:
         """Return the contexts and items of the best pairs of contexts and kinds of items, and their scores."""
         found = self.score(contexts, context, self.equal.rows[kinds])
         pair, items = self.equal.expanded(context, kinds, self.top, seen)
-        order = np.lexsort((items, -found.raw[pair], context[pair]))
+        order = np.lexsort((items, -found.order[pair], context[pair]))
         pair, items = pair[order], items[order]
         of_pair = context[pair]
         place = np.arange(len(pair)) - np.searchsorted(of_pair, of_pair)
         best = place < self.top
         pair = pair[best]
-        return of_pair[best], items[best], found.raw[pair], found.score[pair]
+        return of_pair[best], items[best], found.order[pair], found.score[pair]
 
     def score(self, contexts: Dataset, context: Rows, items: Rows) -> Scored:
         """Return the scores of pairs of a context and an item, whose bits are those of predict."""

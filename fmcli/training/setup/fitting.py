@@ -170,7 +170,7 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
     it."""
     spec = settings.spec
     if settings.warm_start:
-        labels = settings.warm_start.labels_for(spec)
+        labels = settings.warm_start.labels_for(spec).beside(rows.labels)
     else:
         labels = fit_labels(rows.labels, spec.loss, MODELS[spec.model].closed_form, rows.names)
     supported = spec.solver_entry.losses
