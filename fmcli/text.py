@@ -49,6 +49,11 @@ def readable(name: str) -> str:
     return re.sub("|".join(CODES), lambda found: CODES[found.group()], name)
 
 
+def unescaped(name: str) -> str:
+    """Return the text that `escaped` has made this name of."""
+    return re.sub("(?:%[0-9A-F]{2})+", lambda found: bytes.fromhex(found.group().replace("%", "")).decode(), name)
+
+
 def _escape(character: str) -> str:
     simple = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return simple.get(character) or "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))

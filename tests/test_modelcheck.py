@@ -108,7 +108,7 @@ def test_options_of_a_newer_version_are_named(files):
         ("labels", ["0", "2", "1"], "increasing numbers"),
         ("labels", ["0", 1, 2], "increasing numbers"),
         ("labels", ["a", "b", "c\n"], "increasing numbers"),
-        ("labels", ["", "b", "c"], "increasing numbers"),
+        ("labels", ["a b", "b", "c"], "increasing numbers"),
         ("labels", [0, 1, float("inf")], "increasing numbers"),
         ("labels", None, "0 label values do not fit loss softmax"),
         ("slots", 99, "slots is 99"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import require_numbers, rows_of
 from fmcli.api.values import threads_of, value_of
 from fmcli.data.dataset import Dataset
+from fmcli.data.faults import quote
 from fmcli.data.formats import RowGroups
-from fmcli.data.labels import NUMBERS, Names, is_name, listed_texts
+from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
 from fmcli.data.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
+from fmcli.text import escaped
 from fmcli.training.setup.rows import with_needed_fields
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from fmcli.registry.specs import Spec
 
 LIBSVM, FFM = "libsvm", "ffm"
+# The types of missing values of pandas, which cannot be compared.
+MISSING = ("NAType", "NaTType")
 # One file, or several that are concatenated.
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -41,7 +46,7 @@ class Data:
         copied, and must not be changed as long as the result is in use. In a list of dicts, one for each row, the keys
         are features, and a text as a value makes the feature ``key=text`` of value 1.
     y : array-like, optional
-        Shape (rows,): numbers, or texts without blanks.
+        Shape (rows,): numbers, or texts, which are classes.
     weight : array-like, optional
         Shape (rows,): weights, which are not negative; 1 by default.
     fields : array-like of int, optional
@@ -164,14 +169,14 @@ def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.floa
     """
     label = one_dimension("y", y)
     require_numbers("y", label.dtype)
+    if label.dtype.kind == "O" and not known and all(isinstance(one, Real) for one in label.tolist()):
+        label = label.astype(np.float64)
     if label.dtype.kind in "biuf" and not known:
         numbers = np.ascontiguousarray(label, dtype=np.float64)
         if not np.isfinite(numbers).all():
             raise BadInputError(f"y has the label {numbers[~np.isfinite(numbers)][0]}; labels must be finite numbers")
         return numbers, NUMBERS
-    texts = np.array([str(one) for one in label.tolist()], dtype=object)
-    for text in texts[[not is_name(text) for text in texts]]:
-        raise BadInputError(f"y has the label {text!r}, expected numbers, or short texts without blanks")
+    texts = np.array([name_of(one) for one in label.tolist()], dtype=object)
     if known == NUMBERS:
         raise BadInputError(f"y has labels that are texts, such as {texts[0]!r}, but those of training are numbers")
     names = tuple(sorted(set(texts), key=str.encode)) if known is None else known
@@ -179,6 +184,19 @@ def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.floa
     for text in set(texts) - place.keys():
         raise BadInputError(f"the model does not know the label {text}, only {listed_texts(names)}")
     return np.array([place[text] for text in texts], dtype=np.float64), names
+
+
+def name_of(label: Any) -> str:
+    """Return a label as the name of a class. Raises BadInputError."""
+    if label is None or type(label).__name__ in MISSING or label != label:
+        raise BadInputError(f"y has a label that is missing ({label}); leave its row out, or give it a class")
+    name = escaped(str(label))
+    if not is_name(name):
+        raise BadInputError(
+            f"y has the label {quote(name.encode())}, expected numbers, or printable texts of at most {LONGEST_NAME} "
+            "characters"
+        )
+    return name
 
 
 def weights_of(weight: ArrayLike, rows: int) -> NDArray[np.float64]:
@@ -306,7 +324,8 @@ def weighting_of(class_weight: Mapping[Any, float] | str | None) -> Weighting | 
         return None
     if isinstance(class_weight, Mapping):
         weights = {
-            str(label): value_of(f"the weight of {label}", weight, "float") for label, weight in class_weight.items()
+            escaped(str(label)): value_of(f"the weight of {label}", weight, "float")
+            for label, weight in class_weight.items()
         }
         for label, weight in weights.items():
             refuse(not 0 < weight < math.inf, f"the weight of {label} in class_weight is {weight}; it must be positive")

@@ -110,7 +110,8 @@ def of_dense(X: NDArray[Any]) -> Compressed:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise BadInputError(
-                f"X has the type {X.dtype}, not numbers: {error}; turn texts into features, or give dicts"
+                f"X has the type {X.dtype}, not numbers: {error}; turn texts into features, give dicts, or give a "
+                "frame to fmcli.train"
             ) from error
     require_two(X.ndim)
     there = X != 0

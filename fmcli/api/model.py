@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.data import Data, paths_of, whole_numbers
 from fmcli.api.errors import in_python, refuse
-from fmcli.api.matrix import rows_of
+from fmcli.api.matrix import is_records, rows_of
 from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, table_paths, unlabelled
 from fmcli.api.values import names_of, path_of, threads_of, value_of
 from fmcli.data.chunks import Piece
@@ -28,6 +28,7 @@ from fmcli.scoring.beside import Beside
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of
+from fmcli.text import unescaped
 from fmcli.training.saving import warm_start_of
 from fmcli.training.setup.warm_start import WarmStart
 
@@ -105,7 +106,8 @@ class Model:
     @property
     def labels(self) -> list[float] | list[str] | None:
         """The labels of classes, in increasing order."""
-        return self._scorer.labels.shown
+        shown, names = self._scorer.labels.shown, self._scorer.labels.names
+        return [unescaped(name) for name in names] if names else shown
 
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:
@@ -457,6 +459,10 @@ class Model:
             rows = X.dataset
         elif self._reads(X):
             rows = unlabelled(X, self._form())
+        elif self._scorer.transform.table is not None and not is_records(X):
+            raise BadInputError(
+                "the model knows the columns of a table by their names, and X has none; give a frame, or dicts"
+            )
         else:
             rows = rows_of(X, of_columns)
         if self._scorer.needs_fields:
@@ -493,7 +499,16 @@ class Model:
         if paths is None:
             yield of_rows(self._in_columns(X, fields))
             return
-        yield from each_chunk(self._scorer, paths, of_piece, format="auto", threads=threads, counts=Counts())
+        is_empty = True
+        for one in each_chunk(self._scorer, paths, of_piece, format="auto", threads=threads, counts=Counts()):
+            is_empty = False
+            yield one
+        if is_empty:
+            yield of_rows(self._scorer.transform.in_columns(rows_of(np.empty((0, 0)), self._no_fields())))
+
+    def _no_fields(self) -> NDArray[np.int32] | None:
+        """Return the fields of a matrix without columns, if the model needs fields."""
+        return np.empty(0, dtype=np.int32) if self._scorer.needs_fields else None
 
     def _inputs(self, X: Any, *, partial: bool, name: str = FRAME) -> list[str] | None:
         """Return a frame or files as inputs of the reader; None for other rows. name : of a frame, for messages."""
@@ -504,7 +519,7 @@ class Model:
     def _shaped(self, predictions: Floats, output: OutputType) -> NDArray[Any]:
         """Return (rows) or (rows, columns) predictions; labels by their names if they have some."""
         column: NDArray[Any] = predictions[:, 0] if predictions.shape[1] == 1 else predictions
-        names = self._scorer.labels.names
+        names = [unescaped(name) for name in self._scorer.labels.names]
         if output == "label" and names:
             return np.array([None if np.isnan(at) else names[int(at)] for at in column.tolist()], dtype=object)
         return np.ascontiguousarray(column)

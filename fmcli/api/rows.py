@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.data import FFM, LIBSVM, Data, labelled, of_files, of_matrix, paths_of
 from fmcli.api.errors import refuse
+from fmcli.api.matrix import rows_of
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 FRAME = "the frame"
 # What only frames of pandas have.
 PANDAS = "iloc"
+# The methods by which queries of other programs return their rows, those that return frames first.
+LAZY = ("toPandas", "to_table", "collect", "compute")
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,28 @@ def is_files(rows: Any) -> bool:
 
 def is_frame(rows: Any) -> bool:
     """Return whether rows are a frame, which other programs can read as a stream of Arrow. One of pandas whose columns
-    have no names is a matrix."""
+    have numbers in place of names is a matrix.
+
+    Raises BadInputError for a frame of a query that has not run yet, and for columns with other names than texts.
+    """
     if not hasattr(rows, "__arrow_c_stream__"):
+        for method in () if hasattr(rows, "__array__") else LAZY:
+            if callable(getattr(rows, method, None)):
+                raise BadInputError(f"a {type(rows).__name__} has no rows yet; give the result of its {method}()")
         return False
-    return not hasattr(rows, PANDAS) or (rows.ndim == 2 and all(isinstance(name, str) for name in rows.columns))
+    if not hasattr(rows, PANDAS):
+        return True
+    if rows.ndim != len(("rows", "columns")):
+        return False
+    others = [name for name in rows.columns if not isinstance(name, str)]
+    if not others:
+        return True
+    if len(others) == rows.shape[1] and all(isinstance(name, Integral) for name in others):
+        return False
+    raise BadInputError(
+        f"a frame has the name {others[0]!r} of a column, which is no text; rename its columns: "
+        "frame.columns = [str(name) for name in frame.columns]"
+    )
 
 
 def is_labelled(rows: Any) -> bool:
@@ -187,6 +209,11 @@ def as_data(rows: Any, what: str, form: RowForm) -> Data:
     if is_chunks(rows):
         return of_chunks(rows, what, form)
     refuse(
+        hasattr(rows, PANDAS) and rows.ndim > 1,
+        f"the columns of {what} have numbers in place of names; name them, such as {what}.columns = "
+        f"[f'x{{name}}' for name in {what}.columns], or give {what} as a pair (X, y)",
+    )
+    refuse(
         not is_labelled(rows),
         f"{what} must be (X, y), the name of a file, a list of them, fmcli.Data, what fmcli.read returns, a frame with "
         "label, or an iterator of such pairs or frames",
@@ -212,6 +239,8 @@ def of_pair(
     refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
     named = replace(form.named or Named(), labelled=False)
     refuse(named.label is not None, "the labels are given twice, as y and by label")
+    for option, column in (("weight_column", named.weight), ("group_field", named.group)):
+        refuse(column is not None, f"{option} needs a frame with its labels, and label, in place of a pair (X, y)")
     schema = form.schema or schema_of([extent_of(FRAME, X)], named, form.threads)[0]
     rows = unlabelled(X, replace(form, schema=schema))
     format = FFM if form.fields else LIBSVM
@@ -228,6 +257,8 @@ def unlabelled(frame: Any, form: RowForm) -> Dataset:
         TextRows(one.result.data.changed(features=one.features, label=np.zeros(one.rows)), one.result.ids)
         for one in chunks
     ]
+    if not pieces:
+        return rows_of(np.empty((0, 0)), np.empty(0, dtype=np.int32) if form.fields else None)
     return concatenated_by_ids(pieces, form.threads, only_seen=True).changed(label=None)
 
 

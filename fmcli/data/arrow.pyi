@@ -39,6 +39,11 @@ class ArrowStream:
         """The names of the columns whose cells are texts."""
 
     @property
+    def types(self) -> dict[str, bool]:
+        """Column -> whether it has whole numbers or floats, not texts, booleans or entries of a dictionary; other types
+        are left out."""
+
+    @property
     def rows(self) -> int:
         """The number of rows that have been written as text."""
 

@@ -298,8 +298,8 @@ def as_names(found: Sequence[bytes]) -> Names:
 
 
 def is_name(value: Any) -> bool:
-    """Return whether a label can have this value as its name."""
-    return type(value) is str and 0 < len(value) <= LONGEST_NAME and value.isprintable() and " " not in value
+    """Return whether a label can have this value as its name: in Python, also the empty one."""
+    return type(value) is str and len(value) <= LONGEST_NAME and value.isprintable() and " " not in value
 
 
 def is_number(label: bytes) -> bool:

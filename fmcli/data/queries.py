@@ -57,6 +57,7 @@ class StreamText:
     name : of the input in messages.
     used : as in sources.Extent.
     texts : the columns of text.
+    types : column -> whether it has numbers, not names; columns of other types are left out.
     unread : the columns that are left out.
 
     Raises BadInputError for columns whose types are not read, UsageError if the source lacks a package.
@@ -70,10 +71,10 @@ class StreamText:
         try:
             require_sound(source)
             self._stream = ArrowStream(source)
-        except ArrowError as error:
-            raise BadInputError(f"{name}: {error}") from error
         except ImportError as error:
             raise UsageError(f"{name} needs pyarrow to be read, as frames of pandas do: pip install pyarrow") from error
+        except (ArrowError, NotImplementedError, TypeError, ValueError) as error:  # those of the producer
+            raise BadInputError(f"{name}: {'; '.join(map(str, error.args))}") from error
         chosen = [column for column, _, readable in self._stream.columns if readable]
         unread = {column: format for column, format, readable in self._stream.columns if not readable}
         for column, format in unread.items():
@@ -86,6 +87,7 @@ class StreamText:
             )
         self._stream.choose(chosen)
         self.texts, self.unread = self._stream.texts, frozenset(unread)
+        self.types = self._stream.types
 
     def readinto(self, room: memoryview) -> int:
         """Write text into a buffer, as a file does."""

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import zlib
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -140,6 +140,7 @@ class TextBuffer:
     table: TextBuffer | None = None  # what this text was made of
     texts: frozenset[str] | None = None  # of a stream: columns of text, even if all cells are numbers; None: of none
     unread: frozenset[str] = frozenset()  # columns that were left out
+    types: Mapping[str, bool] = field(default_factory=dict)  # of a frame in memory, as in StreamText
 
 
 def buffers(
@@ -157,7 +158,9 @@ def buffers(
         extent = Extent(path) if isinstance(path, str) else path
         with ExitStack() as stack:
             if extent.frame is not None:
-                yield from _cut_stream(_frame(extent), extent, spare, size, unbuffered)
+                frame = _frame(extent)
+                for buffer in _cut_stream(frame, extent, spare, size, unbuffered):
+                    yield replace(buffer, types=frame.types)
                 continue
             if is_query(extent.path):
                 yield from _cut_stream(_query(extent), extent, spare, size, unbuffered)

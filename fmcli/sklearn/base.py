@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.api.data import Data, whole_numbers
+from fmcli.api.data import Data, name_of, whole_numbers
 from fmcli.api.errors import in_python
 from fmcli.api.matrix import is_records
 from fmcli.api.model import Model
@@ -125,16 +125,23 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         """Return a matrix, or dicts or a frame as they are, checked as in scikit-learn."""
         if is_records(X):
             return X
-        if is_frame(X):
+        if self._is_frame(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=NUMBERS)
+
+    def _is_frame(self, X: Any) -> bool:
+        """Return whether X is a frame. Raises BadInputError as a ValueError."""
+        with in_python():
+            return is_frame(X)
 
     def _given(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, numbers: bool
     ) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
         """Return rows, labels and weights, checked as in scikit-learn. numbers : whether labels must be numbers."""
-        if is_records(X) or is_frame(X):
+        if is_records(X) or self._is_frame(X):
             X, label = self._rows(X, reset), column_or_1d(y, warn=True)
+            if not len(label):
+                raise ValueError(f"X has 0 samples, but {type(self).__name__} needs at least one to train on")
         else:
             X, label = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=numbers)
         if sample_weight is not None:
@@ -189,8 +196,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 def labels_for(classes: NDArray[Any]) -> Names | None:
-    """Return classes as names of labels; None if they are numbers."""
-    return None if classes.dtype.kind in "biuf" else tuple(str(one) for one in classes)
+    """Return classes as names of labels, in the order of these; None if they are numbers."""
+    return None if classes.dtype.kind in "biuf" else tuple(sorted(name_of(one) for one in classes))
 
 
 @contextmanager

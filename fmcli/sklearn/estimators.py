@@ -11,10 +11,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
-from fmcli.api.data import Data
+from fmcli.api.data import Data, name_of
 from fmcli.data.labels import NUMBERS as NUMERIC
 from fmcli.registry.losses import LOSSES
 from fmcli.sklearn.base import Estimator, labels_for, with_signature
+from fmcli.text import unescaped
 
 # Names of losses.
 SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
@@ -75,8 +76,8 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, list of dict, or frame
-            Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are those of a table: text and ids
-            are categories, and empty cells are no features.
+            Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are those of a table: texts
+            and categories are names, numbers are numbers, and empty cells are no features.
         y : array-like
             Shape (rows,): the class of each row.
         sample_weight : array-like, optional
@@ -144,7 +145,8 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         # As names, all classes are known even if some do not occur; a model that `fit` has trained may have numbers.
         model = None if first else self.model_
         if model is None or model._scorer.labels.names:
-            names, label = tuple(str(one) for one in self.classes_), np.array([str(one) for one in label], dtype=object)
+            names = tuple(sorted(name_of(one) for one in self.classes_))
+            label = np.array([str(one) for one in label], dtype=object)
         else:
             names = NUMERIC
         steps = {**STEP, "init_model": model, "loss": self._loss_of_classes() if first else None}
@@ -194,7 +196,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         found = self._predicted(X, "prob")
-        return np.column_stack([1 - found, found]) if found.ndim == 1 else found
+        return (np.column_stack([1 - found, found]) if found.ndim == 1 else found)[:, self._places()]
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of the probability of each class.
@@ -226,7 +228,16 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             Shape (rows,), of which positive ones stand for the second class; or (rows, classes) for more than two.
         """
         check_is_fitted(self)
-        return np.asarray(self._predicted(X, "raw"))
+        found = np.asarray(self._predicted(X, "raw"))
+        if found.ndim == 1:
+            return found if self._places() == [0, 1] else -found
+        return found[:, self._places()]
+
+    def _places(self) -> list[int]:
+        """Return the places of the classes among the labels of the model, which order names as text of features has
+        them, with codes for blanks."""
+        names = [unescaped(name) for name in self.model_._scorer.labels.names]
+        return [names.index(str(one)) if names else place for place, one in enumerate(self.classes_)]
 
 
 @with_signature

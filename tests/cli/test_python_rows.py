@@ -59,14 +59,15 @@ def test_frames_in_chunks_train_what_all_their_rows_do(frames, tmp_path):
 def test_a_frame_with_its_labels_apart_trains_what_its_csv_does(frames, tmp_path, model):
     whole, columns, stars = frames
     whole.write_csv(str(tmp_path / "t.csv"), header=True)
-    of_csv = fmcli.train(tmp_path / "t.csv", label="stars", model=model, **QUICK)
-    of_frame = fmcli.train(whole, label="stars", model=model, **QUICK)
+    named = {"model": model, "categorical": "code"}  # whole numbers, which are quantities in a frame
+    of_csv = fmcli.train(tmp_path / "t.csv", label="stars", **named, **QUICK)
+    of_frame = fmcli.train(whole, label="stars", **named, **QUICK)
     for number, one in enumerate((of_csv, of_frame)):
         one.save(tmp_path / f"{number}.fm")
     assert (tmp_path / "0.fm").read_bytes() == (tmp_path / "1.fm").read_bytes()
-    apart = fmcli.train((columns, stars), model=model, **QUICK)
+    apart = fmcli.train((columns, stars), **named, **QUICK)
     equal_parameters(apart, of_csv)
-    estimator = FMRegressor(model=model, epochs=3, random_state=2, look=False).fit(columns, stars)
+    estimator = FMRegressor(**named, epochs=3, random_state=2, look=False).fit(columns, stars)
     equal_parameters(estimator.model_, of_csv)
     assert estimator.n_features_in_ == 5
     np.testing.assert_array_equal(estimator.predict(columns), of_csv.predict(tmp_path / "t.csv"))
@@ -89,6 +90,96 @@ def test_a_text_is_the_name_of_one_column(frames):
     found = {name.partition("=")[0] for name in model.parameters["features"].tolist()}
     assert found == {"user", "film", "age", "code"}
     assert "user=u3" not in model.parameters["features"].tolist()
+
+
+def typed_frame(rows=300):
+    """A frame with a column of each type, whose kinds their cells would tell otherwise, or not at all."""
+    arrow = pytest.importorskip("pyarrow")
+    cells = {
+        "few": arrow.array([row % 3 for row in range(rows)], "int64"),
+        "ids": arrow.array(range(rows), "int32"),
+        "whole": arrow.array([row % 50 for row in range(rows)], "float64"),
+        "text": arrow.array([str(row % 4) for row in range(rows)], "string"),
+        "rare": arrow.array([f"u{row}" for row in range(rows)], "large_string"),
+        "truth": arrow.array([row % 2 > 0 for row in range(rows)], "bool"),
+        "level": arrow.array([row % 5 for row in range(rows)], "int64").dictionary_encode(),
+        "half": arrow.array([row % 4 / 2 for row in range(rows)], "float64").dictionary_encode(),
+    }
+    return arrow.table(cells)
+
+
+def test_the_types_of_a_frame_tell_what_its_columns_are():
+    """Whatever the cells of some of its rows are, so that folds agree."""
+    frame = typed_frame()
+    wanted = dict.fromkeys(("few", "ids", "whole"), "number")
+    wanted |= dict.fromkeys(("text", "rare", "truth", "level", "half"), "category")
+    label = np.arange(len(frame)) % 7 > 2
+    for rows in (slice(None), slice(0, 40), slice(40, 200)):
+        part = frame.slice(*slice(*rows.indices(len(frame))).indices(len(frame))[:1], len(label[rows]))
+        model = FMClassifier(epochs=1, look=False).fit(part, label[rows]).model_
+        assert model._scorer.table.kinds == wanted
+    named = fmcli.train((frame, label), categorical="few", numeric="whole", ignore="rare", **QUICK)
+    assert {**wanted, "few": "category", "rare": "ignored"} == named._scorer.table.kinds
+
+
+@pytest.mark.parametrize("model", ["fm", "ffm"])
+def test_frames_without_rows_have_no_predictions(frames, model):
+    _, columns, stars = frames
+    trained = fmcli.train((columns, stars), model=model, **QUICK)
+    classes = fmcli.train((columns, stars), model=model, loss="softmax", **QUICK)
+    none = columns.filter("false")
+    assert trained.predict(none).shape == (0,)
+    assert classes.predict(none).shape == (0, 5)
+    assert trained.explain(none) == []
+    assert np.isnan(trained.evaluate((none, stars[:0]), "mae")["mae"])
+    chosen, predictions = trained.recommend(columns.project("user").filter("false"), columns.project("film"), top=2)
+    assert chosen.shape == predictions.shape == (0, 2)
+    with pytest.raises(ValueError, match="X has 0 samples"):
+        FMRegressor().fit(none, stars[:0])
+
+
+def test_other_frames_are_told_how_to_become_frames(frames):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    _, columns, stars = frames
+    known = fmcli.train((columns, stars), **QUICK)
+    lazy = polars.LazyFrame({"x": stars, "y": stars})
+    for call in (
+        lambda: fmcli.train(lazy, label="y"),
+        lambda: fmcli.train((lazy, stars)),
+        lambda: known.predict(lazy),
+        lambda: FMRegressor().fit(lazy, stars),
+    ):
+        with pytest.raises(ValueError, match=r"LazyFrame has no rows yet; give the result of its collect\(\)"):
+            call()
+    numbered = pandas.DataFrame({0: stars, 1: stars})
+    assert fmcli.train((numbered, stars), **QUICK).parameters["w"].shape == (1, 2)
+    with pytest.raises(ValueError, match="the columns of data have numbers in place of names"):
+        fmcli.train(numbered, label="y")
+    partly = numbered.assign(y=stars)
+    for call in (lambda: fmcli.train(partly, label="y"), lambda: FMRegressor().fit(partly, stars)):
+        with pytest.raises(ValueError, match="a frame has the name 0 of a column, which is no text; rename"):
+            call()
+    with pytest.raises(ValueError, match=r"the frame: Could not convert .*column m"):
+        fmcli.train((pandas.DataFrame({"m": [1, "a"]}), [0, 1]))
+    with pytest.raises(ValueError, match="knows the columns of a table by their names, and X has none"):
+        known.predict(numbered)
+
+
+@pytest.mark.parametrize("names", [("10:30", "1000", "a b"), ("", "x"), ("50%", "a b\tc"), ("a b", "a!b", "c")])
+def test_labels_are_any_texts(names, tmp_path):
+    label = np.array(names, dtype=object)[np.digitize(Y, np.quantile(Y, np.linspace(0, 1, len(names) + 1)[1:-1]))]
+    model = fmcli.train((X, label), loss="softmax", class_weight=dict.fromkeys(names, 2.0), **QUICK)
+    model.save(tmp_path / "m.fm")
+    assert set(fmcli.load(tmp_path / "m.fm").labels) == set(model.predict(X, "label")) | set(names) == set(names)
+    estimator = FMClassifier(epochs=20, look=False).fit(X, label)
+    assert estimator.score(X, label) > 0.7
+    chosen = estimator.classes_[estimator.predict_proba(X).argmax(axis=1)]
+    np.testing.assert_array_equal(chosen, estimator.predict(X))
+    score = estimator.decision_function(X)
+    best = score.argmax(axis=1) if score.ndim > 1 else (score > 0).astype(int)
+    np.testing.assert_array_equal(estimator.classes_[best], chosen)
+    partly = FMClassifier().partial_fit(X, label, classes=names)
+    assert set(partly.partial_fit(X, label).predict(X)) <= set(names)
 
 
 def test_estimators_take_frames(frames):
@@ -184,6 +275,10 @@ WRONG = {
     "in texts as labels, weights, fields or groups": lambda frames: fmcli.train([RANKED, (X, Y)], loss="bpr"),
     "chunk 0 of data has a frame": lambda frames: fmcli.train([frames[1:]]),
     "memory needs cache": lambda frames: fmcli.train((X, Y), memory=5),
+    "weight_column needs a frame with its labels": lambda frames: fmcli.train(frames[1:], weight_column="age"),
+    "group_field needs a frame with its labels": lambda frames: fmcli.train(frames[1:], group_field="user"),
+    r"y has a label that is missing \(None\)": lambda frames: fmcli.train((X, ["a", None] * (ROWS // 2))),
+    r"y has the label 'b\\x07', expected": lambda frames: fmcli.train((X, ["a", "b\a"] * (ROWS // 2))),
     "memory must be a positive number": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),
     "cd needs all rows in memory; leave out cache": lambda frames: fmcli.train((X, Y), solver="cd", cache="c"),
     "is not a cache that fmcli has made": lambda frames: fmcli.train((X, Y), cache=__file__),

@@ -48,7 +48,7 @@ def ratings(tmp_path):
 
 def test_a_frame_and_its_csv_train_the_same_model(tmp_path):
     duckdb = pytest.importorskip("duckdb")
-    text = "SELECT i * 7 % 30 AS user, i * 11 % 20 AS film, CASE WHEN i % 3 = 0 THEN 'a \"b' END AS job, "
+    text = "SELECT 'u' || i * 7 % 30 AS user, 'f' || i * 11 % 20 AS film, CASE WHEN i % 3 = 0 THEN 'a \"b' END AS job, "
     text += "((i % 17) / 4)::DOUBLE AS x, 1 + i % 2 AS stars FROM range(600) t(i)"
     frame = duckdb.sql(text)
     frame.write_csv(str(tmp_path / "f.csv"))

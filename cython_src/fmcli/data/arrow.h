@@ -90,6 +90,12 @@ inline bool is_text(const ArrowType& type) {
         (type.cell == Cell::DICTIONARY && is_text(type.inner[0]));
 }
 
+inline bool is_number(const ArrowType& type) { return type.cell >= Cell::INT8 && type.cell <= Cell::DOUBLE; }
+// Whether cells are names: texts, booleans, and entries of a dictionary.
+inline bool is_name(const ArrowType& type) {
+    return is_text(type) || type.cell == Cell::BOOL || type.cell == Cell::DICTIONARY;
+}
+
 inline Cell plain_cell(const char* format) {
     if (!format) return Cell::OTHER;
     const std::string_view text = format;

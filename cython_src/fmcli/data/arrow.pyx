@@ -35,6 +35,8 @@ cdef extern from "fmcli/data/arrow.h" namespace "fmcli" nogil:
 
     ArrowType arrow_type(const ArrowSchema& schema)
     boolean is_text(const ArrowType&)
+    boolean is_number(const ArrowType&)
+    boolean is_name(const ArrowType&)
 
     cppclass ArrowText:
         string text
@@ -108,6 +110,16 @@ cdef class ArrowStream:
         cdef Py_ssize_t at
         places = [at for at in range(self.schema.n_children) if is_text(arrow_type(self.schema.children[at][0]))]
         return frozenset([self.column(at)[0] for at in places])
+
+    @property
+    def types(self):
+        cdef ArrowType type
+        found = {}
+        for at in range(self.schema.n_children):
+            type = arrow_type(self.schema.children[at][0])
+            if is_number(type) or is_name(type):
+                found[self.column(at)[0]] = is_number(type)
+        return found
 
     @property
     def rows(self):

@@ -3,6 +3,8 @@ id."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from fmcli.data.formats import Beside
@@ -27,7 +29,7 @@ class Head:
     start : where its rows begin in the first buffer.
     lines : the number of lines before the rows.
     text : of the header; empty if there is none.
-    texts, unread : as in TextBuffer.
+    texts, unread, types : as in TextBuffer.
     """
 
     names: list[str]
@@ -37,6 +39,7 @@ class Head:
     text: bytes = b""
     texts: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
+    types: Mapping[str, bool] = field(default_factory=dict)
 
     def beside(self, buffer: TextBuffer, column: str | None) -> Beside:
         """Return the rows of a buffer as they are, or their cells in a column. Raises BadInputError if the table has

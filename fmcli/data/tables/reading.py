@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The kinds of columns by whether their types are ones of numbers; None: their cells tell.
+KINDS_OF_TYPES = {True: NUMBER, False: CATEGORY, None: None}
 # The role of a column in a survey: of those with other kinds, nothing need be known.
 UNKNOWN = "unknown"
 SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
@@ -219,7 +221,9 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     text = bytes(buffer.data[start:end])
-    return Head(names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts or frozenset(), buffer.unread)
+    return Head(
+        names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts or frozenset(), buffer.unread, buffer.types
+    )
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
@@ -502,7 +506,12 @@ def figures(head: Head, facts: Facts, named: Named, times: float) -> ColumnFacts
     """Return the facts of the columns that are known by name. times : how often each row counts."""
     kinds, rest = named.kinds(), named.rest or UNKNOWN
     return {
-        name: {**facts.of(column), "times": times, "is_text": name in head.texts}
+        name: {
+            **facts.of(column),
+            "times": times,
+            "is_text": name in head.texts,
+            "kind": KINDS_OF_TYPES.get(head.types.get(name)),
+        }
         for column, name in enumerate(head.names)
         if kinds.get(name, rest) in SURVEYED
     }

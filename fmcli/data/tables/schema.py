@@ -294,7 +294,8 @@ class Named:
 
         names : of the columns, also of joined tables.
         facts : column -> the figures of `Facts.of`, and `times`, how often each row of its table counts, and `is_text`,
-            whether it is text even if all cells are numbers; columns without facts must be named.
+            whether it is text even if all cells are numbers, and `kind`, which the type of a column of a frame tells,
+            or None; columns without facts must be named.
         source : the name of the table, for messages.
         joins : as in Schema.
 
@@ -308,7 +309,7 @@ class Named:
         if not any(kind in FEATURES for kind in kinds.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
         known = [name for name, kind in kinds.items() if kind == CATEGORY and name in facts]
-        fractions = [name for name in known if facts[name]["points"] and not has_text(facts[name])]
+        fractions = [name for name in known if facts[name]["points"] and not is_of_names(facts[name])]
         if fractions:
             raise BadInputError(
                 f"{source}: {listed([f'the column {name!r}' for name in fractions], len(fractions))} "
@@ -331,6 +332,8 @@ def kind_of(facts: Mapping[str, Any]) -> str | None:
     present = facts["cells"] - facts["missing"]
     if not present:
         return IGNORED
+    if facts["kind"] is not None:
+        return str(facts["kind"])
     if has_text(facts):
         mixed = not facts["is_text"] and present - facts["texts"] >= MOSTLY * present
         return None if mixed else CATEGORY
@@ -386,6 +389,11 @@ def listed(texts: Sequence[str], count: int) -> str:
 def has_text(facts: Mapping[str, Any]) -> bool:
     """Return whether a column has cells that are no numbers, or is of text."""
     return bool(facts["texts"] or facts["is_text"])
+
+
+def is_of_names(facts: Mapping[str, Any]) -> bool:
+    """Return whether a column has names, whatever its cells are: it has text, or its type tells."""
+    return has_text(facts) or facts["kind"] == CATEGORY
 
 
 def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
