@@ -11,16 +11,16 @@ LETTERS_PER_ERROR, MOST = 3, 3
 SHORT_LIST, LIST = 12, 40
 
 
-def no_such(what: str, name: str, names: Collection[str]) -> str:
+def no_such(what: str, name: str, names: Collection[str], *, listed: bool = True) -> str:
     """Return the message for an unknown name: "there is no model 'fn'; did you mean fm? there are: linear, fm".
 
-    A long list of names is added only if no name is similar, a very long one never.
+    A long list of names is added only if no name is similar, a very long one never; with `listed` false, no list.
     """
     meant = close(name, names)
     said = f"there is no {what} {name!r}"
     if meant:
         said += f"; did you mean {one_of(meant)}?"
-    if len(names) <= (SHORT_LIST if meant else LIST):
+    if listed and len(names) <= (SHORT_LIST if meant else LIST):
         said += f"{'' if meant else ';'} there are: {', '.join(names)}"
     return said
 
@@ -43,9 +43,9 @@ def close(name: str, names: Collection[str]) -> list[str]:
         return [by_plain[wanted]]
     run_together = [text for text in by_plain if text.replace("-", "") == wanted.replace("-", "")]
     if run_together:
-        return [by_plain[text] for text in run_together]
-    beginning = [text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)]
-    containing = [text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")]
+        return [by_plain[text] for text in run_together][:MOST]
+    beginning = sorted((text for text in by_plain if len(wanted) > 1 and text.startswith(wanted)), key=len)
+    containing = sorted((text for text in by_plain if len(wanted) > 1 and wanted in text.split("-")), key=len)
     allowed = min(max((len(wanted) + 1) // LETTERS_PER_ERROR, 1), len(wanted) - 1)
     as_long = [text for text in by_plain if abs(len(text) - len(wanted)) <= allowed]
     errors = {text: wrong_letters(wanted, text) for text in as_long}

@@ -28,12 +28,12 @@ def halves():
 @pytest.mark.parametrize(
     ("model", "solver", "options", "cause"),
     [
-        ("fm", "fobos", {"l1": 10.0}, "constant; --l1 10 is too strong for them: try --l1 1, or --l1-from-epoch 5 so"),
-        ("fm", "fobos", {"l1_v": 10.0}, "linear; --l1-v 10 is too strong for them: try --l1-v 1, or --l1-from-epoch 5"),
-        ("fm", "cd", {"group_l1": 10.0}, "constant; --group-l1 10 is too strong for them: try --group-l1 1, or --l1-"),
+        ("fm", "fobos", {"l1": 10.0}, "constant; --l1 10 is too strong for them: try --l1 0.0001$"),
+        ("fm", "fobos", {"l1_v": 10.0}, "linear; --l1-v 10 is too strong for them: try --l1-v 0.0001$"),
+        ("fm", "cd", {"group_l1": 10.0}, "constant; --group-l1 10 is too strong for them: try --group-l1 0.0001$"),
         ("fm", "sgd", {"init_std": 0.0}, "linear; they start from 0, .*leave out --init-std 0"),
-        ("hofm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 1}, "try --l1-v 1e.08, or --l1-from-epoch 5 so that they grow"),
-        ("fm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 6, "epochs": 6}, "linear; .*try --l1-v 1e.08$"),
+        ("hofm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 1}, "try --l1-v 1$"),
+        ("fm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 6, "epochs": 6}, "linear; .*try --l1-v 1$"),
         ("poly2", "cd", {"l1_v": 10.0}, "linear; --l1-v 10"),
     ],
 )
@@ -46,8 +46,8 @@ def test_warning_about_factors_that_are_all_0(halves, model, solver, options, ca
 def test_warning_about_kernel_weights_that_are_all_0(halves):
     (found,) = warnings(halves[0], "pn", "cd", nuclear=100.0, epochs=3, tol=0.0)
     assert found == (
-        "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them, or "
-        "they started too small or too large (--init-std 0.1): try --nuclear 10 or another --init-std"
+        "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them: "
+        "try --nuclear 0.0001"
     )
 
 
@@ -96,11 +96,11 @@ def test_warning_about_a_model_no_better_than_a_constant(halves):
     (found,) = warnings(few, "linear", "cd", plan={"valid": noise, "metrics": ("rmse",)}, l2=0.0)
     assert found.startswith("rmse is ")
     assert "on the validation data, worse than the best constant's" in found
-    assert "it overfits; try a stronger penalty (--l2 1e-05)" in found
+    assert "it overfits; try a stronger penalty (--l2 1)" in found
     small = {"learning_rate": 1e-30, "epochs": 2}
     data, test = (rows.changed(label=np.arange(rows.rows) % 4.0) for rows in halves)  # the mean is exact as a float
     (found,) = warnings(data, "linear", plan={"valid": test, "metrics": ("rmse",)}, **small)
-    assert "the same holds on the training rows; try more epochs (--epochs 6) or a larger step (--learning-" in found
+    assert found.endswith("the same holds on the training rows; the steps are too small: try --learning-rate 0.01")
 
 
 def test_each_metric_is_compared_with_the_constant(halves):

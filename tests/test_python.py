@@ -321,7 +321,7 @@ WRONG = {
     "there is no option 'rnk'; did you mean rank": lambda: fmcli.train((X, Y), rnk=3),
     "rank is 0; it must be": lambda: fmcli.train((X, Y), rank=0),
     "there is no model 'fmm'": lambda: fmcli.train((X, Y), model="fmm"),
-    "every label is 1.*use loss='squared'": lambda: fmcli.train((X, np.ones(ROWS)), loss="logistic"),
+    "every label is 1.*fmcli negatives adds": lambda: fmcli.train((X, np.ones(ROWS)), loss="logistic"),
     "holdout: '1.5' is not a share in the range 0<=x<1": lambda: fmcli.train((X, Y), holdout=1.5),
     "holdout: 'first:0.1' has none of the forms": lambda: fmcli.train((X, Y), holdout="first:0.1"),
     "valid and holdout cannot be combined": lambda: fmcli.train((X, Y), valid=(X, Y), holdout=0.1),

@@ -14,6 +14,7 @@ from fmcli.text import shell_word, value_word
 FLAGS = {
     "format": "-f",
     "model": "-m",
+    "solver": "-s",
     "loss": "--loss",
     "init_model": "-i",
     "only_new": "--only-new",

@@ -157,6 +157,16 @@ class SectionCommand(click.Command):
             if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
                 parameter.type = FileName()
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            # click's parser does not name the command of an option without its value.
+            error.ctx = error.ctx or self.context_class(self, parent, info_name)
+            raise
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
             from fmcli.cli.spellings.translate import translated

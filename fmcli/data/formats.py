@@ -219,6 +219,12 @@ class Text:
             return {"grouped": row is not None}
         if row_groups.optional:
             return {}
+        if self._ahead[-1].scanner is not None:
+            raise BadInputError(
+                f"{self._ahead[-1].name}: the rows have no groups, by which they are ranked or held out; name the "
+                "column whose cell tells the group, such as the user",
+                group_field={"COLUMN": ""},
+            )
         field = (
             "name the field whose feature tells the group"
             if self.ffm

@@ -35,6 +35,9 @@ HIGHEST_RATING = 10
 # Whether there are many distinct labels is mostly known from this many.
 SOME_LABELS = 1000
 MOST_LISTED = 4  # labels in a message
+# What to do if all labels are the same.
+OBSERVED = "if the rows are observed pairs, such as clicks, fmcli negatives adds random other pairs with the label 0"
+SAME_LABELS = f"a model cannot learn from a single value; {OBSERVED}"
 
 
 class Relevance(NamedTuple):
@@ -186,10 +189,7 @@ def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Name
         return fit_names(label, loss, signs, names)
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
-        raise BadInputError(
-            f"every label is {number(distinct[0])}: a model cannot learn from a single value; check the labels",
-            loss={"squared": "to fit them as numbers"},
-        )
+        raise BadInputError(f"every label is {number(distinct[0])}: {SAME_LABELS}")
     if loss is None:
         if distinct is not None and len(distinct) == 2:
             return Labels(TWO_VALUES, tuple(distinct.tolist()))
@@ -244,7 +244,7 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
     loss = loss or TWO_VALUES
     task = LOSSES[loss].task
     if len(names) == 1:
-        raise BadInputError(f"every label is {names[0]}: a model cannot learn from a single value; check the labels")
+        raise BadInputError(f"every label is {names[0]}: {SAME_LABELS}")
     if task == "classes" or (len(names) == 2 and (task == "binary" or signs)):
         return Labels(loss, values, names=names)
     if task == "binary":

@@ -221,9 +221,11 @@ def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Map
 def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) -> None:
     """Raise UsageError if the solver supports only other losses, or needs a differentiable one and this one is not."""
     if solver and solver.losses and loss.name not in solver.losses:
+        other = f"use -s {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
+        same_labels = any(LOSSES[name].task == loss.task for name in solver.losses)
         raise UsageError(
             f"{solver.name} draws parameters under --loss {either(solver.losses)} only, not under {loss.name}; "
-            f"leave out --loss, or use -s {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
+            + (f"leave out --loss, or {other}" if same_labels else other)
         )
     if loss.drawn and not (solver and solver.is_sampler):
         names = ", ".join(entry.name for entry in SOLVERS.values() if entry.is_sampler)
@@ -238,6 +240,20 @@ def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) ->
             f"{solver.name} needs a differentiable loss, and {loss.name} is not; use "
             + either([*others, "another solver (-s)"])
         )
+
+
+def needed_for(spec: Spec, loss: str) -> dict[str, str]:
+    """Return the other choices that a run of a spec needs for a loss: none, the usual solver of its model, or the usual
+    model."""
+    solver = spec.solver if SOLVER in spec.given else None
+    for model, chosen in ((spec.model, solver), (spec.model, MODELS[spec.model].solver), (DEFAULT_MODEL, None)):
+        try:
+            made = make_spec(model, chosen, loss)
+        except UsageError:
+            continue
+        others = {"model": model} if model != spec.model else {"solver": made.solver} if chosen != solver else {}
+        return others
+    raise AssertionError(f"the usual model cannot have loss {loss}")
 
 
 def either(names: Sequence[str]) -> str:

@@ -27,6 +27,9 @@ PRECISION = 1e-4
 # On training rows, a model counts as worse than the constant only if the difference exceeds this share of the
 # constant's metric, because stochastic steps leave the bias near its optimum, but not exactly there.
 CLEARLY = 0.01
+# Metrics that differ by a smaller share are the same: those of a model without features differ from the constant's by
+# the rounding of its bias.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -96,13 +99,15 @@ class Comparison:
     @property
     def worse(self) -> bool:
         """Whether the model is worse than the constant."""
-        clear = self.validated or abs(self.value - self.constant) > CLEARLY * abs(self.constant)
-        return clear and beats(self.metric, self.constant, self.value) and self.value != self.constant
+        least = ROUNDING if self.validated else CLEARLY
+        clear = abs(self.value - self.constant) > least * abs(self.constant)
+        return clear and beats(self.metric, self.constant, self.value)
 
     @property
     def no_better(self) -> bool:
         """Whether the model is worse, or on the validation data equal."""
-        return self.worse or (self.validated and self.value == self.constant)
+        same = abs(self.value - self.constant) <= ROUNDING * abs(self.constant)
+        return self.worse or (self.validated and same)
 
     def __str__(self) -> str:
         where = "validation data" if self.validated else "training rows"

@@ -16,6 +16,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
 from fmcli.scoring.metrics import Outcome
 from fmcli.training.baseline import Baseline
+from fmcli.training.planning import usual_values
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
@@ -30,7 +31,8 @@ class DivergenceCheck:
 
     Some runs are checked only for numbers that are not finite: those with a loss for counts, which can be negative, so
     that multiples of it mean nothing; a single pass over a stream, whose rows cannot evaluate it; and runs that learn
-    new features alone, by few rows, or whose parameters earlier rows hold.
+    new features alone, by few rows, or whose parameters earlier rows hold. A run that resumes from a model of other
+    rows may begin far above the constant, so that it has diverged only if the loss has not fallen since.
     """
 
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
@@ -40,7 +42,7 @@ class DivergenceCheck:
         free = not few and plan.earlier is None
         comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and free
         self.constant = baseline.loss if comparable else math.inf
-        self.before = math.inf
+        self.first, self.before = math.inf, math.inf
 
     def start(self, model: Parameters) -> None:
         """Check the parameters that training starts from."""
@@ -67,6 +69,7 @@ class DivergenceCheck:
             raise self._diverged(
                 f"the loss rose to {loss:.4g} in epoch {number}; the best constant has {self.constant:.4g}"
             )
+        self.first = loss if math.isinf(self.first) else self.first
         self.before = loss
 
     def end(self, model: Parameters, outcome: Outcome) -> None:
@@ -85,11 +88,14 @@ class DivergenceCheck:
         if LOSSES[self.plan.transform.labels.loss].pairwise:
             return  # a single row has no loss
         loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads))
-        if loss > MOST_AT_END * self.constant:
+        far = self.plan.warm_start is not None and self.first <= MOST_ON_THE_WAY * self.constant
+        falling = far and loss < self.first
+        if loss > MOST_AT_END * self.constant and not falling:
             raise self._diverged(
                 f"the model's loss on the training rows is {loss:.4g}, that of the best constant {self.constant:.4g}"
             )
 
     def _diverged(self, what: str) -> DivergedError:
         odd = self.plan.odd_columns
-        return diverged(self.plan.spec, what, f"{odd.found}: {odd.way_out}" if odd else "")
+        best = f"{odd.found}: {odd.way_out}" if odd else ""
+        return diverged(self.plan.spec, what, best, usual_values(self.plan))

@@ -220,6 +220,11 @@ def with_copy(plan: Plan) -> Plan:
     return replace(plan, beside=state_bytes(plan.model, 1 + kept) + draws_bytes(plan.spec, plan.model))
 
 
+def usual_values(plan: Plan) -> Mapping[str, Any]:
+    """Return the options of a run of the same kind and solver on the same rows as they are by default."""
+    return resolve(make_spec(plan.spec.model, plan.spec.solver, plan.spec.loss), **plan.facts).values
+
+
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     """Return the plan of the same kind and solver on the same rows with other options, which count as given. They may
     be any but those of the transform of the rows.

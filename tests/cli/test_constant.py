@@ -60,7 +60,7 @@ def test_without_validation_data_the_training_rows_count(run, tmp_path, unscaled
 
 def test_divergence_names_the_scale_first(run, unscaled):
     done = run.fails(3, "train", "-s", "sgd", "-r", "1", "-o", "m", unscaled[0])
-    assert f"; {UNSCALED}, or try a smaller step: --learning-rate 0.1 (it was 1)" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].endswith(f"; {UNSCALED}")
 
 
 def test_nothing_is_compared_without_an_epoch_or_with_an_undefined_metric(run, tmp_path, unscaled):

@@ -303,3 +303,15 @@ def test_other_names_of_commands_losses_and_models_lead_to_ours():
         assert refused("train", "--loss", name, "x") == f"there is no loss {name!r}; did you mean {meant}?"
     for name, meant in MODEL_NAMES.items():
         assert refused("train", "-m", name, "x") == f"there is no model {name!r}; did you mean {meant}?"
+
+
+def test_similar_names_are_few_and_the_closest_come_first():
+    assert close("--lear", ["--learning-rate-w", "--tear", "--learning-rate", "--learn", "--learns"]) == [
+        "--learn",
+        "--learns",
+        "--learning-rate",
+    ]
+    for command in COMMANDS:
+        said = refused(command, "--bys", "1")
+        assert "there are:" not in said
+        assert said.count("--") <= 4

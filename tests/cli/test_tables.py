@@ -62,7 +62,7 @@ def test_a_frame_and_its_csv_train_the_same_model(tmp_path):
     valid = fmcli.train(frame, valid=frame, label="stars", **{**FEW_EPOCHS, "holdout": None})
     assert "valid_logloss" in valid.history[0]
     with pytest.raises(
-        ValueError, match="no column is the label; the columns are user, film, job, x, stars; see label"
+        ValueError, match="no column is the label; the columns are user, film, job, x, stars; to a table of"
     ):
         fmcli.train(frame)
     with pytest.raises(ValueError, match="only tables have columns to name"):
@@ -358,7 +358,11 @@ def test_a_schema_is_written_and_taken(run, tmp_path, ratings):
 
 
 WRONG = {
-    "no label": (b"a,b\n1,x\n", (), "no column is the label; the columns are a, b; see --label"),
+    "no label": (
+        b"a,b\n1,x\n",
+        (),
+        "no column is the label; the columns are a, b; to a table of observed pairs, such",
+    ),
     "no such label": (b"a,b\n1,x\n", ("--label", "c"), "there is no column 'c'"),
     "two uses": (b"a,b\n1,x\n", ("--label", "a", "--numeric", "a"), "the column 'a' is used in two ways"),
     "too few cells": (b"a,b\n1,x\n2\n", ("--label", "a"), "t.csv:3:1: found '2', expected 2 cells; the row has 1"),

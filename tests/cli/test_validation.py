@@ -345,8 +345,10 @@ def test_the_constant_the_last_epoch_and_an_objective_that_has_not_settled_are_s
     assert summary["valid_constant"]["rmse"] == pytest.approx(constant)
     line = rf"^valid-rmse +{summary['valid']['rmse']:.6f}  \(best constant {constant:.6f}\)$"
     assert re.search(line, done.stderr, re.M)
-    assert "\nstopped after epoch 3, before the objective settled (--tol 1e-05): try more epochs (-e)\n" in done.stderr
-    still = "the best by rmse on the validation data, and the last one: still improving, so try more epochs (-e)\n"
+    assert (
+        "\nstopped after epoch 3, before the objective settled (--tol 1e-05): try more epochs (-e 9)\n" in done.stderr
+    )
+    still = "the best by rmse on the validation data, and the last one: still improving, so try more epochs (-e 9)\n"
     assert (still in done.stderr) == (summary["best_epoch"] == 3)
     assert "fmcli: warning" not in done.stderr
     done = run("train", "--init-std", "0", "-e", "1", "-o", "m", train)

@@ -14,12 +14,14 @@ from fmcli.cli.relations import join_option, names, names_option
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, table_of
 from fmcli.errors import BadInputError, MissingInputError, UsageError
 from fmcli.records import dataclass
+from fmcli.text import shell_word
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.data.tables.schema import Named, Schema
 
 FEATURE = "feature"  # of --missing
+SEPARATOR = "|"  # of --separator
 MOST_SHOWN = 40  # columns in the log
 
 
@@ -64,6 +66,12 @@ class TableChoice:
 
         if not self.separator:
             raise UsageError("--separator needs at least one character")
+        if self.separator != SEPARATOR and not self.several:
+            separator = shell_word(self.separator)
+            raise UsageError(
+                f"--separator {separator} is between the values in a cell of --several; between cells, it is "
+                f"--delimiter {separator}"
+            )
         own, joined = self._names()
         form = replace(
             form_of(own, self.delimiter, self.encoding),
@@ -142,7 +150,7 @@ table_options = gathered(
     option(
         "data",
         "--separator",
-        default="|",
+        default=SEPARATOR,
         metavar="TEXT",
         help="Separator of the values in a cell of a --several column. [default: |]",
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 
-from fmcli.cli.spellings.synonyms import SYNONYMS, synonyms
+from fmcli.cli.spellings.synonyms import OF_TABLES, SYNONYMS, synonyms
 from fmcli.names import one_of
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -126,7 +126,7 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 
 # OPTIONS with the synonyms of the field.
-WORDS = {command: {**synonyms(command), **OPTIONS.get(command, {})} for command in (*OPTIONS, *SYNONYMS)}
+WORDS = {command: {**synonyms(command), **OPTIONS.get(command, {})} for command in {*OPTIONS, *SYNONYMS, *OF_TABLES}}
 
 # Other names for the commands.
 COMMANDS = {

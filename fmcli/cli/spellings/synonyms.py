@@ -1,7 +1,14 @@
 """Words of the field for options that fmcli names otherwise: those of scikit-learn, LightFM, implicit, fastFM,
 LightGBM, XGBoost and frameworks for neural networks, by their counterparts."""
 
+# What separates the cells of a table, in every command that reads one.
+DELIMITER = {
+    "what separates cells is --delimiter": "sep field-sep field-separator fields-separator csv-delimiter delim"
+}
 THREADS = "n-jobs num-threads n-threads nthreads workers num-workers n-workers cores num-cores n-cores cpus processes"
+
+# The commands that read tables with these delimiters.
+OF_TABLES = ("train", "cv", "tune", "convert", "split", "negatives")
 
 # Command -> its counterpart -> words without leading dashes and with "-" for "_".
 SYNONYMS: dict[str, dict[str, str]] = {
@@ -93,4 +100,5 @@ SYNONYMS: dict[str, dict[str, str]] = {
 
 def synonyms(command: str) -> dict[str, str]:
     """Return the words for options of a command, with their counterparts."""
-    return {word: ours for ours, words in SYNONYMS.get(command, {}).items() for word in words.split()}
+    answers = {**SYNONYMS.get(command, {}), **(DELIMITER if command in OF_TABLES else {})}
+    return {word: ours for ours, words in answers.items() for word in words.split()}

@@ -227,7 +227,8 @@ class _Reading:
             lesson = f"options follow the command: {self.ctx.command_path} COMMAND {flag}"
         if lesson:
             return UsageError(f"there is no option {flag!r}: {lesson}")
-        return click.UsageError(no_such("option", flag, self.long_flags), self.ctx)
+        shown = [one for one in self.long_flags if not self.options[one].hidden]
+        return click.UsageError(no_such("option", flag, shown, listed=False), self.ctx)
 
 
 def plain(flag: str) -> str:

@@ -1,32 +1,43 @@
 """Warnings about a finished run: options for parts that its model does not have, factors that are all zero, landmarks
-that share few features with the rows, and a model that is no better than a constant."""
+that share few features with the rows, and a model that is no better than a constant.
+
+Each one names an option that improves the model, with its value. What a comparison before the run has chosen is not
+warned of, because other values are worse."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fmcli.cli.train.log import MORE_EPOCHS
+from fmcli.data.labels import SAME_LABELS
 from fmcli.models.polynomial.kernel_basis import KernelBasis
+from fmcli.registry.build import build_loss
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.scoring.metrics import measure, metric_of
-from fmcli.solvers.gibbs.convergence import warning
-from fmcli.training.baseline import Comparison, beats
+from fmcli.solvers.gibbs.convergence import LEAST_TO_TELL, warning
+from fmcli.training.baseline import CLEARLY, Comparison, beats
+from fmcli.training.planning import usual_values
 
 if TYPE_CHECKING:
     from fmcli.models.parameters import Parameters
+    from fmcli.training.planning import Plan
     from fmcli.training.trained import Trained
 
-# The factor by which a weaker or stronger penalty, or a smaller or larger step, is proposed.
-FACTOR = 10
-# The number of epochs without penalties after which factors have usually grown. The factor by which the number of
-# epochs is increased in a proposal.
-DENSE_EPOCHS, MORE_EPOCHS = 5, 3
-# If a penalty is 0, this value is multiplied by FACTOR to propose a stronger one.
-LEAST = 1e-6
+# The factor by which a weaker penalty, or a smaller or larger step, is proposed; and a stronger penalty, because one
+# that is only ten times as strong often changes nothing.
+FACTOR, STRONGER = 10, 100
+# The least penalty that is proposed against overfitting, relative to the mean of the losses, or to their sum: a feature
+# of all rows, or of a hundred, gets half of its weight. The model is worse than a constant, so that little can be lost.
+LEAST_OF_MEAN, LEAST_OF_SUM = 1.0, 100.0
+# The loss is falling if it has fallen in each of the last epochs, of so many.
+LAST_EPOCHS = 4
+# A penalty for sparsity that leaves factors, where none is usual: relative to the mean of the losses, or to their sum.
+SPARSE_OF_MEAN, SPARSE_OF_SUM = 1e-4, 1.0
 # A warning is given if landmarks lack the features of more than this share of the entries. If features are ids, they
 # lack most of them; if features are numeric columns, none.
 MOST_LACKING = 0.1
@@ -41,12 +52,31 @@ def advice(trained: Trained) -> Iterator[str]:
     if not trained.epochs:
         return
     yield from options_without_effect(trained.plan.spec, trained.plan.model)
-    if nothing_is_fitted(trained.plan.model):
+    if nothing_is_fitted(trained.plan.model) and not chosen_penalties(trained):
         yield why_zero(trained)
     if isinstance(trained.plan.model, KernelBasis):
         yield from what_landmarks_lack(trained, trained.plan.model)
     if too_few := warning(trained.convergence):
-        yield f"more sweeps would improve predictions (-e): {too_few}"
+        values = trained.plan.spec.values
+        sweeps = max(MORE_EPOCHS * values["epochs"], values["burn_in"] + LEAST_TO_TELL)
+        yield f"more sweeps would improve predictions ({OPTIONS['epochs'].flag} {sweeps}): {too_few}"
+
+
+def notes(trained: Trained) -> Iterator[str]:
+    """Yield what needs no advice: factors that are all 0 by a penalty that a comparison has chosen."""
+    if trained.epochs and nothing_is_fitted(trained.plan.model) and (chosen := chosen_penalties(trained)):
+        values = trained.plan.spec.values
+        used = " and ".join(f"{OPTIONS[name].flag} {values[name]:g}" for name in chosen)
+        yield f"all factors are 0 by {used}, which predicts held-out rows better than weaker penalties"
+
+
+def chosen_penalties(trained: Trained) -> list[str]:
+    """Return the penalties of factors that a comparison has chosen, before this run or before the one that it resumes
+    from."""
+    spec, settings = trained.plan.spec, trained.plan.settings
+    inherited = settings.warm_start.run.kept(spec).keys() if settings.warm_start else set()
+    here = spec.given - settings.spec.given
+    return [name for name in (*SPARSE, "l2_v") if spec.values.get(name) and name in here | inherited]
 
 
 def verdict(trained: Trained, comparison: Comparison) -> str:
@@ -113,7 +143,7 @@ def what_landmarks_lack(trained: Trained, model: KernelBasis) -> Iterator[str]:
         yield (
             f"the {landmarks.rows:,} landmarks have {np.count_nonzero(has):,} of the {trained.seen.sum():,} features; "
             f"the other features, {lacking:.0%} of the entries of the rows, {nothing}: ids need a model with factors "
-            f"for each feature, such as -m {DEFAULT_MODEL}; a larger {OPTIONS['rank'].flag} helps less"
+            f"for each feature, such as -m {DEFAULT_MODEL}"
         )
 
 
@@ -131,20 +161,20 @@ def why_zero(trained: Trained) -> str:
         whole = {"l1_v": "l1"} if values["l1"] == values["l1_v"] else {}
         flags = {name: OPTIONS[whole.get(name, name)].flag for name in strong}
         used = " and ".join(f"{flags[name]} {values[name]:g}" for name in strong)
-        weaker = " and ".join(f"{flags[name]} {values[name] / FACTOR:g}" for name in strong)
+        weaker = " and ".join(f"{flags[name]} {weakened(trained.plan, name):g}" for name in strong)
         verb = "is" if len(strong) == 1 else "are"
-        late = min(DENSE_EPOCHS, values["epochs"])
-        if strong != ["nuclear"] and values.get("l1_from_epoch", late) < late:
-            weaker += f", or {OPTIONS['l1_from_epoch'].flag} {late} so that they grow before the penalty acts"
-        if "nuclear" in strong:
-            start = OPTIONS["init_std"].flag
-            other = f", or they started too small or too large ({start} {values['init_std']:g})"
-            return f"{found}{used} {verb} too strong for them{other}: try {weaker} or another {start}"
         return f"{found}{used} {verb} too strong for them: try {weaker}"
     if not values["init_std"]:
         return f"{found}they start from 0, where their gradients are 0: leave out {OPTIONS['init_std'].flag} 0"
-    strength = OPTIONS["l2_v"].flag
-    return f"{found}{strength} {values['l2_v']:g} is too strong for them: try {strength} {values['l2_v'] / FACTOR:g}"
+    flag, weaker_one = OPTIONS["l2_v"].flag, weakened(trained.plan, "l2_v")
+    return f"{found}{flag} {values['l2_v']:g} is too strong for them: try {flag} {weaker_one:g}"
+
+
+def weakened(plan: Plan, name: str) -> float:
+    """Return a weaker penalty to propose: the usual one, or a tenth, if that is less."""
+    sparse = SPARSE_OF_SUM if plan.spec.solver_entry.sums_losses else SPARSE_OF_MEAN
+    value: float = plan.spec.values[name]
+    return min(value / FACTOR, usual_values(plan).get(name) or (sparse if name in (*SPARSE, "l1_w") else value))
 
 
 def why_no_better(trained: Trained, name: str) -> str:
@@ -155,24 +185,65 @@ def why_no_better(trained: Trained, name: str) -> str:
     values = trained.plan.spec.values
     train = measure([name], trained.outcome)[name]
     if beats(name, train, trained.baseline.on(trained.outcome, [name])[name]):
-        stronger = f"a stronger penalty ({OPTIONS['l2'].flag} {max(values['l2_w'], values['l2_v'], LEAST) * FACTOR:g})"
-        smaller = f" or a smaller {OPTIONS['rank'].flag}" if "rank" in values else ""
+        least = LEAST_OF_SUM if trained.plan.spec.solver_entry.sums_losses else LEAST_OF_MEAN
+        stronger = max(STRONGER * max(values["l2_w"], values["l2_v"]), least)
         word = "above" if metric_of(name).larger_is_better else "below"
-        return f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try {stronger}{smaller}"
+        return (
+            f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try a stronger penalty "
+            f"({OPTIONS['l2'].flag} {stronger:g})"
+        )
     return f"the same holds on the training rows; {why_not_learned(trained)}"
 
 
 def why_not_learned(trained: Trained) -> str:
     """Return why a model may be no better than a constant on its training rows."""
-    values, epochs = trained.plan.spec.values, trained.epochs
+    spec, values = trained.plan.spec, trained.plan.spec.values
     if odd := trained.plan.odd_columns:
         return f"{odd.found}: {odd.way_out}"
-    if MODELS[trained.plan.spec.model].closed_form:
-        return f"try a larger {OPTIONS['rank'].flag} or a weaker {OPTIONS['l2'].flag}"
+    if np.isinf(trained.baseline.loss):
+        return f"every label is the same: {SAME_LABELS}"
+    usual = usual_values(trained.plan)
+    weaker = {
+        name: weakened(trained.plan, name)
+        for name in (*SPARSE, "l1_w", "l2_w", "l2_v")
+        if spec.given & {name, REFINES.get(name, name)} and values.get(name, 0) > usual.get(name, 0)
+    }
+    if MODELS[spec.model].closed_form:
+        larger = f"a larger {OPTIONS['rank'].flag} ({MORE_EPOCHS * values['rank']})"
+        return f"try {', or '.join([larger, *proposed(weaker)])}"
     step = next((step for step in ("learning_rate", "alpha") if step in values), None)
-    if step and epochs[-1].loss > min(trained.baseline.loss, epochs[0].loss):
+    losses = losses_of(trained)
+    falling = losses == sorted(losses, reverse=True) and losses[0] - losses[-1] > CLEARLY * abs(losses[0])
+    least = min(trained.baseline.loss, trained.epochs[0].loss)
+    if step and not falling and losses[-1] - least > CLEARLY * abs(least):
         return f"the steps are too large: try {OPTIONS[step].flag} {values[step] / FACTOR:g}"
-    more = f"more epochs ({OPTIONS['epochs'].flag} {values['epochs'] * MORE_EPOCHS})"
-    larger = f" or a larger step ({OPTIONS[step].flag} {values[step] * FACTOR:g})" if step else ""
-    weaker = " or weaker penalties" if any(values.get(name) for name in (*SPARSE, "l1_w", "l2_w", "l2_v")) else ""
-    return f"try {more}{larger}{weaker}"
+    if weaker:
+        return f"penalties are too strong: try {' and '.join(proposed(weaker))}"
+    if step and not falling:
+        larger_step = max(values[step] * FACTOR, usual[step])
+        return f"the steps are too small: try {OPTIONS[step].flag} {larger_step:g}"
+    if falling or not trained.converged:
+        return f"try more epochs ({OPTIONS['epochs'].flag} {values['epochs'] * MORE_EPOCHS})"
+    return "the features tell this model nothing about the labels"
+
+
+def losses_of(trained: Trained) -> list[float]:
+    """Return the mean losses of the last epochs, at least two. The loss of a stochastic solver is one of rows before
+    their updates, so that a single epoch is followed by the loss at its end."""
+    losses = [epoch.loss for epoch in trained.epochs[-LAST_EPOCHS:]]
+    if len(losses) > 1:
+        return losses
+    outcome, plan = trained.outcome, trained.plan
+    assert outcome is not None
+    loss = build_loss(plan.spec, plan.transform.labels.loss, plan.model.columns)
+    return [*losses, outcome.mean(outcome.losses(loss, plan.settings.threads))]
+
+
+def proposed(penalties: Mapping[str, float]) -> list[str]:
+    """Return flags of weaker penalties; if all parts of one are the same, those of the whole."""
+    flags: dict[str, float] = {}
+    for name, value in penalties.items():
+        whole = REFINES.get(name, name)
+        same = all(penalties.get(part) == value for part in REFINES if REFINES[part] == whole)
+        flags[OPTIONS[whole if same else name].flag] = value
+    return [f"{flag} {value:g}" for flag, value in flags.items()]

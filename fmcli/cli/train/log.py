@@ -23,7 +23,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
-from fmcli.registry.specs import Spec, for_dense_rows, make_spec
+from fmcli.registry.specs import Spec, for_dense_rows, make_spec, needed_for
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from fmcli.data.stored.cache import Facts
     from fmcli.training.setup.warm_start import WarmStart
 
+# If more epochs would help, so many times as many are proposed.
+MORE_EPOCHS = 3
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.
 SPARSE = 10
@@ -170,15 +172,16 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
 def hints(plan: Plan) -> Iterator[str]:
     """Other choices for labels that are fitted as numbers by default, but look like ratings or classes."""
     labels, source = plan.transform.labels, plan.source
+    for_classes = with_loss(plan.spec, "softmax")
     sparse = source.all_rows * int(plan.seen.sum()) >= SPARSE * source.all_nonzeros
     if labels.may_be_ratings and sparse:
         if sampler := sampler_for(plan):
             yield (
                 f"the labels look like ratings: -s {sampler} usually predicts these better, without tuning; if they "
-                "are classes, use --loss softmax"
+                f"are classes, use {for_classes}"
             )
     elif labels.may_be_classes:
-        yield "the labels have few distinct integer values; if these are classes, use --loss softmax"
+        yield f"the labels have few distinct integer values; if these are classes, use {for_classes}"
     visited = source.in_memory and not plan.one_pass and not plan.warm_start
     dense = are_dense(source.all_rows, source.all_nonzeros, plan.data.features)
     if plan.spec.model != DEFAULT_MODEL or plan.settings.rivals or not visited or not dense:
@@ -188,6 +191,11 @@ def hints(plan: Plan) -> Iterator[str]:
         yield f"the rows are dense: -s {by_columns.solver} usually predicts these better, but takes longer"
     elif can_compare(plan):
         yield "the rows are dense: --auto compares kinds that often predict these far better, such as llfm"
+
+
+def with_loss(spec: Spec, loss: str) -> str:
+    """Return the flags of a loss, with those of what else a run of a spec needs for it."""
+    return " ".join(with_flag(name, value) for name, value in {**needed_for(spec, loss), "loss": loss}.items())
 
 
 def sampler_for(plan: Plan) -> str | None:
@@ -359,7 +367,8 @@ def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
             f"stopped after epoch {before + len(epochs)}: no better {name} in {validation.patience} epochs (--patience)"
         )
     last = trained.best == trained.plan.spec.values["epochs"] > 1 and not trained.converged and not trained.out_of_time
-    still = ", and the last one: still improving, so try more epochs (-e)" if last else ""
+    more = MORE_EPOCHS * trained.plan.spec.values["epochs"]
+    still = f", and the last one: still improving, so try more epochs (-e {more})" if last else ""
     verb = "chose" if again else "kept"
     log.line(f"{verb} epoch {before + trained.best}, the best by {name} on the validation data{still}")
 
@@ -468,7 +477,10 @@ def log_convergence(log: Log, trained: Trained) -> None:
     if trained.converged:
         log.line(f"{stopped}: the objective fell by no more than {number(values['tol'])} of it (--tol)")
     elif len(epochs) == values["epochs"] and not trained.chosen_by:
-        log.line(f"{stopped}, before the objective settled (--tol {number(values['tol'])}): try more epochs (-e)")
+        more = MORE_EPOCHS * len(epochs)
+        log.line(
+            f"{stopped}, before the objective settled (--tol {number(values['tol'])}): try more epochs (-e {more})"
+        )
     elif not trained.exhausted:
         log.line(f"{stopped}: no step lowers the objective any more")
 

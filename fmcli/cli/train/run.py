@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.choosing.look import Looked, look_once
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
-from fmcli.cli.train.advice import advice, verdict
+from fmcli.cli.train.advice import advice, notes, verdict
 from fmcli.cli.train.log import (
     figures,
     log_best_epoch,
@@ -205,6 +205,8 @@ def save(
     took, memory = time.perf_counter() - begin, peak()
     facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
     progress.summary({**training, **facts})
+    for note in notes(trained):
+        log.line(note)
     for warning in advice(trained):
         log.warning(warning)
     written = {"model": output} if output is not None else {}

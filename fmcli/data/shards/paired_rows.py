@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.labels import OBSERVED
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.errors import BadInputError
 
@@ -43,7 +44,7 @@ class PairedRows(TrainingRows):
         if not len(visited):
             raise BadInputError(
                 f"no group of these {len(rows):,} rows has two different labels, so that there is no pair to train on; "
-                "check what tells the groups"
+                f"check what tells the groups; {OBSERVED}"
             )
         self._sorted = rows[order]
         first = self._sorted[visited]

@@ -281,7 +281,11 @@ class Named:
         if twice := sorted({name for name in every if every.count(name) > 1}):
             raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
         if self.label is None and self.labelled:
-            raise BadInputError(f"{source}: no column is the label; the columns are {', '.join(names)}", label=None)
+            raise BadInputError(
+                f"{source}: no column is the label; the columns are {', '.join(names)}; to a table of observed pairs, "
+                "such as clicks, fmcli negatives adds labels and random other pairs",
+                label=None,
+            )
 
     def schema(
         self,

@@ -14,12 +14,12 @@ from fmcli.data.labels import Labels, fit_labels
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, OddColumns, Scaling, find_odd_columns, is_scaled, learn
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform, marked
-from fmcli.errors import NothingNewError, UsageError
+from fmcli.errors import Also, BadInputError, NothingNewError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.build import is_bounded
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
-from fmcli.registry.specs import Spec, for_dense_rows
+from fmcli.registry.specs import Spec, for_dense_rows, needed_for
 from fmcli.solvers.newcomers import Newcomers, find
 from fmcli.training.setup.clipping import fit_clip
 from fmcli.training.setup.columns import on_columns
@@ -172,7 +172,12 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
     if settings.warm_start:
         labels = settings.warm_start.labels_for(spec).beside(rows.labels)
     else:
-        labels = fit_labels(rows.labels, spec.loss, MODELS[spec.model].closed_form, rows.names)
+        try:
+            labels = fit_labels(rows.labels, spec.loss, MODELS[spec.model].closed_form, rows.names)
+        except BadInputError as error:
+            losses = error.options.get("loss", ())
+            error.options |= {name: Also(value) for loss in losses for name, value in needed_for(spec, loss).items()}
+            raise
     supported = spec.solver_entry.losses
     if spec.loss is None and supported and labels.loss not in supported:
         task = LOSSES[labels.loss].task
