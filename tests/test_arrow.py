@@ -48,6 +48,8 @@ def as_text(format, cell):
 def is_same(format, cell, text):
     if cell is None or format not in ("f", "g"):
         return text == as_text(format, cell)
+    if math.isnan(cell):
+        return text == ""
     if not math.isfinite(cell):
         return str(float(text)) == str(cell)
     whole = cell == int(cell) and abs(cell) < 2**63
@@ -68,7 +70,7 @@ def test_cells_of_every_type(data):
     index = data.draw(st.sampled_from([format for format in FORMATS if format not in "fg"]))
     columns.append(Column(index, numbers, Column(plain, values, before=before), before=before, name="dictionary"))
     lengths = data.draw(st.lists(st.none() | st.integers(0, 3), min_size=rows, max_size=rows))
-    lists = PLAIN[plain].filter(lambda cell: "|" not in str(cell))
+    lists = PLAIN[plain].filter(lambda cell: "|" not in str(cell) and cell == cell)  # no NaN, which has no text
     inner = data.draw(st.lists(lists, min_size=sum(filter(None, lengths)), max_size=sum(filter(None, lengths))))
     columns.append(Column(data.draw(st.sampled_from(["+l", "+L"])), lengths, Column(plain, inner), name="lists"))
     columns.append(Column("n", [None] * rows, name="nothing"))

@@ -102,10 +102,14 @@ def test_columns_become_features(file):
     assert text_of(encoding(**COLUMNS), path) == (
         "4 user=7:1 film=a%20b:1 genres=Comedy:1 genres=Drama:1 price:1.5\n"
         "2 user=10:1 film=c%3Ad:1\n"
-        "5 user=7:1 film=x,%20y:1 genres=Drama:1\n"
+        "5 user=7:1 film=x,%20y:1 genres=Drama:1 price:0.75 price=:1\n"
     )
     fields = text_of(encoding(**COLUMNS, fields=True), path, by_number=True)
-    assert fields.splitlines() == ["4 0:1:1 1:3:1 2:6:1 2:7:1 3:8:1.5", "2 0:2:1 1:4:1", "5 0:1:1 1:5:1 2:7:1"]
+    assert fields.splitlines() == [
+        "4 0:1:1 1:3:1 2:6:1 2:7:1 3:8:1.5",
+        "2 0:2:1 1:4:1",
+        "5 0:1:1 1:5:1 2:7:1 3:8:0.75 3:9:1",
+    ]
 
 
 def test_cells_are_written_again_as_at_the_first_time(file):
@@ -113,7 +117,7 @@ def test_cells_are_written_again_as_at_the_first_time(file):
         f"{name},{film},a|b,{price},{stars}"
         for name, film, price, stars in (
             ("u", "x" * 14, 1, "a b"),
-            ("u u", "x" * 16, "", 5),
+            ("u u", "x" * 16, 8, 5),
             ("é", "", 0, 5),
             ("", "x" * 300, 2, 4),
             ('"a""b"', 7, 3, 4),
@@ -136,7 +140,7 @@ def test_names_and_numbers_are_the_same_rows(file):
         assert data.label.tolist() == [4, 2, 5]
         products.append(x @ x.T)
     np.testing.assert_array_equal(*products)
-    assert products[0].tolist() == [[6.25, 0, 2], [0, 2, 0], [2, 0, 3]]
+    assert products[0].tolist() == [[6.25, 0, 3.125], [0, 2, 0], [3.125, 0, 4.5625]]
 
 
 def test_columns_of_a_second_table(file):

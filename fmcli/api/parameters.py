@@ -64,7 +64,7 @@ class Choices:
     separator: str = "|"
     ignore: Sequence[str] = ()
     missing_values: Sequence[str] = ()
-    missing: str = "none"
+    missing: str = "auto"
     bins: int = 0
     weight_column: str | None = None
     group_field: str | None = None
@@ -139,7 +139,11 @@ DOCS = {
     "separator": Doc("str", "The separator of the values in a cell of a column of `several`."),
     "ignore": Doc("str or sequence of str", "Of a table: columns that are not used."),
     "missing_values": Doc("str or sequence of str", "Of a table: cells that are like empty ones, such as ?."),
-    "missing": Doc('{"none", "feature"}', "Of a table: what a missing cell is: no feature, or ``column=``."),
+    "missing": Doc(
+        '{"auto", "none", "feature"}',
+        "Of a table: in which columns a missing cell is the feature ``column=``: those of numbers with gaps in "
+        "training, none, or all. A missing number is also the mean of its column.",
+    ),
     "bins": Doc("int", "Of a table: columns of numbers are cut into so many bins, each a feature; 0: they are not."),
     "weight_column": Doc("str, optional", "Of a table: the column of the rows' weights."),
     "group_field": Doc(

@@ -75,14 +75,9 @@ def form_of(choices: Choices, spec: Spec, held: Held, names: Names | None, schem
 
 def named_of(choices: Choices, held: Held) -> Named:
     """Return the columns of tables that choices name. Raises UsageError."""
-    refuse(choices.missing not in ("none", "feature"), 'missing must be "none" or "feature"')
+    refuse(choices.missing not in ("auto", "none", "feature"), 'missing must be "auto", "none" or "feature"')
     refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
-    form = Schema(
-        {},
-        separator=choices.separator,
-        missing=tuple(choices.missing_values),
-        missing_feature=choices.missing == "feature",
-    )
+    form = Schema({}, separator=choices.separator, missing=tuple(choices.missing_values))
     return Named(
         choices.label,
         choices.weight_column,
@@ -94,6 +89,7 @@ def named_of(choices: Choices, held: Held) -> Named:
         aside=held.column if held.times else None,
         form=form,
         bins=choices.bins,
+        gap_features=choices.missing,
     )
 
 

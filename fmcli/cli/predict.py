@@ -11,6 +11,7 @@ import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
 from fmcli.cli.folding import fold_in_option, scorer_with
+from fmcli.cli.gaps import log_filled
 from fmcli.cli.options import (
     BadLineChoice,
     LogChoice,
@@ -411,6 +412,7 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
         )
     if counts.extra:
         log.line(f"ignored columns, which the model does not know: {', '.join(sorted(counts.extra))}")
+    log_filled(log, counts.filled)
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fmcli.data.parser import PADDING
@@ -87,11 +88,14 @@ class TableInput(str):
     fields : whether features have fields.
     opens : whether no other table precedes it.
     extra : the columns that the model does not know, once the table has been read.
+    filled : column -> the number of its missing cells for which its mean stands, and nothing else, once the table has
+        been read.
     """
 
     fields: bool
     opens: bool = True
     extra: frozenset[str] = frozenset()
+    filled: Mapping[str, int] = MappingProxyType({})
 
     def opened(
         self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool

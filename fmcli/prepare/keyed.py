@@ -17,7 +17,7 @@ from fmcli.data.formats import COMMENT, RowGroups, Stream
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.reading import opened
 from fmcli.data.tables.scanner import Keys
-from fmcli.data.tables.schema import IGNORED, Layout, Schema
+from fmcli.data.tables.schema import IGNORED, ColumnForm, Layout, Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.lines import lines
@@ -132,7 +132,7 @@ class Source:
                 if name is not None and name not in head.names:
                     raise BadInputError(f"{source}: {no_such('column', name, head.names)}")
             heads.append(head)
-            return [(IGNORED, "", "", "", False)] * len(head.names)
+            return [ColumnForm(IGNORED)] * len(head.names)
 
         keys: Keys | None = None
         line = first = 0

@@ -15,7 +15,7 @@ from fmcli.data.faults import describe
 from fmcli.data.sources import Extent
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.reading import TablePath, opened
-from fmcli.data.tables.schema import IGNORED, Layout, Schema
+from fmcli.data.tables.schema import IGNORED, ColumnForm, Layout, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
 
@@ -46,7 +46,7 @@ def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Ite
             if name not in head.names:
                 raise BadInputError(f"{source}: {no_such('column', name, head.names)}")
         heads.append(head)
-        return [(IGNORED, "", "", "", False)] * len(head.names)
+        return [ColumnForm(IGNORED)] * len(head.names)
 
     line, encoding = 0, "latin-1" if form.latin1 else "utf-8"
     extent = Extent(path, frame=path.frame if isinstance(path, TablePath) else None, used=frozenset(names))

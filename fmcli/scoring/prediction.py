@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -50,6 +51,7 @@ class Counts:
     span: tuple[int, int] | None = None  # the smallest and the largest index
     bytes: int = 0  # of text
     extra: frozenset[str] = frozenset()  # columns of tables that the model does not know
+    filled: Counter[str] = field(default_factory=Counter)  # as in sources.TableInput
 
     def add(self, other: Counts) -> None:
         """Take the counts of further rows."""
@@ -61,6 +63,7 @@ class Counts:
         self.labels_as_ids += other.labels_as_ids
         self.bytes += other.bytes
         self.extra |= other.extra
+        self.filled += other.filled
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
@@ -217,6 +220,7 @@ def each_chunk(
     for path in paths:
         if table := table_in(path):
             counts.extra |= table.extra
+            counts.filled += Counter(table.filled)
 
 
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:

@@ -47,7 +47,7 @@ def test_columns_that_are_not_used_may_have_any_type(run, tmp_path):
 
 def test_columns_of_text_are_text_and_ignored_ones_may_have_any_type(run, tmp_path):
     query = """SELECT i % 2 AS y, '1.' || i % 3 AS code, (i % 4)::VARCHAR AS digits, i % 3 = 0 AS flag,
-        (i % 5)::DOUBLE AS d, DATE '2020-01-01' AS day FROM range(60) t(i)"""
+        (i % 5)::DOUBLE AS zip, DATE '2020-01-01' AS day FROM range(60) t(i)"""
     duckdb.connect().execute(f"COPY ({query}) TO '{tmp_path / 't.parquet'}'")
     done = run.ok("train", "--label", "y", "--ignore", "day", "--print-schema", "t.parquet")
     columns = {column["name"]: column for column in json.loads(done.stdout)["columns"]}
@@ -56,7 +56,7 @@ def test_columns_of_text_are_text_and_ignored_ones_may_have_any_type(run, tmp_pa
         "code": ("category", False, False),
         "digits": ("category", False, False),
         "flag": ("category", False, True),
-        "d": ("category", True, False),
+        "zip": ("category", True, False),
     }
     run.ok("train", "-e", "1", "--label", "y", "--ignore", "day", "-o", "m.fm", "t.parquet")
     assert len(run.ok("predict", "-q", "m.fm", "t.parquet").stdout.split()) == 60

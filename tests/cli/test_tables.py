@@ -16,7 +16,7 @@ from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.tables import reading
 from fmcli.data.tables.scanner import ROLES, Joined, Scanner
-from fmcli.data.tables.schema import Schema
+from fmcli.data.tables.schema import ColumnForm, Schema
 from fmcli.errors import BadInputError
 
 ROWS = 300
@@ -121,11 +121,11 @@ def test_columns_of_numbers_are_scaled_for_the_solver_of_dense_rows(tmp_path, rn
 def test_the_kinds_of_columns_follow_from_all_their_cells(run, ratings):
     done = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "m.fm", ratings)
     for line in (
-        "column user   category  20 distinct, such as ",
-        "column film   category  30 distinct, such as ",
+        "column user   category  20 distinct whole numbers, 15 rows to each, such as ",
+        "column film   category  30 distinct whole numbers, 10 rows to each, such as ",
         "column job    category  3 distinct, such as ",
         "column age    number    fractions, such as ",
-        "column new    number    2 distinct, such as ",
+        "column new    number    2 distinct whole numbers, 150 rows to each, such as ",
         "column stars  label",
         "column time   ignored",
     ):
@@ -159,8 +159,9 @@ def test_threads_buffers_and_compression_do_not_matter(tmp_path, monkeypatch):
 def test_modes_read_tables(run, tmp_path, ratings, mode):
     run.ok("train", *QUICK[:2], *QUICK[4:], *NAMED, "-o", "m.fm", ratings)
     options = () if "-i" in mode else NAMED
-    if "--online" in mode:  # the same, by a schema
-        (tmp_path / "schema.json").write_bytes(run.ok("train", *NAMED, "--print-schema", ratings).stdout)
+    if "--online" in mode:  # the same, by a schema; without gaps among numbers, whose means only a schema knows
+        options = (*NAMED[:4], "--numeric", "new", "--ignore", "age,time")
+        (tmp_path / "schema.json").write_bytes(run.ok("train", *options, "--print-schema", ratings).stdout)
         run.ok("train", "--schema", "schema.json", *mode, "--no-look", "-o", "s.fm", ratings)
         done = run.fails(2, "train", *NAMED[:4], *mode, "-o", "n.fm", ratings)
         assert (
@@ -306,14 +307,14 @@ def test_bools_have_one_spelling_in_a_column_of_bools(run, tmp_path):
 
 
 def test_convert_knows_the_options_of_columns(run, tmp_path):
-    (tmp_path / "t.csv").write_text("u,s,w,g,y\n" + "7,-,2,1,4\n8,x,1,2,5\n" * 5)
+    (tmp_path / "t.csv").write_text("user,s,w,g,y\n" + "7,-,2,1,4\n8,x,1,2,5\n" * 5)
     special = ("--weight-column", "w", "--group-field", "g", "--missing-values=-")
     done = run.ok("convert", "--label", "y", *special, "t.csv")
-    assert done.stdout == b"4:2 qid:1 u=7:1\n5:1 qid:2 u=8:1 s=x:1\n" * 5
+    assert done.stdout == b"4:2 qid:1 user=7:1\n5:1 qid:2 user=8:1 s=x:1\n" * 5
     done = run.ok("convert", "--label", "y", "--ignore", "w,g", "--print-schema", "t.csv")
     (tmp_path / "s.json").write_bytes(done.stdout)
     done = run.ok("convert", "--schema", "s.json", "--to", "ffm", "t.csv")
-    assert done.stdout == b"4 0:u=7:1 1:s=-:1\n5 0:u=8:1 1:s=x:1\n" * 5
+    assert done.stdout == b"4 0:user=7:1 1:s=-:1\n5 0:user=8:1 1:s=x:1\n" * 5
     done = run.fails(2, "convert", "--label", "y", "--categorical", "u", "--several", "s", "--ignore", "y", "t.csv")
     assert "the column 'y' is used in two ways" in done.stderr
 
@@ -371,9 +372,9 @@ WRONG = {
     "a quote in a cell": (b'a,b\n1,x"y"\n', ("--label", "a"), "t.csv:2:3: found 'x\"', expected a cell in double"),
     "behind a quote": (b'a,b\n1,"x"y\n', ("--label", "a"), "t.csv:2:3: found '\"x\"y', expected a delimiter"),
     "text among numbers": (
-        b"a,b\n" + b"1,2.5\n" * 40 + b"1,NA\n",
+        b"a,b\n" + b"1,2.5\n" * 40 + b"1,lost\n",
         ("--label", "a"),
-        "t.csv:42: found 'NA' in the column 'b', whose other cells are mostly numbers; use --missing-values NA",
+        "t.csv:42: found 'lost' in the column 'b', whose other cells are numbers; use --missing-values lost",
     ),
     "text in a numeric column": (
         b"a,b\n1,2\n1,x\n",
@@ -387,17 +388,17 @@ WRONG = {
         "use --numeric b for quantities, or --categorical b for ids, or --ignore b for neither",
     ),
     "several columns": (
-        b"a,i,n,m\n" + b"".join(b"%d,%d,%d.5,%d\n" % (i % 2, i, i, i) for i in range(40)) + b"1,40,NA,?\n",
+        b"a,i,n,m\n" + b"".join(b"%d,%d,%d.5,%d\n" % (i % 2, i, i, i) for i in range(40)) + b"1,40,lost,gone\n",
         ("--label", "a"),
         "t.csv: the column 'i' has 41 different whole numbers in 41 cells, such as 0 and the column 'm' has 40 "
-        "different whole numbers in 40 cells, such as 0: they may be ids or quantities; found 'NA' in the column 'n' "
-        "(line 42) and '?' in the column 'm' (line 42), whose other cells are mostly numbers; use --numeric i,m for "
-        "quantities, or --categorical i,m for ids, or --ignore i,m for neither, and --missing-values 'NA,?'",
+        "different whole numbers in 40 cells, such as 0: they may be ids or quantities; found 'lost' (line 42) in the "
+        "column 'n' and 'gone' (line 42) in the column 'm', whose other cells are numbers; use --numeric i,m for "
+        "quantities, or --categorical i,m for ids, or --ignore i,m for neither, and --missing-values lost,gone",
     ),
     "two columns with missing values": (
-        b"a,n,m\n" + b"1,2.5,3.5\n" * 40 + b"1,NA,?\n",
+        b"a,n,m\n" + b"1,2.5,3.5\n" * 40 + b"1,lost,gone\n",
         ("--label", "a"),
-        "use --missing-values 'NA,?' for cells that are missing, or --categorical n,m for names",
+        "use --missing-values lost,gone for cells that are missing, or --categorical n,m for names",
     ),
     "categories with fractions": (
         b"a,n,m\n" + b"1,2.5,3.5\n" * 40,
@@ -462,7 +463,9 @@ def test_rows_with_errors_are_skipped(run, tmp_path):
 
 
 def scanned(text, roles, **options):
-    columns = [(role, name, f"{role} {name}", name if role == "number" else f"{name}=", False) for name, role in roles]
+    columns = [
+        ColumnForm(role, name, f"{role} {name}", name if role == "number" else f"{name}=") for name, role in roles
+    ]
     return Scanner(columns, delimiter=",", **options).translate(text, 0, len(text))
 
 
@@ -532,12 +535,22 @@ def entries_of(data):
 @pytest.mark.parametrize("training", [True, False])
 def test_entries_are_those_of_the_lines(space, training):
     rng = random.Random(2)
+    gaps = {"missing": ("?",), "gap_feature": True}
     columns = [
-        *(("label", "y", "a label", "", 0), ("weight", "w", "a weight", "", 0), ("category", "c", "", "c=", 1)),
-        *(("several", "s", "", "s=", 0), ("number", "7", "a number", "7", 0), ("number", "b", "a number", "b", 0)),
-        *(("category", "t", "", "t=", 2), ("ignored", "q", "", "", 0), ("ignored", "k", "", "", 0)),
+        *(ColumnForm("label", "y", "a label"), ColumnForm("weight", "w", "a weight")),
+        *(ColumnForm("category", "c", "", "c=", 1, **gaps), ColumnForm("several", "s", "", "s=", **gaps)),
+        *(
+            ColumnForm("number", "7", "a number", "7", **gaps, mean="2.25"),
+            ColumnForm("number", "m", "", "m", mean="-3"),
+        ),
+        ColumnForm("number", "b", "a number", "b", edges=(1.0, 2.0), bins=("b=..1", "b=1..2", "b=2.."), mean="1.5"),
+        *(ColumnForm("category", "t", "", "t=", 2, **gaps), ColumnForm("ignored", "q"), ColumnForm("ignored", "k")),
     ]
-    others = [("label", "k", "a k", "", 0), ("category", "j", "", "j=", 0), ("number", "z", "", "z", 0)]
+    others = [
+        ColumnForm("label", "k", "a k"),
+        ColumnForm("category", "j", "", "j="),
+        ColumnForm("number", "z", "", "z"),
+    ]
     other = Scanner(others, delimiter=",")
     joined = Joined()
     rows = b"1,a b,2.5\n2,,0\n3,c,-1\n"
@@ -548,7 +561,12 @@ def test_entries_are_those_of_the_lines(space, training):
     choices = [
         ["1", "0", "2.50"] + [""] * (not training),
         *(["1", "0.5", "0"], ["1", "1.0", "-0", "3", "", "?"], [*names, "red|blue", "red|red", "", "a||b"]),
-        *(["1", "0", "2.5", "-1e3", "", "16777217", "?"], ["1", "2", "3.5", "x"], ["True", "FALSE", "", "so"]),
+        *(
+            ["1", "0", "2.5", "-1e3", "", "16777217", "?"],
+            ["1", "0", ""],
+            ["1", "2", "3.5", "", "x"],
+            ["True", "FALSE", "", "so"],
+        ),
         *(["5", "6", "u"], ["1", "2", "3", "4"]),
     ]
     text = "".join(",".join(map(rng.choice, choices)) + "\n" for _ in range(400)).encode()
@@ -556,15 +574,12 @@ def test_entries_are_those_of_the_lines(space, training):
         "delimiter": ",",
         "training": training,
         "skip": True,
-        "missing": ("?",),
-        "missing_feature": True,
         "apart": True,
-        "group": (7, False, "a group") if training else None,
-        "joins": [(8, "a row", joined)],
-        "bins": [(5, (1.0, 2.0), ["b=..1", "b=1..2", "b=2.."])],
+        "group": (8, False, "a group") if training else None,
+        "joins": [(9, "a row", joined)],
     }
     if not training:
-        columns[:2] = [("label", "y", "", "", 0), ("ignored", "w", "", "", 0)]
+        columns[:2] = [ColumnForm("label", "y"), ColumnForm("ignored", "w")]
     scanner = Scanner(columns, **options)
     parsing = {"training": training, "skip": True, "label_weights": training, "grouped": training, **space}
     found = [rows_of(scanner, read, text, **parsing) for read in ("translate", "entries")]
@@ -576,7 +591,7 @@ def test_entries_are_those_of_the_lines(space, training):
 def test_equal_cells_of_many_columns_are_different_features():
     """More columns than there is room for cells that are known, so that some share a place."""
     names = [f"c{i}" for i in range(100)]
-    scanner = Scanner([("category", name, "", f"{name}=", False) for name in names], delimiter=",")
+    scanner = Scanner([ColumnForm("category", name, "", f"{name}=") for name in names], delimiter=",")
     text = b",".join([b"x"] * len(names)) + b"\n"
     lines = scanner.translate(text * 2, 0, 2 * len(text))[0]
     expected = " ".join(f"{name}=x:1" for name in names).encode() + b"\n"
@@ -585,14 +600,14 @@ def test_equal_cells_of_many_columns_are_different_features():
 
 def test_the_lines_of_rows_count_breaks_within_cells():
     text = b'"a\nb",1\n\n"c",2\nd,3\n'
-    scanner = Scanner([("category", "p", "", "p=", False), ("number", "n", "", "n", False)], delimiter=",")
+    scanner = Scanner([ColumnForm("category", "p", "", "p="), ColumnForm("number", "n", "", "n")], delimiter=",")
     assert [scanner.place_of(text, 0, len(text), row, 0)[0] for row in range(3)] == [0, 3, 4]
 
 
 @pytest.mark.parametrize(("training", "lines"), [(True, [0, 3, 6]), (False, [0, 2, 3, 4, 6])])
 def test_the_lines_of_rows_count_rows_that_are_skipped(training, lines):
     text = b'"a\nb",1\nc,d\n"c",2\n"d""\ne",x\nd,3\n'
-    columns = [("category", "p", "", "p=", False), ("number", "n", "", "n", False)]
+    columns = [ColumnForm("category", "p", "", "p="), ColumnForm("number", "n", "", "n")]
     scanner = Scanner(columns, delimiter=",", training=training, skip=True)
     assert [scanner.place_of(text, 0, len(text), row, 0)[0] for row in range(len(lines))] == lines
     assert scanner.translate(text, 0, len(text))[1:4] == (7, len(lines), 2)
@@ -614,7 +629,7 @@ def test_the_scanner_refuses_what_is_not_a_table():
     for columns, options in (([], {"delimiter": ""}), ([], {"delimiter": ",", "separator": ""})):
         with pytest.raises(ValueError, match="at least one character"):
             Scanner(columns, **options)
-    scanner = Scanner([("category", "p", "", "p=", False)], delimiter=",")
+    scanner = Scanner([ColumnForm("category", "p", "", "p=")], delimiter=",")
     for text, start, stop in ((b"a\n", 0, 3), (b"a\n", 2, 1), (b"a", 0, 1)):
         with pytest.raises(ValueError, match="the text must"):
             scanner.translate(text, start, stop)
@@ -625,7 +640,7 @@ def test_facts_of_pieces_add_up_to_those_of_the_whole():
     text = table(2000).split(b"\r\n", 1)[1]
     half = text.index(b"\r\n", len(text) // 2) + 2
     names = ["user", "film", "job", "age", "new", "stars", "time"]
-    scanner = Scanner([("unknown", name, "", "", False) for name in names], delimiter=",")
+    scanner = Scanner([ColumnForm("unknown", name) for name in names], delimiter=",")
     whole = scanner.survey(text, 0, len(text))
     first, second = scanner.survey(text, 0, half), scanner.survey(text, half, len(text))
     first[0].add(second[0], first[1])

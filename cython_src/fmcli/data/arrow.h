@@ -310,6 +310,7 @@ private:
         const T value = buffer<T>(array, 1)[at];
         std::to_chars_result end{};
         if constexpr (std::is_floating_point_v<T>) {
+            if (std::isnan(value)) return true;  // like a null
             constexpr T LARGEST = T(1ull << 63);  // of the whole numbers that are written without an exponent
             // Adding 0 turns -0 into 0.
             end = value == std::trunc(value) && std::abs(value) < LARGEST

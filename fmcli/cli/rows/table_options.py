@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.data.tables.schema import Named, Schema
 
-FEATURE = "feature"  # of --missing
 SEPARATOR = "|"  # of --separator
 MOST_SHOWN = 40  # columns in the log
 
@@ -77,7 +76,6 @@ class TableChoice:
             form_of(own, self.delimiter, self.encoding),
             separator=self.separator,
             missing=self.missing_values,
-            missing_feature=self.missing == FEATURE,
             joined_names=joined,
         )
         return Named(
@@ -91,6 +89,7 @@ class TableChoice:
             aside=aside,
             form=form,
             bins=self.bins or 0,
+            gap_features=self.missing,
         )
 
     def _names(self) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
@@ -132,14 +131,14 @@ table_options = gathered(
         "--categorical",
         metavar="COLUMNS",
         help="Of a table: columns of names, each a feature column=name. [default: columns of text, and of whole "
-        "numbers with at least 5 rows to each]",
+        "numbers with at least 40 rows to each, or 5 in columns named as ids]",
     ),
     names_option(
         "data",
         "--numeric",
         metavar="COLUMNS",
-        help="Of a table: columns of numbers; --scale scales them. [default: columns of numbers with fractions, or of "
-        "0 and 1 only]",
+        help="Of a table: columns of numbers; --scale scales them. [default: columns of numbers with fractions, of 0 "
+        "and 1 only, or of whole numbers with fewer rows to each]",
     ),
     names_option(
         "data",
@@ -167,14 +166,16 @@ table_options = gathered(
         "data",
         "--missing-values",
         metavar="TEXTS",
-        help="Of a table: cells that are like empty ones, such as ?,NA; no feature. [default: none]",
+        help="Of a table: cells that are like empty ones, such as ?,NA. [default: none; in columns of numbers the "
+        "usual ones, if all other cells are numbers]",
     ),
     option(
         "data",
         "--missing",
-        type=click.Choice(["none", FEATURE]),
-        default="none",
-        help="Of a table: what an empty or missing cell is: no feature, or the feature column=. [default: none]",
+        type=click.Choice(["auto", "none", "feature"]),
+        default="auto",
+        help="Of a table: in which columns a missing cell is the feature column=: columns of numbers with gaps in "
+        "training, none, or all. A missing number is also the mean of its column. [default: auto]",
     ),
     option(
         "data",
@@ -232,16 +233,41 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
     """Log what the columns of a table are."""
     width = max(map(len, schema.kinds))
     for name, kind in list(schema.kinds.items())[:MOST_SHOWN]:
-        figures = facts.get(name)
-        about = ""
-        if figures:
-            more = "more than " if figures["uncounted"] else ""
-            missing = f", {figures['missing']:,} missing" if figures["missing"] else ""
-            counted = f"{more}{figures['distinct']:,} distinct, " if figures["distinct"] else ""
-            distinct = "fractions, " if figures["fractions"] else counted
-            about = (
-                f"{distinct}such as {figures['example'][:40]}{missing}" if figures["example"] else "all cells missing"
-            )
-        log.line(f"  column {name:<{width}}  {kind:<8}  {about}".rstrip())
+        log.line(f"  column {name:<{width}}  {kind:<8}  {', '.join(about(name, schema, facts.get(name)))}".rstrip())
     if len(schema.kinds) > MOST_SHOWN:
         log.line(f"  and {len(schema.kinds) - MOST_SHOWN:,} more columns")
+
+
+def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[str]:
+    """Return what the cells of a column are, and what its missing cells are."""
+    from fmcli.data.tables.schema import NUMBER, without_texts
+
+    if not name:
+        return ["no name"]
+    gap = f"feature {name}=" if name in schema.gaps else ""
+    if not figures:
+        read_once = ["a missing cell: no number, " + gap] if gap and schema.kinds[name] == NUMBER else []
+        return read_once
+    if not figures["example"]:
+        return ["all cells missing"]
+    markers = schema.markers.get(name, ())
+    if markers:
+        figures = without_texts(figures)
+    found = [f"{cells_of(figures)}, such as {figures['example'][:40]}"]
+    if figures["missing"]:
+        mean = f"mean {schema.means[name]:.6g}" if name in schema.means else ""
+        read_as = ", ".join(filter(None, (mean, gap)))
+        such = f" ({', '.join(markers)})" if markers else ""
+        found.append(f"{figures['missing']:,} missing{such}{': ' if read_as else ''}{read_as}")
+    return found
+
+
+def cells_of(figures: Mapping[str, Any]) -> str:
+    """Return what the cells of a column are, and, if they are whole numbers, how many rows each of these has."""
+    if figures["fractions"] or not figures["distinct"]:
+        return "fractions" if figures["fractions"] else "numbers"
+    distinct = f"{'more than ' if figures['uncounted'] else ''}{figures['distinct']:,}"
+    if figures["texts"] or figures["is_text"]:
+        return f"{distinct} distinct"
+    rows = (figures["cells"] - figures["missing"]) * figures["times"] / figures["distinct"]
+    return f"{distinct} distinct whole numbers, {rows:,.{0 if rows >= 10 else 1}f} rows to each"

@@ -16,13 +16,13 @@ from fmcli.data.sources import Extent, Input, TableInput, TextBuffer, buffers, n
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import (
-    AS_IT_IS,
     CATEGORY,
     FEATURES,
     IGNORED,
     LABEL,
     NUMBER,
     WEIGHT,
+    ColumnForm,
     Layout,
     Named,
     Schema,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 KINDS_OF_TYPES = {True: NUMBER, False: CATEGORY, None: None}
 # The role of a column in a survey: of those with other kinds, nothing need be known.
 UNKNOWN = "unknown"
-SURVEYED = {UNKNOWN: UNKNOWN, CATEGORY: CATEGORY}
+SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, WEIGHT)}
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
@@ -88,6 +88,7 @@ class TablePath(TableInput):
     joined: Mapping[str, str]
     by: By | None
     present: set[str] | None
+    filled: dict[str, int]
 
     @classmethod
     def of(
@@ -129,16 +130,18 @@ class TablePath(TableInput):
             else:
                 self.present |= self.found_in(head.names, name)
             found = self.schema.layout(head.names, fields=self.fields)
-            return found if training else [(IGNORED, *one[1:]) if one[0] == WEIGHT else one for one in found]
+            return found if training else [one._replace(role=IGNORED) if one.role == WEIGHT else one for one in found]
 
         used = {*(name for name, kind in self.schema.kinds.items() if kind != IGNORED), *self.joined}
         if self.by is not None:
             used.add(self.by.column)
         source = replace(extent, path=str(self), frame=self.frame, used=frozenset(used))
+        self.filled = {}
         joins = {
-            column: joined_rows(table, column, self.schema, fields=self.fields) for column, table in self.joined.items()
+            column: joined_rows(table, column, self.schema, fields=self.fields, filled=self.filled)
+            for column, table in self.joined.items()
         }
-        more = {"unbuffered": unbuffered, "training": training, "skip": skip}
+        more: dict[str, Any] = {"unbuffered": unbuffered, "training": training, "skip": skip, "filled": self.filled}
         by = self.by if training else None
         yield from opened(source, self.schema, layout, spare, **more, joins=joins, by=by)
 
@@ -193,6 +196,8 @@ def delimiter_of(line: bytes, form: Schema) -> str:
 def head_of(buffer: TextBuffer, form: Schema) -> Head:
     """Return the head of a table that begins with a buffer. Raises BadInputError if it has none."""
     start, line = first_line(buffer)
+    if len(form.names) == 1:  # an empty line is a row
+        start = buffer.start
     lines = buffer.data.count(b"\n", buffer.start, start)
     if start == buffer.stop:
         raise BadInputError(f"{buffer.name}: the table is empty")
@@ -218,7 +223,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
             f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
             columns={"NAMES": "to name them"},
         )
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted({name for name in names if name and names.count(name) > 1}):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     text = bytes(buffer.data[start:end])
     return Head(
@@ -234,9 +239,7 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
         separator=form.separator,
         quoting=delimiter in QUOTING,
         latin1=form.latin1,
-        missing=form.missing,
         apart=form.apart,
-        missing_feature=form.missing_feature,
         **more,
     )
 
@@ -299,12 +302,14 @@ def opened(
     skip: bool = False,
     joins: Mapping[str, Joined] = MappingProxyType({}),
     by: By | None = None,
+    filled: dict[str, int] | None = None,
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of a table, with the scanner that reads them.
 
     layout : returns the layout of the columns, given the head of the table and its name in messages.
     joins : column -> the features of the rows of another table, by the cells of this column.
     by : what tells the groups of rows; None: they have none.
+    filled : gets the numbers that `TableInput.filled` has.
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
@@ -326,7 +331,7 @@ def opened(
                     "joins": found,
                     "group": by and group_of(by, head, buffer.name),
                     "head": head,
-                    "bins": form.bins_of(head.names, columns),
+                    "filled": filled,
                 }
                 scanner = scanner_of(columns, head.delimiter, form, **more)
                 start, before = (buffer.start, 0) if inside else (head.start, head.lines)
@@ -343,24 +348,27 @@ def group_of(by: By, head: Head, source: str) -> tuple[int, bool, str]:
     return head.names.index(by.column), by.times, expected
 
 
-def joined_rows(path: Input, column: str, schema: Schema, *, fields: bool) -> Joined:
-    """Return the features of the rows of a table, by their cells in a column. Raises BadInputError, which names file
-    and line, for a cell that occurs twice there, and MissingInputError."""
+def joined_rows(
+    path: Input, column: str, schema: Schema, *, fields: bool, filled: dict[str, int] | None = None
+) -> Joined:
+    """Return the features of the rows of a table, by their cells in a column. filled : as in `opened`. Raises
+    BadInputError, which names file and line, for a cell that occurs twice there, and MissingInputError."""
 
     def layout(head: Head, source: str) -> Layout:
         if column not in head.names:
             raise BadInputError(f"{source}: {no_such('column', column, head.names)}")
         found = schema.layout(head.names, fields=fields)
-        found[head.names.index(column)] = (LABEL, "", f"a {column}", "", AS_IT_IS)
-        return [one if one[0] in (*FEATURES, LABEL) else (IGNORED, *one[1:]) for one in found]
+        found[head.names.index(column)] = ColumnForm(LABEL, expected=f"a {column}", missing=schema.missing)
+        return [one if one.role in (*FEATURES, LABEL) else one._replace(role=IGNORED) for one in found]
 
     rows, line = Joined(), 0
     used = frozenset([*schema.features, column])
     source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
-    with closing(opened(source, schema.of_joined(column), layout, [], training=True)) as found:
+    with closing(opened(source, schema.of_joined(column), layout, [], training=True, filled=filled)) as found:
         for buffer in found:
             assert buffer.scanner is not None
-            text, lines, _, faulty, faults = buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)
+            of_buffer = buffer.scanner.translate(buffer.data, buffer.start, buffer.stop, counted=True)
+            text, lines, _, faulty, faults = of_buffer
             line += buffer.before
             if faulty:
                 raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
@@ -395,7 +403,9 @@ def surveyed(
                 "table before"
             )
         check([*head.names, *head.unread], name)
-        return [(SURVEYED.get(kinds.get(column, rest), IGNORED), "", "", "", AS_IT_IS) for column in head.names]
+        return [
+            ColumnForm(SURVEYED.get(kinds.get(column, rest), IGNORED), missing=form.missing) for column in head.names
+        ]
 
     def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
         assert buffer.scanner is not None
@@ -474,7 +484,8 @@ def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -
 
     def layout(head: Head, source: str) -> Layout:
         heads.append(head)
-        return [one if one[0] == NUMBER else (IGNORED, *one[1:]) for one in schema.layout(head.names, fields=False)]
+        layout = schema.layout(head.names, fields=False)
+        return [one if one.role == NUMBER else one._replace(role=IGNORED) for one in layout]
 
     def columns() -> list[int]:
         return [at for at, name in enumerate(heads[0].names) if schema.kinds.get(name) == NUMBER]

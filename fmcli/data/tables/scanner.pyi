@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import Fault
+from fmcli.data.tables.schema import ColumnForm
 
 ROLES: tuple[str, ...]
 
@@ -13,7 +14,7 @@ class Scanner:
     head: Any
     def __init__(
         self,
-        columns: Sequence[tuple[str, str, str, str, int]],
+        columns: Sequence[ColumnForm],
         *,
         delimiter: str,
         separator: str = "|",
@@ -21,16 +22,16 @@ class Scanner:
         latin1: bool = False,
         training: bool = False,
         skip: bool = False,
-        missing: Sequence[str] = (),
         joins: Sequence[tuple[int, str, Joined]] = (),
         apart: bool = False,
         group: tuple[int, bool, str] | None = None,
         head: Any = None,
-        bins: Sequence[tuple[int, Sequence[float], Sequence[str]]] = (),
-        missing_feature: bool = False,
+        filled: dict[str, int] | None = None,
     ) -> None: ...
     def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
-    def translate(self, data: bytes | bytearray, start: int, stop: int) -> tuple[Lines, int, int, int, list[Fault]]: ...
+    def translate(
+        self, data: bytes | bytearray, start: int, stop: int, *, counted: bool = False
+    ) -> tuple[Lines, int, int, int, list[Fault]]: ...
     def entries(
         self, data: bytes | bytearray, start: int, stop: int
     ) -> tuple[Lines | Entries, int, int, int, list[Fault]]: ...

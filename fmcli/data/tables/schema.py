@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from fmcli.data.labels import is_number
 from fmcli.errors import Also, BadInputError, UsageError
@@ -17,10 +18,34 @@ from fmcli.text import escaped, number
 LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"
 CATEGORY, SEVERAL, NUMBER = "category", "several", "number"
 FEATURES = (CATEGORY, SEVERAL, NUMBER)
-# A column of whole numbers has ids if there are so many rows to each of them.
+# A column of whole numbers has names if there are so many rows to each of them.
+ROWS_PER_NAME = 40
+# The same for a column that is named as ids are. With fewer rows, little is learned about each id.
 ROWS_PER_ID = 5
+# Whole numbers are ids or measurements if so large a share of them are different: only their user knows which.
+NEARLY_ALL = 0.9
 # If so large a share of the cells are numbers, the others are probably missing values.
 MOSTLY = 0.9
+# The usual words for a missing value, in lower case.
+MARKERS = frozenset(
+    [
+        *("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "-nan", "null", "(null)", "none", "nil", "\\n"),
+        *("?", "-", "--", ".", "unknown", "missing", "undefined", "not available"),
+    ]
+)
+# If a column of numbers has no more unusual words than these, they may be missing values, too.
+FEW_WORDS = 2
+# The last word of the name of a column of ids. Some end with "id" without a boundary, as userid does.
+ENTITIES = (
+    *("user", "item", "customer", "client", "member", "visitor", "session", "product", "article", "movie", "film"),
+    *("book", "song", "track", "artist", "video", "restaurant", "hotel", "shop", "store", "seller", "merchant", "ad"),
+    *("device", "campaign", "zip", "postal", "post"),
+)
+ID_NAME = re.compile(rf"({'|'.join(ENTITIES)})?[ _]?(id|ids|key|code)|{'|'.join(ENTITIES)}")
+# Where a word of a name begins: at a capital behind a small letter, or behind a sign.
+WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+# What a missing cell is a feature of: columns of numbers with gaps in training, no column, all columns.
+AUTO, NEVER, EVERY = "auto", "none", "feature"
 # The columns that an error describes, at most.
 MOST_DESCRIBED = 10
 # The words for a cell, by the kind of its column.
@@ -30,9 +55,34 @@ EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
 AS_IT_IS, WHOLE, TRUTH = range(3)
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
-# The role of each column, its name in text of features, what a fault in it expects, the beginning of its features, and
-# the spelling of its names: as `Scanner` takes them.
-Layout = list[tuple[str, str, str, str, int]]
+
+class ColumnForm(NamedTuple):
+    """How a column is read, as `Scanner` takes it.
+
+    role : one of `scanner.ROLES`.
+    name : in text of features.
+    expected : what a fault in it expects.
+    prefix : the beginning of its features.
+    spelling : of the names of a category.
+    missing : cells that are like empty ones.
+    gap_feature : whether a missing cell is a feature, whose name ends with =.
+    mean : the text of the number that stands for a missing cell; empty: nothing does.
+    edges, bins : the numbers that part the bins of a column of numbers, and the features of the bins: one more.
+    """
+
+    role: str
+    name: str = ""
+    expected: str = ""
+    prefix: str = ""
+    spelling: int = AS_IT_IS
+    missing: tuple[str, ...] = ()
+    gap_feature: bool = False
+    mean: str = ""
+    edges: tuple[float, ...] = ()
+    bins: tuple[str, ...] = ()
+
+
+Layout = list[ColumnForm]
 
 
 @dataclass(frozen=True)
@@ -46,7 +96,9 @@ class Schema:
     truths : categories whose cells are all true or false, in any case.
     separator : of the names in a cell of SEVERAL.
     missing : cells that are like empty ones.
-    missing_feature : whether these are features, too, whose names end with =.
+    markers : column of numbers -> further such cells of it.
+    means : column of numbers -> the mean of its numbers, which stands for a missing cell.
+    gaps : columns of which a missing cell is a feature, whose name ends with =.
     bins : column of numbers -> the numbers that part its bins, increasing; each bin is a feature.
     names : of the columns, if tables have no header.
     delimiter : of cells; None: the first of DELIMITERS that a table's first line has.
@@ -61,7 +113,9 @@ class Schema:
     truths: frozenset[str] = frozenset()
     separator: str = "|"
     missing: tuple[str, ...] = ()
-    missing_feature: bool = False
+    markers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    means: Mapping[str, float] = field(default_factory=dict)
+    gaps: frozenset[str] = frozenset()
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     delimiter: str | None = None
@@ -73,13 +127,20 @@ class Schema:
         """Return the schema as JSON values, as in a model file."""
         return {
             "columns": [
-                {"name": name, "kind": kind, "whole": name in self.whole, "truths": name in self.truths}
+                {
+                    "name": name,
+                    "kind": kind,
+                    "whole": name in self.whole,
+                    "truths": name in self.truths,
+                    "missing": list(self.markers.get(name, ())),
+                    "mean": self.means.get(name),
+                    "gaps": name in self.gaps,
+                }
                 for name, kind in self.kinds.items()
             ],
             "group": self.group,
             "separator": self.separator,
             "missing": list(self.missing),
-            "missing_feature": self.missing_feature,
             "bins": {column: list(edges) for column, edges in self.bins.items()},
             "header": not self.names,
             "delimiter": self.delimiter,
@@ -99,6 +160,10 @@ class Schema:
                 raise BadInputError("a column of its table has no valid kind, or two have one name")
             joins = {str(column): tuple(map(str, names)) for column, names in entry["joins"].items()}
             others = {name for names in joins.values() for name in names}
+
+            def of_columns(what: str) -> dict[str, Any]:
+                return {str(column["name"]): column.get(what) for column in columns}
+
             of_kind = next((name for name, kind in kinds.items() if kind == GROUP), None)
             return cls(
                 kinds,
@@ -107,7 +172,9 @@ class Schema:
                 frozenset(str(column["name"]) for column in columns if column.get("truths")),
                 str(entry["separator"]),
                 tuple(map(str, entry["missing"])),
-                bool(entry.get("missing_feature", False)),
+                {name: tuple(map(str, texts)) for name, texts in of_columns("missing").items() if texts},
+                {name: finite(mean) for name, mean in of_columns("mean").items() if mean is not None},
+                frozenset(name for name, gaps in of_columns("gaps").items() if gaps),
                 {str(column): tuple(map(float, edges)) for column, edges in entry.get("bins", {}).items()},
                 () if entry["header"] else tuple(name for name in kinds if name not in others),
                 entry["delimiter"],
@@ -115,22 +182,26 @@ class Schema:
                 joins,
                 {str(column): tuple(map(str, names)) for column, names in entry.get("joined_names", {}).items()},
             )
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadInputError(f"its table is not described as tables are: {error!r}") from error
 
     @classmethod
     def of_names(cls, names: Iterable[str]) -> Schema:
         """Return the columns that these names of features tell, as `convert` writes them: column=cell, or column."""
         cells: dict[str, set[str]] = {}
-        kinds = {}
+        kinds, gaps = dict[str, str](), set[str]()
         for name in names:
             column, equals, cell = name.partition("=")
-            if equals:
+            if cell or not equals:
+                kinds[column] = CATEGORY if equals else NUMBER
+            if equals and not cell:
+                gaps.add(column)
+            elif equals:
                 cells.setdefault(column, set()).add(cell)
-            kinds[column] = CATEGORY if column in cells else NUMBER
+        kinds = dict.fromkeys(sorted(gaps), CATEGORY) | kinds
         whole = frozenset(column for column, found in cells.items() if all(map(WHOLE_NUMBER.fullmatch, found)))
         truths = frozenset(column for column, found in cells.items() if found <= {"true", "false"})
-        return cls(kinds, whole=whole, truths=truths)
+        return cls(kinds, whole=whole, truths=truths, gaps=frozenset(gaps))
 
     @property
     def features(self) -> list[str]:
@@ -156,7 +227,7 @@ class Schema:
     def apart(self) -> bool:
         """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
         numbers = self.numbers
-        named = [name for name in self.features if self.missing_feature or name not in numbers]
+        named = [name for name in self.features if name in self.gaps or name not in numbers]
         starts = sorted([*map(escaped, numbers), *(f"{escaped(name)}=" for name in named)])
         return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))
 
@@ -198,17 +269,22 @@ class Schema:
             expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
             role = IGNORED if kind == GROUP else kind
             spelling = WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS
-            found.append((role, escaped(name), expected, prefix, spelling))
-        return found
-
-    def bins_of(self, names: Sequence[str], layout: Layout) -> list[tuple[int, tuple[float, ...], list[str]]]:
-        """Return the bins of the columns of a table with these names and this layout, as `Scanner` takes them."""
-        found = []
-        for column, (name, of_column) in enumerate(zip(names, layout, strict=True)):
-            if of_column[0] == NUMBER and name in self.bins:
-                texts = ["", *(number(edge) for edge in self.bins[name]), ""]
-                features = [f"{of_column[3]}={low}..{high}" for low, high in pairwise(texts)]
-                found.append((column, self.bins[name], features))
+            edges = self.bins.get(name, ()) if kind == NUMBER else ()
+            texts = ["", *(number(edge) for edge in edges), ""] if edges else []
+            found.append(
+                ColumnForm(
+                    role,
+                    escaped(name),
+                    expected,
+                    prefix,
+                    spelling,
+                    (*self.missing, *self.markers.get(name, ())),
+                    name in self.gaps,
+                    number(self.means[name]) if name in self.means else "",
+                    edges,
+                    tuple(f"{prefix}={low}..{high}" for low, high in pairwise(texts)),
+                )
+            )
         return found
 
 
@@ -221,6 +297,7 @@ class Named:
     aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
     bins : the number of bins of each column of numbers; 0: their features have the numbers as values.
+    gap_features : of which columns missing cells are features: one of AUTO, NEVER, EVERY.
     rest : the kind of columns that are not named; None: their cells tell it.
     labelled : whether there must be a label.
     """
@@ -235,6 +312,7 @@ class Named:
     aside: str | None = None
     form: Schema = field(default_factory=lambda: Schema({}))
     bins: int = 0
+    gap_features: str = AUTO
     rest: str | None = None
     labelled: bool = True
 
@@ -259,7 +337,7 @@ class Named:
 
     def require_all(self, names: Sequence[str], source: str) -> None:
         """Raise UsageError if the kind of a column is not known, as it must be of a table that is read once."""
-        if self.rest is None and (unnamed := [name for name in names if name not in self.kinds()]):
+        if self.rest is None and (unnamed := [name for name in names if name and name not in self.kinds()]):
             every = ",".join(unnamed)
             raise UsageError(
                 f"{source} is read only once, so that the kinds of all columns must be known before; not known: "
@@ -278,7 +356,7 @@ class Named:
         for name in self.kinds():
             if name not in every:
                 raise BadInputError(f"{source}: {no_such('column', name, every)}")
-        if twice := sorted({name for name in every if every.count(name) > 1}):
+        if twice := sorted({name for name in every if name and every.count(name) > 1}):
             raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
         if self.label is None and self.labelled:
             raise BadInputError(
@@ -305,14 +383,17 @@ class Named:
 
         Raises BadInputError for a column that must be named, or is missing.
         """
-        named = self.kinds()
-        found = {name: named.get(name) or self.rest or kind_of(facts[name]) for name in names}
+        named = {"": IGNORED, **self.kinds()}
+        markers = {name: words for name, one in facts.items() if (words := markers_of(one, named.get(name)))}
+        facts = {name: without_texts(one) if name in markers else one for name, one in facts.items()}
+        found = {name: named.get(name) or self.rest or kind_of(name, facts[name]) for name in names}
         kinds = {name: kind for name, kind in found.items() if kind is not None}
         if len(kinds) < len(found):
             raise not_clear({name: facts[name] for name in found if name not in kinds}, source)
         if not any(kind in FEATURES for kind in kinds.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
         known = [name for name, kind in kinds.items() if kind == CATEGORY and name in facts]
+        numbers = [name for name, kind in kinds.items() if kind == NUMBER]
         fractions = [name for name in known if facts[name]["points"] and not is_of_names(facts[name])]
         if fractions:
             raise BadInputError(
@@ -327,29 +408,78 @@ class Named:
             group=self.group,
             whole=frozenset(name for name in known if is_whole(facts[name])),
             truths=frozenset(name for name in known if is_truth(facts[name])),
+            markers=markers,
+            means={name: mean_of(facts[name]) for name in numbers if has_numbers(facts.get(name))},
+            gaps=self.gaps(kinds, facts),
             joins=joins,
         )
 
+    def gaps(self, kinds: Mapping[str, str], facts: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+        """Return the columns of these kinds of which missing cells are features. Of a table that is read once, nothing
+        tells whether a column of numbers has any."""
+        numbers = [
+            name for name, kind in kinds.items() if kind == NUMBER and (name not in facts or facts[name]["missing"])
+        ]
+        names = [name for name, kind in kinds.items() if kind in (CATEGORY, SEVERAL)]
+        return frozenset({AUTO: numbers, NEVER: [], EVERY: [*numbers, *names]}[self.gap_features])
 
-def kind_of(facts: Mapping[str, Any]) -> str | None:
-    """Return the kind of a column whose cells have these facts; None if its user must say."""
-    present = facts["cells"] - facts["missing"]
+
+def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
+    """Return the kind of a column with this name, whose cells have these facts; None if its user must say."""
+    present, distinct = facts["cells"] - facts["missing"], facts["distinct"]
     if not present:
         return IGNORED
     if facts["kind"] is not None:
         return str(facts["kind"])
     if has_text(facts):
-        mixed = not facts["is_text"] and present - facts["texts"] >= MOSTLY * present
-        return None if mixed else CATEGORY
+        return None if is_mixed(facts) else CATEGORY
     if facts["fractions"] or facts["bits"] == present:
         return NUMBER
-    return CATEGORY if present * facts["times"] >= ROWS_PER_ID * facts["distinct"] else None
+    rows = present * facts["times"]
+    if rows >= ROWS_PER_NAME * distinct:
+        return CATEGORY
+    if is_id(name):
+        return CATEGORY if rows >= ROWS_PER_ID * distinct else None
+    return None if distinct >= NEARLY_ALL * present else NUMBER
+
+
+def is_id(name: str) -> bool:
+    """Return whether the name of a column says that it has ids: user_id, movieId, zip code, item."""
+    words = [word for word in WORDS.split(name) if word]
+    return bool(words) and ID_NAME.fullmatch(words[-1].lower()) is not None
+
+
+def is_mixed(facts: Mapping[str, Any]) -> bool:
+    """Return whether a column has numbers, and a few words that may be missing values or the names of a category.
+    Numbers with a 0 before them are names, such as zip codes."""
+    numbers = facts["cells"] - facts["missing"] - facts["texts"]
+    if facts["is_text"] or facts["padded"] or not numbers:
+        return False
+    few = not facts["other_words"] and len(unusual(facts)) <= FEW_WORDS
+    return few or numbers >= MOSTLY * (numbers + facts["texts"])
+
+
+def unusual(facts: Mapping[str, Any]) -> list[str]:
+    """Return the words of a column that are not usual for missing values."""
+    return [word for word in facts["words"] if word.lower() not in MARKERS]
+
+
+def markers_of(facts: Mapping[str, Any], kind: str | None) -> tuple[str, ...]:
+    """Return the words of a column, if they stand for missing numbers: they are usual for these, and all other cells
+    are numbers. kind : as named."""
+    none = (
+        (kind or facts["kind"]) not in (None, NUMBER)
+        or facts["is_text"]
+        or facts["other_words"]
+        or not has_numbers(facts)
+    )
+    return () if none or unusual(facts) else tuple(facts["words"])
 
 
 def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
     """Return an error about the columns with these facts, with the options by which their user says what they are."""
     mixed, place = {name: one for name, one in facts.items() if one["texts"]}, source
-    whole = {name: one for name, one in facts.items() if kind_of(without_texts(one)) is None}
+    whole = {name: one for name, one in facts.items() if kind_of(name, without_texts(one)) is None}
     messages, options = [], dict[str, Any]()
     if whole:
         for name, one in islice(whole.items(), MOST_DESCRIBED):
@@ -365,14 +495,17 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
             "ignore": {columns: "for neither"},
         }
     if mixed:
-        found = [f"{one['first_text']!r} in the column {name!r}" for name, one in mixed.items()]
-        lines = [one["text_line"] + 1 for one in mixed.values()]
-        if len(facts) == 1:
+        lines = [line for one in mixed.values() for line in one["words"].values()]
+        if len(lines) == 1:
             place = f"{source}:{lines[0]}"
-        else:
-            found = [f"{text} (line {line})" for text, line in zip(found, lines, strict=True)]
-        messages.append(f"found {listed(found[:MOST_DESCRIBED], len(found))}, whose other cells are mostly numbers")
-        texts = ",".join(dict.fromkeys(one["first_text"] for one in mixed.values()))
+        found = []
+        for name, one in mixed.items():
+            words = [f"{word!r}" + (f" (line {at})" if len(lines) > 1 else "") for word, at in one["words"].items()]
+            more = ", and other texts," if one["other_words"] else ""
+            found.append(f"{listed(words, len(words))}{more} in the column {name!r}")
+        others = "numbers" if not any(one["other_words"] for one in mixed.values()) else "mostly numbers"
+        messages.append(f"found {listed(found[:MOST_DESCRIBED], len(found))}, whose other cells are {others}")
+        texts = ",".join(dict.fromkeys(word for one in mixed.values() for word in one["words"]))
         if whole:
             options["missing_values"] = Also(texts)
         else:
@@ -400,10 +533,27 @@ def is_of_names(facts: Mapping[str, Any]) -> bool:
     return has_text(facts) or facts["kind"] == CATEGORY
 
 
+def has_numbers(facts: Mapping[str, Any] | None) -> bool:
+    """Return whether some cells of a column are numbers."""
+    return facts is not None and facts["whole"] + facts["fractions"] > 0
+
+
+def mean_of(facts: Mapping[str, Any]) -> float:
+    """Return the mean of the numbers of a column, with the digits that a value of a feature has."""
+    return float(f"{facts['mean']:.9g}")
+
+
+def finite(value: float) -> float:
+    """Return a number. Raises ValueError if it is not finite."""
+    if not math.isfinite(value):
+        raise ValueError("a mean is not finite")
+    return float(value)
+
+
 def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the facts of a column if its cells that are no numbers are missing: one text, as far as is known."""
-    texts = facts["texts"]
-    return {**facts, "texts": 0, "missing": facts["missing"] + texts, "distinct": facts["distinct"] - bool(texts)}
+    """Return the facts of a column if its cells that are no numbers are missing."""
+    missing, distinct = facts["missing"] + facts["texts"], facts["distinct"] - len(facts["words"])
+    return {**facts, "texts": 0, "words": {}, "missing": missing, "distinct": max(distinct, 0)}
 
 
 def is_whole(facts: Mapping[str, Any]) -> bool:
@@ -417,5 +567,5 @@ def is_truth(facts: Mapping[str, Any]) -> bool:
 
 
 def is_header(names: Sequence[str]) -> bool:
-    """Return whether the first row of a table can be its header: no cell is a number or empty."""
-    return all(name and not is_number(name.encode(errors="surrogateescape")) for name in names)
+    """Return whether the first row of a table can be its header: no cell is a number, and some have text."""
+    return any(names) and not any(is_number(name.encode(errors="surrogateescape")) for name in names if name)

@@ -31,32 +31,37 @@ inline constexpr PlainBytes PLAIN_BYTES;
 // Writes the features of cells.
 class FeatureWriter : public RowReader {
   public:
-    explicit FeatureWriter(const TableForm& form) : RowReader(form) {
+    explicit FeatureWriter(const TableForm& form) : RowReader(form), filled_(form.columns.size()) {
         for (size_t i = 0; i < form.columns.size(); ++i) {
             const TableColumn& column = form.columns[i];
             if (column.role == Role::LABEL) label_ = static_cast<int>(i);
             if (column.role == Role::WEIGHT) weight_ = static_cast<int>(i);
             if (column.role < Role::CATEGORY) continue;
             features_.push_back(i);
-            longest_ = std::max(longest_, column.prefix.size());
+            longest_ = std::max(longest_, column.prefix.size() + column.mean.size());
             for (const std::string& bin : column.bins) longest_ = std::max(longest_, bin.size());
         }
         for (const TableJoin& join : form.joins) joined_ += join.rows->longest;
     }
 
+    // The number of the missing cells of each column for which its mean stands, and nothing else.
+    const std::vector<int64_t>& filled() const { return filled_; }
+
   protected:
     static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
+    static constexpr size_t MOST = 2;     // features of a cell without text
     static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
     static constexpr size_t PIECE = 16;   // bytes that are copied at a time
 
     std::vector<size_t> features_;  // columns
+    std::vector<int64_t> filled_;
     int label_ = -1, weight_ = -1;
     char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
 
     // The bytes that a row of so many bytes has as text, at most: a character becomes at most three, and each name in a
     // cell has a prefix.
     size_t most_bytes(size_t bytes) const {
-        return 3 * bytes + (features_.size() + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM + PIECE;
+        return 3 * bytes + (MOST * features_.size() + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM + PIECE;
     }
 
     // Writes the blank before a token, unless it is the first one of its line.
@@ -97,9 +102,9 @@ class FeatureWriter : public RowReader {
     // Reads the label of the row, of which `missing` tells whether there is none. Returns whether that is right.
     bool has_label(bool& missing) {
         const Cell& cell = cells_[static_cast<size_t>(label_)];
-        missing = is_missing(trimmed(cell));
-        return !missing || !form_.training ||
-            fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(label_)].expected, "each row needs one");
+        const TableColumn& column = form_.columns[static_cast<size_t>(label_)];
+        missing = is_missing(column, trimmed(cell));
+        return !missing || !form_.training || fail(cell.begin, cell.end, column.expected, "each row needs one");
     }
 
     bool read_weight(double& weight) {
@@ -129,7 +134,9 @@ class FeatureWriter : public RowReader {
     }
 
     // The number of the bin of a number.
-    static size_t bin_of(const TableColumn& column, double value) {
+    static size_t bin_of(const TableColumn& column, std::string_view text) {
+        double value = 0;
+        read_number(text.data(), text.data() + text.size(), value);
         return static_cast<size_t>(std::lower_bound(column.edges.begin(), column.edges.end(), value) - column.edges.begin());
     }
 
@@ -159,9 +166,42 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Writes the feature of a missing cell, if it has one. Returns true.
-    bool write_missing(const TableColumn& column) {
-        if (!form_.missing_feature) return true;
+    // Calls `number` with the value and the text of the number that stands for a missing cell, and `feature` if such cells
+    // are a feature. In a column of bins, this feature is the bin of missing cells.
+    template <class Number, class Feature>
+    bool fill(size_t i, Number number, Feature feature) {
+        const TableColumn& column = form_.columns[i];
+        if (!column.mean.empty() && (column.bins.empty() || !column.gap_feature)) {
+            filled_[i] += !column.gap_feature;
+            float mean = 0;
+            read_number(column.mean.data(), column.mean.data() + column.mean.size(), mean);
+            if (!number(mean, column.mean)) return false;
+        }
+        return !column.gap_feature || feature();
+    }
+
+    // Writes a number or its bin. Returns true.
+    bool write_value(const TableColumn& column, float value, std::string_view text) {
+        if (!column.bins.empty()) {
+            write_bin(column, bin_of(column, text));
+        } else if (value != 0) {
+            gap();
+            put(column.prefix.data(), column.prefix.size());
+            *out_++ = ':';
+            put(text.data(), text.size());
+        }
+        return true;
+    }
+
+    // Writes what stands for a missing cell.
+    bool write_missing(size_t i) {
+        const TableColumn& column = form_.columns[i];
+        return fill(i, [&](float value, std::string_view text) { return write_value(column, value, text); },
+                    [&] { return write_gap(column); });
+    }
+
+    // Writes the feature of a missing cell. Returns true.
+    bool write_gap(const TableColumn& column) {
         gap();
         put(column.prefix.data(), column.prefix.size());
         const std::string_view rest = column.role == Role::NUMBER ? "=:1" : ":1";
@@ -302,8 +342,8 @@ class TableLines : public FeatureWriter {
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
             const bool good = column.role == Role::CATEGORY ? write_category(i, column)
-                : column.role == Role::NUMBER               ? write_number(column, cells_[i])
-                                                            : write_names(column, cells_[i]);
+                : column.role == Role::NUMBER               ? write_number(i, column)
+                                                            : write_names(i, column);
             if (!good) return false;
             written(i);
         }
@@ -365,13 +405,14 @@ class TableLines : public FeatureWriter {
     bool write_category(size_t i, const TableColumn& column) {
         return write_known(i, [&](const Cell& cell) {
             const std::string_view text = trimmed(cell);
-            return is_missing(text) ? write_missing(column) : write_feature(column, cell, text);
+            return is_missing(column, text) ? write_missing(i) : write_feature(column, cell, text);
         });
     }
 
-    bool write_names(const TableColumn& column, const Cell& cell) {
+    bool write_names(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
         const std::string_view text = trimmed(cell);
-        if (is_missing(text)) return write_missing(column);
+        if (is_missing(column, text)) return write_missing(i);
         return each_name(text, [&](std::string_view one) { return write_feature(column, cell, one); });
     }
 
@@ -384,23 +425,12 @@ class TableLines : public FeatureWriter {
         return true;
     }
 
-    bool write_number(const TableColumn& column, const Cell& cell) {
+    bool write_number(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
         const std::string_view text = trimmed(cell);
-        if (is_missing(text)) return write_missing(column);
+        if (is_missing(column, text)) return write_missing(i);
         float value;
-        if (!read_value(column, cell, text, value)) return false;
-        if (!column.bins.empty()) {
-            double exact = 0;
-            read_number(text.data(), text.data() + text.size(), exact);
-            write_bin(column, bin_of(column, exact));
-            return true;
-        }
-        if (value == 0) return true;
-        gap();
-        put(column.prefix.data(), column.prefix.size());
-        *out_++ = ':';
-        put(text.data(), text.size());
-        return true;
+        return read_value(column, cell, text, value) && write_value(column, value, text);
     }
 
     bool write_joined(const TableJoin& join) {

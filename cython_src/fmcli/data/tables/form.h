@@ -36,6 +36,9 @@ struct TableColumn {
     std::string expected;  // of a fault: "a number in the column 'age'"
     std::string prefix;    // what precedes the value or the cell in a feature: "2:age", "user="
     Spelling spelling = Spelling::AS_IT_IS;
+    std::vector<std::string> missing;  // cells that are like empty ones
+    bool gap_feature = false;          // a missing cell is a feature, whose name ends with =
+    std::string mean;                  // of a NUMBER: what stands for a missing cell; empty: nothing does
     std::vector<double> edges;      // of a NUMBER: where bins end, increasing; a number at an edge is in the bin before
     std::vector<std::string> bins;  // the features of the bins, one more than edges, or none
 };
@@ -75,9 +78,7 @@ struct TableForm {
     bool latin1 = false;               // bytes are characters of Latin-1; else text is UTF-8
     bool training = false;             // each row needs a label
     bool skip = false;                 // rows with faults become empty lines; else they end the work
-    bool missing_feature = false;      // a cell that is missing is a feature, whose name ends with =
     bool apart = false;                // cells of different columns are never the same feature
-    std::vector<std::string> missing;  // cells that are like empty ones
     int group = -1;                    // the column that tells the group of a row, or -1
     bool timed = false;                // its cells are times, whose order is that of the groups
     std::string expected_group;        // of a fault: "a time in the column 'time'"

@@ -63,7 +63,7 @@ class KeyReader : public RowReader {
                 const Cell& cell = cells_[column];
                 const std::string_view text = trimmed(cell);
                 double number = NAN;
-                if (!is_missing(text))
+                if (!is_missing(form_.columns[column], text))
                     if (const char* complaint = read_number(text.data(), text.data() + text.size(), number))
                         return fail(cell.begin, cell.end, form_.columns[column].expected, std::string("it ") + complaint);
                 found.push_back(number);

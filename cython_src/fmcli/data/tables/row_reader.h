@@ -64,7 +64,8 @@ class RowReader {
             row_ = p;
             inner_ = 0;
             before_ = report.lines;
-            if (*p == '\n' || (*p == '\r' && p[1] == '\n')) {
+            // In a table of one column, an empty line is a row whose cell is empty.
+            if (cells_.size() != 1 && (*p == '\n' || (*p == '\r' && p[1] == '\n'))) {
                 p += *p == '\r' ? 2 : 1;
                 ++report.lines;
                 continue;
@@ -107,9 +108,9 @@ class RowReader {
         return {p, static_cast<size_t>(end - p)};
     }
 
-    bool is_missing(std::string_view text) const {
+    static bool is_missing(const TableColumn& column, std::string_view text) {
         if (text.empty()) return true;
-        for (const std::string& one : form_.missing)
+        for (const std::string& one : column.missing)
             if (text == one) return true;
         return false;
     }

@@ -24,8 +24,10 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
 
     struct TableColumn:
         Role role
-        string name, expected, prefix
+        string name, expected, prefix, mean
         Spelling spelling
+        vector[string] missing
+        boolean gap_feature
         vector[double] edges
         vector[string] bins
 
@@ -39,9 +41,8 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
 
     struct TableForm:
         string delimiter, separator, expected_group
-        boolean quoting, latin1, training, skip, apart, timed, missing_feature
+        boolean quoting, latin1, training, skip, apart, timed
         int group
-        vector[string] missing
         vector[TableColumn] columns
         vector[TableJoin] joins
 
@@ -58,12 +59,18 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
 
 
 cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
+    struct Word:
+        string text
+        int64_t line
+
     cppclass ColumnFacts:
-        int64_t cells, missing, whole, fractions, points, bits, truths, text_line
-        string example, first_text
-        boolean uncounted
+        int64_t cells, missing, whole, fractions, points, bits, truths, padded
+        string example
+        vector[Word] words
+        boolean uncounted, other_words
         size_t size()
         int64_t texts()
+        double mean()
         void add(const ColumnFacts&, int64_t) except +
 
     cppclass Survey:
@@ -94,6 +101,7 @@ cdef extern from "fmcli/data/tables/row_keys.h" namespace "fmcli" nogil:
 cdef extern from "fmcli/data/tables/features.h" namespace "fmcli" nogil:
     cppclass TableLines:
         TableLines(const TableForm&) except +
+        const vector[int64_t]& filled()
         TableReport translate(const char*, const char*, Array[char]&, vector[int64_t]&) except +
         TableFault place_of(const char*, const char*, int64_t, int64_t) except +
 
@@ -101,6 +109,7 @@ cdef extern from "fmcli/data/tables/features.h" namespace "fmcli" nogil:
 cdef extern from "fmcli/data/tables/table_entries.h" namespace "fmcli" nogil:
     cppclass TableEntries:
         TableEntries(const TableForm&) except +
+        const vector[int64_t]& filled()
         TableReport read(const char*, const char*, NumberedRows&, vector[int64_t]&) except +
 
 
@@ -127,33 +136,30 @@ cdef class Scanner:
 
     Parameters
     ----------
-    columns : (role, name, expected, prefix, spelling) of each column, as in TableColumn; role is one of ROLES, and
-        spelling the number of one of the core's.
+    columns : a ColumnForm for each column (schema.py).
     delimiter, separator : of cells, and of the parts of cells with several.
     quoting : whether cells may be in double quotes.
     latin1 : whether the text is Latin-1, not UTF-8.
     training : whether each row needs a label.
     skip : whether rows with faults are skipped; without `training`, an empty line takes the place of each.
-    missing : cells that are like empty ones.
     joins : (number of a column, what a cell without a row there should be, Joined) of each join.
     apart : whether cells of different columns are never the same feature.
     group : (number of the column that tells the group of a row, whether its cells are times, what they should be); the
         order of groups is that of times, or of whole numbers. None: rows have no groups.
     head : is kept for the caller.
-    bins : (number of a column of numbers, edges, features of bins) of each column that is cut into bins, of which there
-        is one more than edges.
-    missing_feature : whether a missing cell is a feature, too.
+    filled : gets the number of missing cells of each column of the head for which its mean stands, and nothing else.
     """
 
     cdef readonly object head  # as the caller gives it
+    cdef dict filled
     cdef TableForm form
     cdef object joined  # the form refers to their rows
     cdef list idle, idle_entries  # Lines and Entries that are no longer used
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, missing=(), joins=(), bint apart=False, group=None, head=None, bins=(),
-        bint missing_feature=False
+        bint skip=False, joins=(), bint apart=False, group=None, head=None,
+        dict filled=None
     ):
         cdef TableColumn column
         self.idle, self.idle_entries = [], []
@@ -162,22 +168,21 @@ cdef class Scanner:
             raise ValueError("delimiter and separator need at least one character")
         self.form.delimiter, self.form.separator = delimiter.encode(), separator.encode()
         self.form.quoting, self.form.latin1, self.form.training, self.form.skip = quoting, latin1, training, skip
-        self.form.apart, self.form.missing_feature = apart, missing_feature
+        self.form.apart = apart
         if group is not None:
             self.form.group, self.form.timed, expected = group
             self.form.expected_group = expected.encode()
-        for one in missing:
-            self.form.missing.push_back(one.encode())
-        for role, name, expected, prefix, spelling in columns:
-            column.role = <Role> <int> ROLES.index(role)
-            column.name, column.expected, column.prefix = name.encode(), expected.encode(), prefix.encode()
-            column.spelling = <Spelling> <int> spelling
-            self.form.columns.push_back(column)
-        for number, edges, features in bins:
-            if len(features) != len(edges) + 1:
+        for one in columns:
+            if len(one.bins) != len(one.edges) + bool(one.edges):
                 raise ValueError("there is one more bin than edges")
-            self.form.columns.at(number).edges = edges
-            self.form.columns.at(number).bins = [feature.encode() for feature in features]
+            column.role = <Role> <int> ROLES.index(one.role)
+            column.name, column.expected, column.prefix = one.name.encode(), one.expected.encode(), one.prefix.encode()
+            column.spelling = <Spelling> <int> one.spelling
+            column.missing = [text.encode() for text in one.missing]
+            column.gap_feature, column.mean = one.gap_feature, one.mean.encode()
+            column.edges, column.bins = one.edges, [bin.encode() for bin in one.bins]
+            self.form.columns.push_back(column)
+        self.filled = filled
         cdef TableJoin join
         self.joined = joins
         for number, expected, rows in joins:
@@ -198,10 +203,12 @@ cdef class Scanner:
         finally:
             del scanner
 
-    def translate(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
+    def translate(
+        self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, *, bint counted=False
+    ):
         """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows
         with faults, and the first such Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
-        Raises MemoryError.
+        counted : whether `filled` gets the cells of these rows. Raises MemoryError.
         """
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
@@ -217,14 +224,16 @@ cdef class Scanner:
                 found.text.reserve(found.text.size() + padding)
                 memset(found.text.data() + found.text.size(), 10, padding)
                 found.text.resize(found.text.size() + padding)
+            if counted:
+                self.count(scanner.filled())
         finally:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
     def entries(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the same with Entries in place of Lines, if the form is `apart`; else Lines."""
+        """Return the same with Entries in place of Lines, if the form is `apart`; else Lines. The rows are counted."""
         if not self.form.apart:
-            return self.translate(data, start, stop)
+            return self.translate(data, start, stop, counted=True)
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef Entries found = self.idle_entries.pop() if self.idle_entries else Entries()
@@ -234,9 +243,18 @@ cdef class Scanner:
             with nogil:
                 found.skipped.clear()
                 report = scanner.read(begin, begin + (stop - start), found.rows, found.skipped)
+            self.count(scanner.filled())
         finally:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
+
+    # Add the numbers of cells that were filled. Threads have the GIL here.
+    cdef count(self, const vector[int64_t]& filled):
+        cdef size_t column
+        for column in range(0 if self.filled is None else filled.size()):
+            if filled[column]:
+                name = self.head.names[column]
+                self.filled[name] = self.filled.get(name, 0) + filled[column]
 
     def reuse(self, rows):
         """Take Lines or Entries that nobody uses any more, whose memory is then that of others."""
@@ -380,7 +398,8 @@ cdef class Facts:
                 self.columns[0][column].add(other.columns[0][column], lines)
 
     def of(self, size_t column):
-        """Return the figures of a column by name. Texts are cells that are neither missing nor numbers."""
+        """Return the figures of a column by name. Texts are cells that are neither missing nor numbers; words are the
+        first distinct ones, each with the number of its line."""
         cdef ColumnFacts* facts = &self.columns[0][column]
         return {
             "cells": facts.cells,
@@ -391,11 +410,13 @@ cdef class Facts:
             "bits": facts.bits,
             "truths": facts.truths,
             "texts": facts.texts(),
-            "text_line": facts.text_line,
+            "padded": facts.padded,
+            "mean": facts.mean(),
             "distinct": facts.size(),
             "uncounted": facts.uncounted,
             "example": (<bytes> facts.example).decode(errors="replace"),
-            "first_text": (<bytes> facts.first_text).decode(errors="replace"),
+            "words": {(<bytes> word.text).decode(errors="replace"): word.line + 1 for word in facts.words},
+            "other_words": facts.other_words,
         }
 
 

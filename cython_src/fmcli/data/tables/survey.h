@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmcli/data/tables/recent.h"
@@ -12,15 +13,38 @@
 
 namespace fmcli {
 
+// A sum with twice the precision of a double, so that the order of the terms hardly matters.
+struct ExactSum {
+    double high = 0, low = 0;
+
+    void add(double term) {
+        const double sum = high + term, rest = sum - high;
+        low += (high - (sum - rest)) + (term - rest);
+        high = sum;
+    }
+
+    double value() const { return high + low; }
+};
+
+// A text among the cells of a column, and the number of lines before it.
+struct Word {
+    std::string text;
+    int64_t line;
+};
+
 // What is known about the cells of a column.
 struct ColumnFacts {
     static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
+    static constexpr size_t MOST_WORDS = 8;        // distinct texts that are kept: an error about a column names these
     static constexpr uint64_t SMALL = 1 << 20;
 
     int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
     int64_t points = 0;               // fractions with a point
-    int64_t text_line = 0;            // the number of lines before the first text
-    std::string example, first_text;  // the first cell, and the first one that is no number
+    int64_t padded = 0;               // texts that are digits behind a 0 or a +
+    std::string example;              // the first cell
+    std::vector<Word> words;          // the first distinct texts
+    bool other_words = false;         // there are more
+    ExactSum sum, weight;             // of the numbers times the weights of their rows, and of these weights
     Ids distinct;                     // whole numbers and texts
     std::vector<uint64_t> small;      // a bit for each whole number below SMALL, which `distinct` lacks
     bool uncounted = false;           // there are more distinct texts
@@ -40,11 +64,24 @@ struct ColumnFacts {
 
     int64_t texts() const { return cells - missing - whole - fractions; }
 
+    // The weighted mean of the numbers; 0 without any.
+    double mean() const { return weight.value() > 0 ? sum.value() / weight.value() : 0; }
+
+    void add_word(std::string_view text, int64_t line) {
+        for (const Word& word : words)
+            if (word.text == text) return;
+        if (words.size() < MOST_WORDS) words.push_back({std::string(text), line});
+        else other_words = true;
+    }
+
     void add(const ColumnFacts& other, int64_t lines_before) {
         if (example.empty()) example = other.example;
-        if (!texts() && other.texts()) {
-            first_text = other.first_text;
-            text_line = lines_before + other.text_line;
+        for (const Word& word : other.words) add_word(word.text, lines_before + word.line);
+        other_words |= other.other_words;
+        padded += other.padded;
+        for (const auto& [into, from] : {std::pair(&sum, &other.sum), std::pair(&weight, &other.weight)}) {
+            into->add(from->high);
+            into->add(from->low);
         }
         cells += other.cells;
         missing += other.missing;
@@ -63,15 +100,18 @@ struct ColumnFacts {
 class Survey : public RowReader {
   public:
     explicit Survey(const TableForm& form) : RowReader(form) {
-        for (size_t i = 0; i < form.columns.size(); ++i)
+        for (size_t i = 0; i < form.columns.size(); ++i) {
             if (form.columns[i].role >= Role::CATEGORY) asked_.push_back(i);
+            if (form.columns[i].role == Role::WEIGHT) weight_ = static_cast<int>(i);
+        }
     }
 
     // Adds what the cells of the rows say about their columns.
     TableReport survey(const char* begin, const char* end, std::vector<ColumnFacts>& facts) {
         recent_.start(end - begin);
         return each_row(begin, end, [&](const char*, const char*) {
-            for (const size_t column : asked_) take(column, facts[column]);
+            const double weight = weight_ < 0 ? 1 : weight_of(cells_[static_cast<size_t>(weight_)]);
+            for (const size_t column : asked_) take(column, facts[column], weight);
             return true;
         }, [](const char*, const char*) {});
     }
@@ -79,23 +119,32 @@ class Survey : public RowReader {
   private:
     RecentCells recent_;         // what they are
     std::vector<size_t> asked_;  // columns
+    int weight_ = -1;            // the column of weights
 
     // What a cell is.
-    enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, POINT, TEXT, TRUTH };
+    enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, POINT, TEXT, PADDED, TRUTH };
 
-    void take(size_t column, ColumnFacts& facts) {
+    // The weight of a row. A cell that is none is a fault when the rows are read.
+    double weight_of(const Cell& cell) {
+        double weight = 0;
+        const std::string_view text = trimmed(cell);
+        return read_number(text.data(), text.data() + text.size(), weight) ? 0 : weight;
+    }
+
+    void take(size_t column, ColumnFacts& facts, double weight) {
         const Cell& cell = cells_[column];
         const bool counts = form_.columns[column].role == Role::UNKNOWN;
         uint64_t number;
-        if (facts.whole && has_few_digits(cell, number) && (!counts || number < ColumnFacts::SMALL)) {
+        if (facts.whole && has_few_digits(form_.columns[column], cell, number) && (!counts || number < ColumnFacts::SMALL)) {
             if (counts) facts.add_small(number);
             ++facts.cells;
             ++facts.whole;
             facts.bits += number < 2;
+            add_number(facts, static_cast<double>(number), weight);
             return;
         }
         int32_t& recent = recent_.find(column, cell.begin, cell.end, end_);
-        if (recent == RecentCells::UNKNOWN) recent = look_at(trimmed(cell), facts, counts);
+        if (recent == RecentCells::UNKNOWN) recent = look_at(form_.columns[column], trimmed(cell), facts, counts);
         const Sort sort = static_cast<Sort>(recent);
         ++facts.cells;
         facts.missing += sort == MISSING;
@@ -103,21 +152,34 @@ class Survey : public RowReader {
         facts.bits += sort == BIT;
         facts.fractions += sort == FRACTION || sort == POINT;
         facts.points += sort == POINT;
+        facts.padded += sort == PADDED;
         facts.truths += sort == TRUTH;
+        if (WHOLE <= sort && sort <= POINT) add_number(facts, value_of(trimmed(cell)), weight);
+    }
+
+    static void add_number(ColumnFacts& facts, double number, double weight) {
+        facts.sum.add(number * weight);
+        facts.weight.add(weight);
+    }
+
+    double value_of(std::string_view text) const {
+        double value = 0;
+        read_number(text.data(), text.data() + text.size(), value);
+        return value;
     }
 
     // Whether a cell is at most eight digits, whose number is set, without a 0 that begins others, and surely not missing.
-    bool has_few_digits(const Cell& cell, uint64_t& number) const {
+    bool has_few_digits(const TableColumn& column, const Cell& cell, uint64_t& number) const {
         const size_t length = static_cast<size_t>(cell.end - cell.begin);
-        if (!form_.missing.empty() || length - 1 >= 8 || end_ - cell.begin < 8 || (*cell.begin == '0' && length > 1)) return false;
+        if (!column.missing.empty() || length - 1 >= 8 || end_ - cell.begin < 8 || (*cell.begin == '0' && length > 1)) return false;
         const Digits digits = read_digits(cell.begin);
         number = digits.number;
         return digits.count == static_cast<int>(length);
     }
 
     // What a text is, which is counted as a new one; it may be an example for the column, which lacks its count so far.
-    Sort look_at(std::string_view text, ColumnFacts& facts, bool counts) {
-        if (is_missing(text)) return MISSING;
+    Sort look_at(const TableColumn& column, std::string_view text, ColumnFacts& facts, bool counts) {
+        if (is_missing(column, text)) return MISSING;
         if (facts.example.empty()) facts.example = text;
         size_t digits = 0;
         if (is_whole(text, digits)) {
@@ -130,19 +192,22 @@ class Survey : public RowReader {
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
         if (!padded && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any)))
             return text.find('.') == std::string_view::npos ? FRACTION : POINT;
-        if (!facts.texts()) {
-            facts.first_text = text;
-            facts.text_line = before_;
-        }
-        if (counts && !facts.uncounted) count(text, facts);
+        facts.add_word(text, before_);
+        if (counts && !facts.uncounted) add_distinct(named(text.data(), text.size()), facts);
+        if (padded && text.find_first_not_of("0123456789", sign) == std::string_view::npos) return PADDED;
         return is_truth(text) ? TRUTH : TEXT;
     }
 
-    void count(std::string_view text, ColumnFacts& facts) {
+    // Counts a whole number.
+    static void count(std::string_view text, ColumnFacts& facts) {
         uint64_t number;
-        const bool whole = text.size() < 19 && is_digit(text[0]) && !read_whole(text.data(), text.data() + text.size(), number);
-        if (whole && number < ColumnFacts::SMALL) facts.add_small(number);
-        else facts.distinct.add(whole ? Id{number} : named(text.data(), text.size()));
+        const bool fits = text.size() < 19 && is_digit(text[0]) && !read_whole(text.data(), text.data() + text.size(), number);
+        if (fits && number < ColumnFacts::SMALL) facts.add_small(number);
+        else add_distinct(fits ? Id{number} : named(text.data(), text.size()), facts);
+    }
+
+    static void add_distinct(const Id& id, ColumnFacts& facts) {
+        facts.distinct.add(id);
         facts.uncounted |= facts.distinct.names.size() > ColumnFacts::MOST_TEXTS;
     }
 };

@@ -138,25 +138,29 @@ class TableEntries : public FeatureWriter {
             return true;
         }
         const std::string_view text = trimmed(cell);
-        if (!is_missing(text)) return add(recent, 1, [&] { return write_feature(column, cell, text); });
-        if (!form_.missing_feature) recent = NOTHING;
+        if (!is_missing(column, text)) return add(recent, 1, [&] { return write_feature(column, cell, text); });
+        if (!column.gap_feature) recent = NOTHING;
         return add_missing(i, column);
     }
 
+    // Adds the entries that `write_missing` writes.
     bool add_missing(size_t i, const TableColumn& column) {
-        return !form_.missing_feature || add(missing_[i], 1, [&] { return write_missing(column); });
+        return fill(i, [&](float value, std::string_view text) { return add_value(i, column, value, text); },
+                    [&] { return add(missing_[i], 1, [&] { return write_gap(column); }); });
     }
 
     bool add_number(size_t i, const TableColumn& column) {
         const Cell& cell = cells_[i];
         const std::string_view text = trimmed(cell);
-        if (is_missing(text)) return add_missing(i, column);
+        if (is_missing(column, text)) return add_missing(i, column);
         float value;
-        if (!read_value(column, cell, text, value)) return false;
+        return read_value(column, cell, text, value) && add_value(i, column, value, text);
+    }
+
+    // Adds the entry that `write_value` writes.
+    bool add_value(size_t i, const TableColumn& column, float value, std::string_view text) {
         if (!column.bins.empty()) {
-            double exact = 0;
-            read_number(text.data(), text.data() + text.size(), exact);
-            const size_t bin = bin_of(column, exact);
+            const size_t bin = bin_of(column, text);
             return add(once_[i][bin], 1, [&] {
                 write_bin(column, bin);
                 return true;
@@ -172,7 +176,7 @@ class TableEntries : public FeatureWriter {
     bool add_names(size_t i, const TableColumn& column) {
         const Cell& cell = cells_[i];
         const std::string_view text = trimmed(cell);
-        if (is_missing(text)) return add_missing(i, column);
+        if (is_missing(column, text)) return add_missing(i, column);
         return each_name(text, [&](std::string_view one) {
             int32_t unknown = RecentCells::UNKNOWN;
             int32_t& recent = cell.doubled ? unknown : recent_.find(i, one.data(), one.data() + one.size(), end_);

@@ -1,0 +1,131 @@
+"""What the columns of a table are, by their cells: numbers, names, missing values, columns without a name."""
+
+import json
+import random
+
+import pytest
+
+from fmcli.data.tables.schema import ROWS_PER_NAME, is_id
+
+QUICK = ("-e", "1", "--holdout", "0", "--no-look", "--label", "y")
+
+
+def kinds(run, tmp_path, header, rows, *options):
+    """Return the kinds of the columns of a table, and the log of training from it."""
+    text = "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n"
+    (tmp_path / "t.csv").write_text(text)
+    done = run.ok("train", *QUICK, *options, "-o", "m.fm", "t.csv")
+    schema = run.ok("train", "--label", "y", *options, "--print-schema", "t.csv").stdout
+    return {column["name"]: column["kind"] for column in json.loads(schema)["columns"]}, done.stderr
+
+
+def test_whole_numbers_are_names_only_if_they_repeat_often(run, tmp_path):
+    rng = random.Random(1)
+    rows = [
+        (i % 2, rng.choice([1, 2, 3]), rng.randrange(300), 5 * rng.randrange(200), rng.randrange(60), i // 3)
+        for i in range(900)
+    ]
+    found, log = kinds(run, tmp_path, "y,grade,area,built,userId,movie_id", rows, "--categorical", "movie_id")
+    wanted = {"grade": "category", "area": "number", "built": "number", "userId": "category"}
+    assert {name: found[name] for name in wanted} == wanted
+    assert "column grade     category  3 distinct whole numbers, 300 rows to each, such as " in log
+    different = len({row[2] for row in rows})
+    assert f"column area      number    {different} distinct whole numbers, {900 / different:.1f} rows to each, " in log
+    edge = [(i % 2, i % 9, i % 10) for i in range(9 * ROWS_PER_NAME)]
+    found, _ = kinds(run, tmp_path, "y,often,rarely", edge)
+    assert (found["often"], found["rarely"]) == ("category", "number")
+
+
+@pytest.mark.parametrize(
+    ("name", "each"), [("number", 1), ("customer_id", 2), ("item", 4)], ids=["all different", "an id", "an entity"]
+)
+def test_ids_that_hardly_repeat_are_asked_about(run, tmp_path, name, each):
+    rows = "".join(f"{i % 2},{i // each}\n" for i in range(300))
+    (tmp_path / "t.csv").write_text(f"y,{name}\n{rows}")
+    done = run.fails(65, "train", *QUICK, "t.csv")
+    assert f"use --numeric {name} for quantities, or --categorical {name} for ids, or --ignore {name}" in done.stderr
+    run.ok("train", *QUICK, "--categorical", name, "-o", "m.fm", "t.csv")
+
+
+def test_names_of_columns_of_ids():
+    for name in ("id", "ID", "user_id", "movieId", "userid", "PULocationID", "zip code", "zipcode", "item", "Film"):
+        assert is_id(name), name
+    for name in ("paid", "grid", "user_age", "num_users", "items", "sqft_lot", "bid", "", "account_length", "Void"):
+        assert not is_id(name), name
+
+
+@pytest.mark.parametrize("share", [0.02, 0.15, 0.7])
+@pytest.mark.parametrize("words", [["NA"], ["N/A", "?"], ["NULL"], ["\\N"], ["nan"], ["-"], ["none"], ["Unknown"]])
+def test_usual_words_for_missing_values_are_missing_among_numbers(run, tmp_path, words, share):
+    rng = random.Random(3)
+    rows = [
+        (i % 2, rng.choice(words) if i < 2 or rng.random() < share else round(rng.uniform(5, 9), 3), rng.choice("ab"))
+        for i in range(400)
+    ]
+    found, log = kinds(run, tmp_path, "y,x,c", rows)
+    missing = sum(row[1] in words for row in rows)
+    assert found["x"] == "number"
+    seen = ", ".join(dict.fromkeys(row[1] for row in rows if row[1] in words))
+    mean = sum(row[1] for row in rows if row[1] not in words) / (400 - missing)
+    assert f", {missing} missing ({seen}): mean {mean:.6g}, feature x=\n" in log
+    (tmp_path / "new.csv").write_text(f"x,c\n{words[0]},a\n,a\n7.5,a\n")
+    one, other, number = run.ok("predict", "m.fm", "new.csv").stdout.split()
+    assert one == other != number
+
+
+def test_such_words_are_names_in_columns_of_names(run, tmp_path):
+    _, log = kinds(run, tmp_path, "y,c", [(i % 2, ("none", "-", "red")[i % 3]) for i in range(60)])
+    assert "column c  category  3 distinct, such as none\n" in log
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (
+            ["0", "1", "zero", "one"],
+            "found 'zero' (line 4) and 'one' (line 5) in the column 'x', whose other cells are numbers; use "
+            "--missing-values zero,one for cells that are missing, or --categorical x for names",
+        ),
+        (["1", "2", "3", "other"], "t.csv:5: found 'other' in the column 'x', whose other cells are numbers"),
+        (["1.5", "2.25", "NA", "lost"], "--missing-values NA,lost for cells that are missing"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 40])
+def test_other_words_among_numbers_are_asked_about(run, tmp_path, cells, message, times):
+    """All of them at once, however many cells they are."""
+    rows = [*cells[:2] * times, *cells[2:]] if times > 1 else cells
+    text = "".join(f"{i % 2},{cell}\n" for i, cell in enumerate([*cells, *rows * 3]))
+    (tmp_path / "t.csv").write_text("y,x\n" + text)
+    assert message in run.fails(65, "train", *QUICK, "t.csv").stderr
+    run.ok("train", *QUICK, "--categorical", "x", "-o", "m.fm", "t.csv")
+
+
+def test_numbers_with_zeros_before_them_are_names(run, tmp_path):
+    rows = [(i % 3, code) for i in range(100) for code in ("0870", "870", "00870")]
+    found, log = kinds(run, tmp_path, "y,code", rows)
+    assert found["code"] == "category"
+    assert "column code  category  3 distinct, such as 0870\n" in log
+    rows = [(i % 2, "02134" if i == 7 else 90001 + i % 5) for i in range(400)]
+    assert kinds(run, tmp_path, "y,zip", rows)[0]["zip"] == "category"
+
+
+@pytest.mark.parametrize("place", ["first", "last", "both"])
+def test_columns_without_a_name_are_ignored(run, tmp_path, place):
+    before, after = ["i,", ""][place == "last"], [",", ""][place == "first"]
+    rows = "".join(f"{before and f'{i},'}{i % 5}.5,{i % 2}{after}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text(f"{before[1:]}x,y{after}\n{rows}")
+    log = run.ok("train", *QUICK, "-o", "m.fm", "t.csv").stderr
+    assert "  column    ignored   no name\n" in log
+    (tmp_path / "new.csv").write_text("x\n0.5\n1.5\n")
+    assert len(run.ok("predict", "m.fm", "new.csv").stdout.split()) == 2
+    assert len(run.ok("predict", "m.fm", "t.csv").stdout.split()) == 60
+
+
+def test_empty_lines_of_a_table_of_one_column_are_rows(run, tmp_path):
+    (tmp_path / "t.csv").write_text("user,y\n" + "".join(f"u{i % 4},{i % 2}\n" for i in range(60)))
+    run.ok("train", *QUICK, "-o", "m.fm", "t.csv")
+    (tmp_path / "new.csv").write_text("user\r\nu1\r\n\r\nu2\r\n\r\n")
+    found = run.ok("predict", "m.fm", "new.csv").stdout.split()
+    assert len(found) == 4
+    assert found[1] == found[3] not in (found[0], found[2])
+    assert run.ok("predict", "m.fm", "-", input=b"user\nu1\n\nu2\n\n").stdout.split() == found
