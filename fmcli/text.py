@@ -3,11 +3,11 @@
 import os
 import re
 
-# The characters that a name of a feature in libsvm and ffm text cannot have: blanks, colons, and a # at its beginning;
-# and the sign of the codes that stand for them.
-FORBIDDEN = re.compile(r"[\s:%]|^#")
+# What a name of a feature in libsvm and ffm text cannot have, up to the character that a code stands for: blanks,
+# colons, a # at the beginning, and a separator of numbers there; and the sign of the codes.
+FORBIDDEN = re.compile(r"[\s:%]|^#|^[-+.\deE]*[,;](?=[,;]*(?:[-+.\d]|$))")
 # The codes of those that are printable.
-CODES = {f"%{ord(character):02X}": character for character in " :%#"}
+CODES = {f"%{ord(character):02X}": character for character in " :%#,;"}
 
 
 def number(value: float) -> str:
@@ -41,7 +41,12 @@ def shell_word(name: str) -> str:
 
 def escaped(name: str) -> str:
     """Return a name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
-    return FORBIDDEN.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode()), name)
+
+    def coded(found: re.Match[str]) -> str:
+        before, character = found.group()[:-1], found.group()[-1]
+        return before + "".join(f"%{byte:02X}" for byte in character.encode())
+
+    return FORBIDDEN.sub(coded, name)
 
 
 def readable(name: str) -> str:

@@ -281,6 +281,9 @@ def test_ffm_rows(path, text, **how):
     text=st.one_of(
         st.binary(max_size=80),
         st.text("0123 \t\r\n:#.eE+-qidnafx\0", max_size=60).map(str.encode),
+        st.lists(st.sampled_from(["0", "1", " 1:", ":", ".", "e-", "a", ",", ";", "\u00a0", " "]), max_size=20).map(
+            lambda parts: ("1 1:1 " + "".join(parts)).encode()
+        ),
         st.lists(st.sampled_from([b"1", b" ", b"1:1", b"\n", b"qid:3", b"2:3:4", b"#", b"-1", b"e5"]), max_size=12).map(
             b"".join
         ),
@@ -469,6 +472,19 @@ LIBSVM_ERRORS = {
     b"1 1:1\n1 1:2:3": "2:3: found '1:2:3', expected index:value; "
     "two colons are the ffm format, and this is read as libsvm",
     b"1 1:2:3:4": "1:3: found '1:2:3:4', expected index:value; there are too many colons",
+    **{
+        before + token.encode(): f"1:{len(before) + 1}: found {ascii(token.encode())[1:]}, expected index:value; "
+        "only blanks separate entries"
+        for token in (
+            *("1:0.5,2:0.3", "1:0.5;2:0.3", "1:.52:0.3", "3:6.646e-0114:8.74e-01", "3:-1.5\u00a014:1", "7:1,2:1,3:1"),
+            *("1:0.5|2:0.3", "1:0.5/2:0.3", "1:0.5,a:1"),
+        )
+        for before in (b"1 ", b"1 7:1 ", b"1 a=b:1 ")
+    },
+    **{
+        b"1 7:1 " + token: f"1:7: found {ascii(token)[1:]}, expected index:value; only blanks separate entries"
+        for token in (b"\xc2\xa02:0.3", b"5:1x:1", b"2\xc2\xa0:0.3")
+    },
     b"1 1:1\n2:1": "2:1: found '2:1', expected a label; the row has no label, and only predict takes it so",
     b"1 1:1\nabc 1:1": "2:1: found 'abc', expected a label; label 'abc' is not a number",
     b"1:1": "1:1: found '1:1', expected a label; the row has no label, and only predict takes it so",
@@ -506,6 +522,12 @@ FFM_ERRORS = {
     b"1 0:1:1 0::1": "1:9: found '0::1', expected field:index:value; the feature index is missing",
     b"1 0:a:1 0:-3:1": "1:9: found '0:-3:1', expected field:index:value; feature index '-3' is negative",
     b"1 0:a:1 0:3:4:1": "1:9: found '0:3:4:1', expected field:index:value; there are too many colons",
+    **{
+        before + token: f"1:{len(before) + 1}: found {ascii(token)[1:]}, expected field:index:value; "
+        "only blanks separate entries"
+        for token in (b"0:1:1,1:2:1", b"0:1:.5;1:a:1", b"0:1:0.51:2:1", b"0:1:1\xc2\xa01:2:1")
+        for before in (b"1 ", b"1 0:1:1 ", b"1 0:a:1 ")
+    },
     b"1 0:1:1 0:1:": "1:9: found '0:1:', expected field:index:value; the value is missing",
 }
 
@@ -516,6 +538,14 @@ def test_messages(path, text, message, threads):
     with pytest.raises(BadInputError) as caught:
         reader.read([write(path, text)], threads=threads)
     assert with_flags(caught.value) == f"{path}:" + message if message[0].isdigit() else f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    "name", ["user:5", "7:site=x.com", "12-34", "1a,2", "a,2", "1;a", "2020-01-31", "10.0.0.1", "1.5mm", "\u00a0x"]
+)
+def test_names_with_numbers_and_separators_are_names(path, name):
+    table = reader.read([write(path, f"1 {name}:1 7:1\n".encode())], format="libsvm", labels=NUMBERS)
+    assert table.dataset.numbering.written(range(2)) == [7, name]
 
 
 def test_the_format_that_was_asked_for(path):

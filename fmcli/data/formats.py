@@ -35,6 +35,13 @@ BEFORE_WEIGHTED = rb"[^\s#]\S*[ \t]+"  # the same if labels may have weights: th
 # The first feature token of a row: the first token with a colon, after a query id, if there is one.
 FEATURE = rb"(?:qid:\S*[ \t]+)?((?!qid:|#)[^\s:]*:\S*)"
 DIGITS = re.compile(rb"[\d:]*")
+# Such a token in which entries of a format follow each other without a blank: it has only an error in the other format.
+GLUED = {
+    "libsvm": re.compile(
+        rb"\d+:(?:[-+]?\d+(?:[,;]|\xc2\xa0)[-+.\d]|[-+]?(?:\d+\.\d*|\.\d+|\d+(?=e))(?:e[-+]?\d+)?[^\w.+=-])", re.I
+    ),
+    "ffm": re.compile(rb"\d+:\d+:[-+]?\.?\d"),
+}
 COMMENT = re.compile(rb"[ \t\r]*#")
 # The first token of a line that is neither blank nor a comment.
 LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
@@ -170,7 +177,10 @@ class Text:
             self._sure = token is not None
             colons = token[1].count(b":") if token else 0
             format = "ffm" if colons == 2 else "libsvm"
-            if token and colons > 2 and not DIGITS.fullmatch(token[1]):
+            glued = [name for name in GLUED if token and not DIGITS.fullmatch(token[1]) and GLUED[name].match(token[1])]
+            if glued:
+                format = glued[0]
+            elif token and colons > 2 and not DIGITS.fullmatch(token[1]):
                 raise BadInputError(
                     f"{self._ahead[-1].name}: the format cannot be detected, because the first feature, "
                     f"{quote(token[1])}, has {colons} colons, of which the last one precedes the value",

@@ -40,6 +40,47 @@ def test_skipped_lines(run, files):
     assert found == {**same, "bad_lines": 2}
 
 
+GLUED = "1:0.5,2:0.3"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train"],
+        *(["train", *option.split()] for option in ("--online", "--disk --cache c", "--hash-bits 9", "--min-count 1")),
+        ["train", "-j", "2"],
+        ["train", "clean", "-v"],
+        ["train", "-i", "m"],
+        ["evaluate", "m"],
+        ["predict", "m"],
+        ["predict", "--unbuffered", "m"],
+        ["evaluate", "hashed"],
+        ["predict", "hashed"],
+        ["cv"],
+    ],
+)
+def test_entries_without_a_blank_between_them_are_no_name(run, files, arguments):
+    (files / "glued").write_text(f"1 1:1 2:1\n0 2:1\n1 3:1 {GLUED} 7:1\n")
+    run.ok("train", "-q", "-e", "1", "-o", "m", "clean")
+    run.ok("train", "-q", "-e", "1", "--hash-bits", "9", "-o", "hashed", "clean")
+    done = run.fails(65, *arguments, "glued")
+    assert f"glued:3:7: found '{GLUED}', expected index:value; only blanks separate entries" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_separator_behind_the_label_is_no_name(run, files, command):
+    (files / "glued").write_text("1 1:1 2:1\n0,1:1 2:1\n")
+    run.ok("train", "-q", "-e", "1", "-o", "m", "clean")
+    assert "glued:2:1: found '0,1:1'" in run.fails(65, command, "m", "glued").stderr
+
+
+@pytest.mark.parametrize(("first", "shape"), [(GLUED, "index:value"), ("0:1:1,1:2:1", "field:index:value")])
+def test_the_format_is_that_of_entries_without_a_blank(run, first, shape):
+    for text in (f"1 {first}\n", f"1 {first},9:4\n"):
+        done = run.fails(65, "train", "-o", "m", "-", input=text.encode())
+        assert done.stderr.endswith(f"expected {shape}; only blanks separate entries\n")
+
+
 def test_too_many_bad_lines(run, files):
     run("train", "-q", "-e", "1", "-o", "m", "clean")
     for command in (["train", "-o", "n"], ["predict", "m"], ["evaluate", "m"]):

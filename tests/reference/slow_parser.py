@@ -11,6 +11,11 @@ LIBC.strtod.restype = ctypes.c_double
 TOKEN = re.compile(rb"[^ \t\r]+")
 NUMBER = re.compile(rb"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?")
 WHOLE = re.compile(rb"[+]?[0-9]+")
+SEPARATOR = rb"(?:[,;]|\xc2\xa0)"
+# Entries that no blank separates, up to the last colon.
+GLUED = re.compile(
+    rb"%(s)b*[0-9]+:%(n)b|%(s)b*%(n)b%(s)b+(?:%(n)b|$)|%(s)b+%(n)b$" % {b"s": SEPARATOR, b"n": NUMBER.pattern}
+)
 LARGEST_ID = 2**31 - 2
 Feature = int | bytes  # the id of a feature: a number or a name
 
@@ -122,14 +127,16 @@ def _row(rows, number, tokens, ffm, keep_fields, training, limit):
 
 
 def _id(text: bytes, wrong: WrongError) -> Feature:
-    """A number, or a name: text that is neither a decimal number nor has only digits and colons. Digits that are too
-    many for a number are a name."""
+    """A number, or a name: text that is neither a decimal number nor has only digits and colons, nor begins like
+    several entries. Digits that are too many for a number are a name."""
     if re.fullmatch(rb"[0-9]+", text) and len(text.lstrip(b"0")) > 18 and int(text[-4000:]) >= 2**63:
         return text
     if text == b"qid" or not text or re.fullmatch(rb"[0-9:]*:[0-9:]*", text):
         raise wrong
     if NUMBER.fullmatch(text) and math.isfinite(LIBC.strtod(text, None)):
         return _whole(text, 2**63 - 1, wrong)
+    if GLUED.match(text):
+        raise wrong
     return text
 
 

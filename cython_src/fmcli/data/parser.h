@@ -33,6 +33,7 @@ struct Found {
 };
 
 constexpr size_t MOST_FAULTS = 10;  // that are described
+constexpr const char* NO_BREAK_SPACE = "\xc2\xa0";  // in UTF-8
 
 inline const char* skip_blanks(const char* p) {
     while (is_blank(*p)) ++p;
@@ -50,6 +51,43 @@ inline const char* token_end(const char* p) {
 
 inline const char* line_break(const char* p, const char* end) {
     return static_cast<const char*>(std::memchr(p, '\n', end - p));
+}
+
+// The end of the commas, semicolons and no-break spaces at p.
+inline const char* skip_separators(const char* p) {
+    for (;;) {
+        if (*p == ',' || *p == ';') ++p;
+        else if (std::equal(NO_BREAK_SPACE, NO_BREAK_SPACE + 2, p)) p += 2;
+        else return p;
+    }
+}
+
+// The end of the decimal number at p, or p if there is none.
+inline const char* number_end(const char* p) {
+    const auto digits_end = [](const char* at) {
+        while (is_digit(*at)) ++at;
+        return at;
+    };
+    const char* const start = p;
+    p += *p == '-' || *p == '+';
+    const char* const whole = digits_end(p);
+    const char* const end = *whole == '.' ? digits_end(whole + 1) : whole;
+    if (end - p == (*whole == '.')) return start;
+    if ((*end | 32) != 'e') return end;
+    const char* const exponent = end + 1 + (end[1] == '-' || end[1] == '+');
+    return is_digit(*exponent) ? digits_end(exponent) : end;
+}
+
+// Whether a name begins like entries between which the blank is missing, or is another character: with index:number,
+// such as "1:0.5,2" and "1:0.52", or with numbers and separators, such as "1,2" and ",2". The name ends at a colon.
+inline bool has_several_numbers(Span name) {
+    const char* const first = skip_separators(name.begin);
+    const char* const end = number_end(first);
+    if (end == first) return false;
+    if (*end == ':' && end < name.end) return std::all_of(first, end, is_digit) && number_end(end + 1) > end + 1;
+    const char* const next = skip_separators(end);
+    if (next == end) return first > name.begin && end == name.end;
+    return next == name.end || number_end(next) > next;
 }
 
 template <bool ffm>
@@ -566,8 +604,10 @@ class Parser {
         return p && ends_token(*p) && to_float(decimal, value) ? p : nullptr;
     }
 
-    // Whether a token with this first character can be a number.
-    static bool begins_number(char c) { return is_digit(c) || c == '+' || c == '-' || c == '.' || c == ':'; }
+    // Whether an id with this first character may be no name: a number, or one behind a separator.
+    static bool may_be_no_name(char c) {
+        return static_cast<unsigned char>(c - '+') <= ';' - '+' || c == NO_BREAK_SPACE[0];  // + , - . / 0 .. 9 : ;
+    }
 
     // Reads the entry at p if the first character of its id shows that this is a name, and its value is a plain decimal.
     // Returns its end, or else nullptr.
@@ -576,7 +616,7 @@ class Parser {
             p = plain_field(p, entry.field);
             if (!p) return nullptr;
         }
-        if (begins_number(*p) || begins_query(p)) return nullptr;
+        if (may_be_no_name(*p) || begins_query(p)) return nullptr;
         const char* const end = name_end(p);
         const bool is_one = end - p > 2 && end[-1] == '1' && end[-2] == ':';
         const char* const colon = is_one ? end - 2 : last_colon({p, end});
@@ -641,6 +681,10 @@ class Parser {
             else fail(wrong, "", SHAPE, token, token);
             return nullptr;
         }
+        if (entry.id.name && has_several_numbers(id)) {
+            fail("only blanks separate entries", "", SHAPE, token, token);
+            return nullptr;
+        }
         if (const char* wrong = read_number(value.begin, value.end, entry.value)) {
             fail(wrong, "value", SHAPE, token, value);
             return nullptr;
@@ -657,7 +701,7 @@ class Parser {
         double any;
         const auto is_part = [](char c) { return is_digit(c) || c == ':'; };
         if (!std::all_of(text.begin, text.end, is_digit)) {  // else it is too large for a number
-            if (!read_number(text.begin, text.end, any)) return wrong;
+            if (number_end(text.begin) == text.end && !read_number(text.begin, text.end, any)) return wrong;
             if (std::all_of(text.begin, text.end, is_part)) {
                 const auto colons = std::count(text.begin, text.end, ':');
                 return !ffm && colons == 1 ? "two colons are the ffm format, and this is read as libsvm"
