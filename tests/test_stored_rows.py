@@ -4,7 +4,6 @@ found."""
 import itertools
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,7 +43,6 @@ from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.stored import rows_of_cache
 
-TESTS = Path(__file__).resolve().parent
 ROWS, EPOCHS = 300, 3
 READING = Reading("auto", False, False, True)
 WITH_SHARDS = [name for name, kind in TRAINED.items() if kind.rounds]
@@ -86,14 +84,6 @@ def all_rows(path):
         return [row for shard in range(len(cache.shards)) for row in rows_of(cache.load(shard))]
     finally:
         cache.close()
-
-
-def test_a_cache_of_an_earlier_version_has_its_rows(tmp_path):
-    """A version of November 23 made the file, from the first 60 rows of the diabetes sample."""
-    lines = (TESTS.parent / "sample_data" / "diabetes.train.libsvm").read_text().splitlines(keepends=True)
-    (tmp_path / "t").write_text("".join(lines[:60]))
-    wanted = read([str(tmp_path / "t")]).dataset
-    assert sorted(all_rows(TESTS / "older" / "diabetes.cache")) == sorted(rows_of(wanted))
 
 
 def test_a_text_without_rows_changes_no_names_of_labels():
@@ -294,16 +284,6 @@ def test_a_cache_of_one_shard_has_the_rows_in_the_order_of_the_text(small, tmp_p
     assert len(cache.shards) == 1
     assert cache.chunks > 1
     assert rows_of(cache.load(0)) != rows_of(data) == rows_of(rows_of_cache(cache).data)
-
-
-def test_all_rows_of_a_shard_may_have_the_weight_0(small, tmp_path):
-    data = planted("fm", "logistic", rows=ROWS)[0]
-    cache = stored(tmp_path / "c", data.changed(weight=(np.arange(ROWS) < 2).astype(float)), weighted=True)
-    plan = prepare(
-        Settings(make_spec("fm", "adagrad", None, {"epochs": 1})), rows_of_cache(cache).with_label_weights({1.0: 3.0})
-    )
-    assert any(shard.total_weight() == 0 for shard, _ in plan.source.every())
-    assert job.train(plan).epochs[0].loss > 0
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "poisson", "hinge", "huber"])
@@ -645,14 +625,11 @@ def number_of(id):
     return int(id) if id.isdigit() else id
 
 
-def test_a_shard_of_rows_without_weight_stands_for_no_others(small, tmp_path):
-    data = planted("fm", "squared", rows=ROWS)[0]
-    cache = stored(
-        tmp_path / "c", data.changed(weight=(np.arange(ROWS) > ROWS / 2) * 1.0), shuffled=False, weighted=True
-    )
-    assert cache.load(0).total_weight() == 0
-    trained = job.train(plan_of(cache, "fm", "adagrad", shuffle=False))
-    assert trained.epochs[-1].loss < trained.epochs[0].loss
-    cache = stored(tmp_path / "c", data.changed(weight=np.zeros(ROWS)), weighted=True)
+def test_a_cache_has_no_rows_of_weight_0(small, tmp_path):
+    data = planted("fm", "squared", rows=ROWS)[0].changed(weight=np.arange(ROWS) % 3 * 1.0)
+    kept = np.flatnonzero(data.weight).astype(np.int32)
+    cache = stored(tmp_path / "c", data, shuffled=False, weighted=True)
+    assert sorted(all_rows(tmp_path / "c")) == sorted(rows_of(data.take(kept)))
+    np.testing.assert_array_equal(cache.counts, data.counts(kept))
     with pytest.raises(BadInputError, match="all rows have weight 0"):
-        plan_of(cache, "fm", "adagrad")
+        stored(tmp_path / "c", data.changed(weight=np.zeros(ROWS)), weighted=True)

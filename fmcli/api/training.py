@@ -270,7 +270,7 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
         given = as_data(data, "data", form)
         schema, format = given.schema, given.format
         own = is_files(data) and not choices.auto and choices.calibrate is None
-        unweighted = replace(in_memory(given, spec, optional=choices.auto), own=own)
+        unweighted = replace(in_memory(given, spec, optional=choices.auto, known=names is not None), own=own)
     of_labels = unweighted.label_weights(weighting) if weighting else {}
     rows = unweighted.with_label_weights(of_labels) if weighting else unweighted
     if schema is None:
@@ -280,13 +280,14 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     return Read(rows, unweighted, format, of_labels, like)
 
 
-def in_memory(given: Data, spec: Spec, *, optional: bool) -> RowsInMemory:
-    """Return rows in memory. Raises UsageError."""
+def in_memory(given: Data, spec: Spec, *, optional: bool, known: bool) -> RowsInMemory:
+    """Return rows in memory. known : whether an earlier model has known the names of labels. Raises BadInputError and
+    UsageError."""
     rows = for_spec(given, spec, optional=optional)
     refuse(rows.rows == 0, "there are no rows to train on")
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
     refuse(pairwise and rows.group is None, f"loss {spec.loss} needs group, a number for each row")
-    return RowsInMemory(rows, given.names)
+    return RowsInMemory.of(rows, given.names, known=known)
 
 
 def plan_of(

@@ -32,6 +32,7 @@ from fmcli.data.sparse_ids import if_sparse
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.transform import Transform
+from fmcli.data.weights import ALL_WEIGHTLESS
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
@@ -70,7 +71,7 @@ class PartitionedCache:
         self.table = np.array([one.checksum for one in found], dtype=np.int64)
         some = [one for one in found if one.facts is not None]
         if not some:
-            raise BadInputError(f"{names_of(self.extents[0])[0]}: the file has no rows")
+            raise BadInputError(ALL_WEIGHTLESS)
         names = combined_names([one.facts.names for one in some if one.facts])
         self.facts = combined_facts([one.facts for one in some if one.facts], names, format)
         numberings = [one.numbering for one in some if one.numbering is not None]
@@ -207,6 +208,7 @@ def combined_facts(found: Sequence[Facts], names: Names | None, format: str) -> 
         total.repeated_rows += facts.repeated_rows
         total.bytes += facts.bytes
         total.total_weight += facts.total_weight
+        total.weighted |= facts.weighted
         total.fields = max(total.fields, facts.fields)
         total.longest = max(total.longest, facts.longest)
         total.longest_square = max(total.longest_square, facts.longest_square)

@@ -37,7 +37,7 @@ SOME_LABELS = 1000
 MOST_LISTED = 4  # labels in a message
 # What to do if all labels are the same.
 OBSERVED = "if the rows are observed pairs, such as clicks, fmcli negatives adds random other pairs with the label 0"
-SAME_LABELS = f"a model cannot learn from a single value; {OBSERVED}"
+SAME_LABELS = f"a model cannot learn from a single value or class; {OBSERVED}"
 
 
 class Relevance(NamedTuple):

@@ -133,31 +133,31 @@ def scale_arrays(scaling: Scaling | None) -> dict[str, NDArray[np.float32]]:
 class ColumnStatistics:
     """The statistics of the columns of some rows.
 
-    rows : the number of rows.
+    rows : the weight of the rows, each of which stands for so many equal ones.
     largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without any.
     mean, squares : float64 (features), the mean, and the sum of the squares of the differences from it; zeros count.
         Empty if the method does not need them.
-    times : int64 (features), the number of the rows that have the column. Empty if the method does not need it.
+    times : float64 (features), the weight of the rows that have the column. Empty if the method does not need it.
     """
 
-    rows: int
+    rows: float
     largest: Divisors
     smallest: Divisors
     mean: NDArray[np.float64]
     squares: NDArray[np.float64]
-    times: NDArray[np.int64]
+    times: NDArray[np.float64]
 
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.int32], method: str) -> ColumnStatistics:
         """Return the statistics of the rows with these indices, as far as the method needs them."""
         moments = data.moments(rows) if method in BY_DEVIATION else (np.zeros(0), np.zeros(0))
-        times = data.counts(rows) if method == ZSCORE else np.zeros(0)
-        return cls(len(rows), *data.magnitudes(rows), *moments, times.astype(np.int64))
+        times = data.weights(rows) if method == ZSCORE else np.zeros(0)
+        return cls(data.total_weight(rows), *data.magnitudes(rows), *moments, times.astype(np.float64))
 
     def merged(self, other: ColumnStatistics) -> ColumnStatistics:
         """Return the statistics of these rows and others (Chan, Golub and LeVeque 1979)."""
         rows = self.rows + other.rows
-        difference, share = other.mean - self.mean, other.rows / max(rows, 1)
+        difference, share = other.mean - self.mean, other.rows / (rows or 1)
         either = np.where(self.smallest > 0, self.smallest, other.smallest)
         return ColumnStatistics(
             rows,
@@ -184,7 +184,7 @@ class ColumnStatistics:
     @property
     def deviation(self) -> Divisors:
         """float32 (features), the standard deviation over all rows."""
-        return np.sqrt(self.squares / max(self.rows, 1)).astype(np.float32)
+        return np.sqrt(self.squares / (self.rows or 1)).astype(np.float32)
 
     @property
     def varies(self) -> NDArray[np.bool_]:

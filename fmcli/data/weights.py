@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.dictionary import FeatureIds
 from fmcli.data.faults import quote
 from fmcli.data.labels import Names, few_distinct, listed, listed_texts
 from fmcli.data.pieces import TextRows
@@ -19,6 +20,8 @@ from fmcli.records import dataclass
 from fmcli.text import number
 
 Floats = NDArray[np.float64]
+
+ALL_WEIGHTLESS = "all rows have weight 0; check the weights of rows and labels"
 
 # Labels with more values are numbers rather than classes, which could be balanced.
 MOST_CLASSES = 10_000
@@ -112,12 +115,45 @@ def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
     return data
 
 
+def that_count(data: Dataset) -> Dataset:
+    """Return training rows without those of weight 0, and without the columns that a numbering gives to features of
+    such rows alone. Raises BadInputError if all are so."""
+    weight = data.weight
+    if weight is None or weight.all():
+        return data
+    if not weight.any():
+        raise BadInputError(ALL_WEIGHTLESS)
+    data = data.take(np.flatnonzero(weight).astype(np.int32))
+    if np.all(data.weight == 1):
+        data = data.changed(weight=None)
+    if data.group is not None:
+        data = data.changed(group=np.unique(data.group, return_inverse=True)[1].astype(np.int32))
+    return data if data.numbering is None else data.renumbered(data.numbering.subset(data.seen()))
+
+
 def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
     """Return some of the rows with the weights of their labels, which may all be 0."""
     weight: Floats = np.ones(data.rows) if data.weight is None else data.weight.copy()
     for label, factor in of_labels.items():
         weight[data.label == label] *= factor
     return data.changed(weight=None if (weight == 1).all() else weight)
+
+
+def pieces_that_count(pieces: Iterable[TextRows]) -> Iterator[TextRows]:
+    """Yield pieces of the training rows without rows of weight 0, nor the ids of such rows alone. A piece may have none
+    left."""
+    for piece in pieces:
+        weight = piece.data.weight
+        if weight is None or weight.all():
+            yield piece
+            continue
+        data, ids = piece.data.take(np.flatnonzero(weight).astype(np.int32)), piece.ids
+        if ids is not None:
+            dictionary, columns = ids.sorted(data.seen())
+            ids = FeatureIds()
+            ids.add_all(dictionary.ids)
+            data = data.with_columns(columns[data.index], len(ids))
+        yield replace(piece, data=data, ids=ids)
 
 
 def read_weights(path: str, rows: int) -> Floats:

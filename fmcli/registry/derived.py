@@ -16,6 +16,7 @@ class Facts:
     """The values that a default may depend on. They are known once the training rows have been read.
 
     rows, nonzeros : number of the training rows and of their entries, without the held-out rows.
+    weight : the sum of the weights of these rows, each of which stands for so many equal ones.
     features : number of the features that occur in the training rows.
     longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may be
         trained on them later (--refit).
@@ -23,7 +24,7 @@ class Facts:
     products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
     updates : whether training resumes from a model.
-    earlier : how many rows that model was trained on; 0 if that is not known.
+    earlier : the weight of the rows that model was trained on; 0 if that is not known.
     holds : whether these are known, and others than those of the run, so that they may hold its parameters.
     solver, loss : their names.
     by_rows : whether the solver is stochastic.
@@ -31,6 +32,7 @@ class Facts:
     """
 
     rows: int
+    weight: float
     nonzeros: int
     features: int
     longest: float
@@ -53,10 +55,11 @@ class Facts:
 
     @property
     def all_rows(self) -> float:
-        """How many rows a penalty is relative to: those of the run, and the earlier ones that hold the parameters."""
+        """The weight of the rows that a penalty is relative to: of the run, and of the earlier ones that hold the
+        parameters."""
         given = self.values.get("init_strength", 0.0)
         strength: float = given.of(self) if isinstance(given, Derived) else given
-        return self.rows + min(1.0, strength) * self.earlier
+        return self.weight + min(1.0, strength) * self.earlier
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ def per_row_and_more(strength: float, above: float) -> Derived:
     set at hand has between .4 and 1.9 times as many features as rows."""
     return Derived(
         f"{strength:g}/rows, {above:g}/rows with more features than half the rows",
-        lambda facts: (above if 2 * facts.features > facts.rows else strength) / facts.rows,
+        lambda facts: (above if 2 * facts.features > facts.weight else strength) / facts.weight,
     )
 
 

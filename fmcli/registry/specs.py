@@ -169,6 +169,7 @@ def resolve(
     rows: int,
     nonzeros: int,
     features: int,
+    weight: float | None = None,
     longest: float = 0.0,
     validated: bool,
     spread: float = 1.0,
@@ -178,13 +179,14 @@ def resolve(
     holds: bool = False,
 ) -> Spec:
     """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are those of
-    Facts."""
+    Facts; weight None: that of rows of weight 1."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
             facts = Facts(
                 rows,
+                rows if weight is None else weight,
                 nonzeros,
                 features,
                 longest,

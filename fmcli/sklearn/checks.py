@@ -12,7 +12,10 @@ CHECKS_OF_WEIGHTS = (
     "check_sample_weight_equivalence_on_sparse_data",
 )
 STEPS = "a stochastic solver takes two steps for a row that occurs twice, and one larger step for one of weight 2"
-ROUNDING = "the check compares to 1e-7, but parameters are float32, and iterations end at a tolerance or are random"
+ROUNDING = (
+    "the check compares to 1e-7; sums over weighted rows and over repeated ones are rounded in different ways, which "
+    "float32 parameters, searches for a step and random draws magnify"
+)
 ALPHA = "the check sets alpha as a strength of regularisation; here, alpha is the step size of FTRL alone"
 
 

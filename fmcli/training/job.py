@@ -53,7 +53,7 @@ __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare"
 
 def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings: Any) -> Plan:
     """`prepare`, with the settings as keyword arguments."""
-    return prepare(Settings(spec, **settings), RowsInMemory(data), valid)
+    return prepare(Settings(spec, **settings), RowsInMemory.of(data), valid)
 
 
 def train(

@@ -20,7 +20,7 @@ BAD_DATA = [
     ("empty", b"", 65, "t: the file has no rows"),
     ("comments only", b"# nothing\n\n", 65, "t: the file has no rows"),
     ("binary", bytes(range(256)) * 8, 65, "looks like binary data"),
-    ("one label only", b"1 1:1\n1 2:1\n", 65, "every label is 1: a model cannot learn from a single value"),
+    ("one label only", b"1 1:1\n1 2:1\n", 65, "every label is 1: a model cannot learn from a single value or class"),
 ]
 
 

@@ -73,7 +73,7 @@ def test_the_model_is_the_same_for_any_order_of_rows_in_blocks_and_threads(run, 
 @pytest.mark.parametrize(
     ("arguments", "text", "message"),
     [
-        (["train", "-"], "a 1:1\na 2:1\n", "every label is a: a model cannot learn from a single value"),
+        (["train", "-"], "a 1:1\na 2:1\n", "every label is a: a model cannot learn from a single value or class"),
         (
             ["train", "-"],
             "a 1:1\nb 2:1\nc 1:1\n",

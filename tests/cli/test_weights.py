@@ -90,3 +90,45 @@ def test_wrong_options(run, sample, tmp_path, options):
 def test_a_file_that_is_missing(run, sample):
     done = run("train", "--sample-weights", "none", sample / "adult.train.libsvm")
     assert (done.returncode, done.stderr) == (66, "fmcli: error: cannot read none: No such file or directory\n")
+
+
+TABLE = "x,y,w\n" + "".join(f"n{i % 5},{3 * (i % 5) + i % 7 / 7:.4f},{i % 3}\n" for i in range(200)) + "n9,1000,0\n"
+ROWS = [line.split(",") for line in TABLE.split()[1:]]
+CD = ["-q", "-s", "cd", "--no-look"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*CD, "--label", "y", "--weight-column", "w", "t.csv"],
+        [*CD, "--label-weights", "t"],
+        [*CD, "--sample-weights", "w", "plain"],
+        ["-q", "-s", "ftrl", "--disk", "--cache", "c", "--label-weights", "t"],
+        ["-q", "-s", "ftrl", "--disk", "--cache", "c", "--sample-weights", "w", "plain"],
+        ["-q", "-s", "ftrl", "--online", "--label-weights", "t"],
+    ],
+    ids=" ".join,
+)
+def test_rows_of_weight_0_do_not_exist(run, tmp_path, options):
+    """Of no reader: the model is that of the other rows, whose weights are in the same place."""
+
+    def predictions(rows):
+        (tmp_path / "t.csv").write_text("\n".join(["x,y,w", *map(",".join, rows)]) + "\n")
+        (tmp_path / "t").write_text("".join(f"{y}:{w} {x}:1\n" for x, y, w in rows))
+        (tmp_path / "plain").write_text("".join(f"{y} {x}:1\n" for x, y, _ in rows))
+        (tmp_path / "w").write_text("".join(f"{w}\n" for *_, w in rows))
+        run.ok("train", *options[:-1], "-o", "m", options[-1])
+        return run.ok("predict", "-q", "m", "-", input=b"x\nn3\nn9\n" if "--label" in options else b"n3:1\nn9:1\n")
+
+    found = predictions(ROWS).stdout
+    assert found == predictions([row for row in ROWS if row[2] != "0"]).stdout
+    assert max(map(float, found.split())) < 20
+
+
+def test_the_log_says_how_many_rows_have_the_weight_0(run, tmp_path):
+    (tmp_path / "t").write_text("".join(f"{i % 2}:{min(i, 1)} {i % 3}:1\n" for i in range(60)))
+    assert "\nleft out rows of weight 0: 1\n" in run.ok("train", "--label-weights", "-o", "m", "t").stderr
+    (tmp_path / "t").write_text("1:0 1:1\n0:0 2:1\n")
+    for options in ([], ["--disk", "--cache", "c"], ["-s", "ftrl", "--online"]):
+        done = run.fails(65, "train", "--label-weights", *options, "-o", "m", "t")
+        assert "all rows have weight 0; check the weights of rows and labels" in done.stderr

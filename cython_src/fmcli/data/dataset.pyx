@@ -428,6 +428,25 @@ cdef class Dataset:
                     times[x.index[entry]] += not (repeats and entry and x.index[entry] == x.index[entry - 1])
         return times_
 
+    def weights(self, const int32_t[::1] rows, int threads=1):
+        """Return (features) the weight of the rows that have each feature, among the rows with these indices: without
+        weights, how many have it."""
+        if self.weight is None:
+            return self.counts(rows, threads)
+        self.check_rows(rows)
+        total_ = np.zeros(self.features)
+        cdef double[::1] total = total_
+        cdef Sample x
+        cdef Py_ssize_t i, entry
+        cdef bint repeats = self.csr.field != NULL
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.sample(rows[i], &x)
+                for entry in range(x.nnz):
+                    if not (repeats and entry and x.index[entry] == x.index[entry - 1]):
+                        total[x.index[entry]] += self.weight_of(rows[i])
+        return total_
+
     def entries_of_rows(self, const int32_t[::1] rows):
         """Return the number of entries of the rows with these indices."""
         self.check_rows(rows)
@@ -479,12 +498,12 @@ cdef class Dataset:
 
     def moments(self, rows):
         """Return two float64 arrays (features): the mean of each column over the rows with these indices (int32), and
-        the sum of the squares of the differences from it. Missing entries count as 0."""
-        sums_, squares_ = np.zeros(self.features), np.zeros(self.features)
-        counts_ = np.zeros(self.features, dtype=np.int64)
+        the sum of the squares of the differences from it, both weighted. Missing entries count as 0."""
+        sums_, squares_, present_ = np.zeros(self.features), np.zeros(self.features), np.zeros(self.features)
         cdef double[::1] mean = sums_
         cdef double[::1] squares = squares_
-        cdef int64_t[::1] counts = counts_
+        cdef double[::1] present = present_
+        cdef double weight, total = self.total_weight(rows)
         cdef const int32_t[::1] chosen = self.checked(rows)
         cdef Py_ssize_t n = chosen.shape[0], i, j
         cdef int32_t column
@@ -492,18 +511,20 @@ cdef class Dataset:
         with nogil:
             for i in range(n):
                 self.sample(chosen[i], &x)
+                weight = self.weight_of(chosen[i])
                 for j in range(x.nnz):
-                    mean[x.index[j]] += x.value[j]
-                    counts[x.index[j]] += 1
+                    mean[x.index[j]] += weight * x.value[j]
+                    present[x.index[j]] += weight
             for j in range(self.features):
-                mean[j] /= max(n, 1)
+                mean[j] /= total if total > 0 else 1
             for i in range(n):
                 self.sample(chosen[i], &x)
+                weight = self.weight_of(chosen[i])
                 for j in range(x.nnz):
                     column = x.index[j]
-                    squares[column] += (x.value[j] - mean[column]) ** 2
+                    squares[column] += weight * (x.value[j] - mean[column]) ** 2
             for j in range(self.features):
-                squares[j] += (n - counts[j]) * mean[j] ** 2
+                squares[j] += max(0.0, total - present[j]) * mean[j] ** 2
         return sums_, squares_
 
     def scaled(self, divisors):

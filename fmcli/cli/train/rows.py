@@ -80,8 +80,11 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     if request.disk.disk:
         return stored_rows_of(log, request, bad)
     table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
-    data = with_row_weights(table.dataset, request)
-    return RowsInMemory(data, table.labels or NUMBERS, own=is_read_once(request)), table.format
+    data, known = with_row_weights(table.dataset, request), known_labels(request) is not None
+    rows = RowsInMemory.of(data, table.labels or NUMBERS, known=known, own=is_read_once(request))
+    if rows.count < data.rows:
+        log.line(f"left out rows of weight 0: {data.rows - rows.count:,}")
+    return rows, table.format
 
 
 def is_read_once(request: Request) -> bool:

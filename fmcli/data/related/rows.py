@@ -29,6 +29,10 @@ class Relation:
     data: Dataset
     row: RowNumbers
 
+    def weight(self, rows: RowNumbers, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (rows of the relation) the weight of the rows with these indices that refer to each."""
+        return np.bincount(self.row[rows], weights[rows], self.data.rows).astype(np.float64)
+
     def used(self, rows: RowNumbers | None = None) -> NDArray[np.int64]:
         """Return (rows of the relation) how many of the rows with these indices refer to each; None: of all rows."""
         chosen = self.row if rows is None else self.row[rows]
@@ -109,6 +113,15 @@ class RelatedRows(Dataset):
             times = np.repeat(relation.used(rows), np.diff(data.indptr))
             counts += np.bincount(data.index, weights=times, minlength=self.features).astype(np.int32)
         return counts
+
+    def weights(self, rows: RowNumbers, threads: int = 1) -> NDArray[Any]:
+        if self.weight is None:
+            return self.counts(rows, threads)
+        total = super().weights(rows, threads)
+        for relation in self.relations:
+            data, weights = relation.data, relation.weight(rows, self.weight)
+            total += np.bincount(data.index, np.repeat(weights, np.diff(data.indptr)), self.features)
+        return total
 
     def entries_of_rows(self, rows: RowNumbers) -> int:
         joined_entries = (relation.used(rows) @ np.diff(relation.data.indptr) for relation in self.relations)

@@ -35,6 +35,7 @@ from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header
 from fmcli.data.stored.order import permuted, places
+from fmcli.data.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.records import dataclass
 from fmcli.system.files import atomic_output, scratch_output
@@ -98,6 +99,7 @@ class Facts:
     fields : largest field + 1; 0 without fields.
     longest : the most entries of a row.
     longest_square : the largest squared norm of a row.
+    weighted : whether rows have weights.
     repeated_rows : as in `reader.Table`.
     bytes : of text.
     lowest, highest : the smallest and the largest label.
@@ -115,6 +117,7 @@ class Facts:
     repeated_rows: int = 0
     bytes: int = 0
     total_weight: float = 0.0
+    weighted: bool = False
     lowest: float = np.inf
     highest: float = -np.inf
     labels: dict[float, tuple[int, float]] | None = field(default_factory=dict)
@@ -137,6 +140,7 @@ class Facts:
         self.longest_square = max(self.longest_square, data.longest_square())
         with np.errstate(over="ignore"):  # `build` refuses a sum that is not finite
             self.total_weight += data.total_weight()
+        self.weighted |= data.weight is not None
         self.lowest, self.highest = min(self.lowest, data.label.min()), max(self.highest, data.label.max())
         if self.labels is None:
             return
@@ -249,7 +253,9 @@ def build(
     Raises OutputError, and LateIdsError if the decision turns out to be wrong.
     """
     with atomic_output(path) as file:
-        write(file, path, pieces, about, shuffled=shuffled, threads=threads, by_ids=by_ids)
+        facts = write(file, path, pieces, about, shuffled=shuffled, threads=threads, by_ids=by_ids)
+        if not facts.rows:
+            raise BadInputError(ALL_WEIGHTLESS)
 
 
 def write(
@@ -262,12 +268,13 @@ def write(
     threads: int,
     by_ids: bool,
 ) -> Facts:
-    """Write a cache into an open file. Another temporary file may be in the folder of `path`."""
+    """Write a cache of the rows of other weights than 0 into an open file. Another temporary file may be in the folder
+    of `path`."""
     with ExitStack() as stack:
         writer = Writer(file, shuffled, threads)
         spool: Writer | None = None
         ids = FeatureIds()
-        for chunk in chunks_of(pieces, writer.facts):
+        for chunk in chunks_of(pieces_that_count(pieces), writer.facts):
             if not writer.chunks and not spool and (by_ids or need_dictionary(chunk)):
                 spool = Writer(stack.enter_context(scratch_output(path)), False, threads)
             if spool:

@@ -70,6 +70,7 @@ RULES: dict[str, dict[str, Callable[[Any], bool]]] = {
         **dict.fromkeys(("features", "fields"), is_dimension),
         **dict.fromkeys(("longest_square", "total_weight"), is_size),
         **dict.fromkeys(("lowest", "highest"), is_number),
+        "weighted": is_flag,
         "labels": are_labels,
         "names": are_names,
     },

@@ -13,7 +13,6 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
 from fmcli.data.stored.order import without
-from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -180,13 +179,8 @@ class StoredRows(TrainingRows):
         return [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.shards))]
 
     def _some_rows(self) -> tuple[Dataset, RowNumbers]:
-        """Return the first shard whose rows do not all have weight 0. Raises BadInputError if there is none."""
-        for shard, size in enumerate(self._sizes):
-            if size:
-                data, rows = self._shard(shard)
-                if data.weight is None or data.weight[rows].any():
-                    return data, rows
-        raise BadInputError("all rows have weight 0; check the weights of rows and labels")
+        """Return the first shard that has rows to train on."""
+        return self._shard(next(shard for shard, size in enumerate(self._sizes) if size))
 
     def _shard(self, shard: int) -> tuple[Dataset, RowNumbers]:
         data = self.change(self.cache.load(shard))

@@ -25,7 +25,8 @@ TABLES, DISTANCES = 5, 4
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Return (centres, features) the centres that Lloyd's algorithm finds from a k-means++ start.
 
-    A centre without rows does not move. If there are fewer distinct rows than centres, some centres are equal.
+    Rows count with their weights. A centre without rows does not move. If there are fewer distinct rows than centres,
+    some centres are equal.
 
     Parameters
     ----------
@@ -34,19 +35,20 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
     """
     if len(rows) > MOST_ROWS:
         rows = np.sort(generator.choice(rows, MOST_ROWS, replace=False))
-    x = matrix(data.take(rows))
+    some = data.take(rows)
+    x, weight = matrix(some), np.ones(some.rows) if some.weight is None else some.weight
     squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
-    z = first_centres(x, squares, centres, generator)
+    z = first_centres(x, weight, squares, centres, generator)
     inertia = np.inf
     for _ in range(MOST_ROUNDS):
         distance = distances(x, squares, z)
         nearest = distance.argmin(axis=1)
-        before, inertia = inertia, float(distance[np.arange(len(nearest)), nearest].sum())
+        before, inertia = inertia, float(weight @ distance[np.arange(len(nearest)), nearest])
         if before - inertia <= LEAST_GAIN * inertia:
             break
-        sums, counts = sums_by_centre(x, nearest, centres)
-        kept = counts > 0
-        z[kept] = sums[kept] / counts[kept, None]
+        sums, weights = sums_by_centre(x, weight, nearest, centres)
+        kept = weights > 0
+        z[kept] = sums[kept] / weights[kept, None]
     return z
 
 
@@ -73,35 +75,40 @@ def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> N
     return found
 
 
-def sums_by_centre(x: Any, nearest: NDArray[np.int64], centres: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return (centres, features) sum of the rows that belong to each centre, and (centres) the number of these rows."""
+def sums_by_centre(
+    x: Any, weight: NDArray[np.float64], nearest: NDArray[np.int64], centres: int
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return (centres, features) the weighted sum of the rows that belong to each centre, and (centres) the weight of
+    these rows."""
     from scipy.sparse import csr_matrix
 
     rows = len(nearest)
-    belongs = csr_matrix((np.ones(rows), nearest, np.arange(rows + 1)), shape=(rows, centres))
-    return (belongs.T @ x).toarray(), np.bincount(nearest, minlength=centres)
+    belongs = csr_matrix((weight, nearest, np.arange(rows + 1)), shape=(rows, centres))
+    return (belongs.T @ x).toarray(), np.bincount(nearest, weight, minlength=centres).astype(np.float64)
 
 
 def first_centres(
-    x: Any, squares: NDArray[np.float64], centres: int, generator: np.random.Generator
+    x: Any, weight: NDArray[np.float64], squares: NDArray[np.float64], centres: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return (centres, features) the first centres by k-means++ (Arthur and Vassilvitskii 2007).
 
-    Rows are drawn with probability proportional to the squared distance from the nearest centre so far; of several
-    draws, the one with the lowest inertia becomes a centre. Once every row is a centre, the centres are repeated.
+    Rows are drawn with probability proportional to their weight times the squared distance from the nearest centre so
+    far; of several draws, the one with the lowest inertia becomes a centre. Once every row is a centre, the centres are
+    repeated.
     """
     trials = 2 + int(np.log(centres))
     z = np.zeros((centres, x.shape[1]))
-    z[0] = x[[int(generator.integers(x.shape[0]))]].toarray()[0]
+    z[0] = x[[int(generator.choice(x.shape[0], p=weight / weight.sum()))]].toarray()[0]
     nearest = distances(x, squares, z[:1])[:, 0]
     for i in range(1, centres):
         nearest[nearest <= ROUNDING * squares] = 0
-        total = nearest.sum()
+        likely = weight * nearest
+        total = likely.sum()
         if not total > 0:
             z[i:] = np.resize(z[:i], (centres - i, x.shape[1]))
             break
-        candidates = x[generator.choice(x.shape[0], trials, p=nearest / total)].toarray()
+        candidates = x[generator.choice(x.shape[0], trials, p=likely / total)].toarray()
         left = np.minimum(nearest[:, None], distances(x, squares, candidates))
-        best = int(left.sum(axis=0).argmin())
+        best = int((weight @ left).argmin())
         z[i], nearest = candidates[best], left[:, best]
     return z

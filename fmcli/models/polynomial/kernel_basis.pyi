@@ -11,6 +11,8 @@ INDPTR: str
 LANDMARK: str
 VALUE: str
 
+def distinct_rows(data: Dataset, rows: NDArray[np.int32]) -> NDArray[np.int32]: ...
+
 class KernelBasis(Model):
     def __init__(
         self,

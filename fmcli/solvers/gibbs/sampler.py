@@ -99,7 +99,7 @@ class GibbsSampler(CoordinateDescent):
         """
         self.hyperpriors, self.generator, self.swept = hyperpriors, generator, swept
         self.latent = isinstance(self.loss, (Probit, Ordinal))
-        self.rows = self.data.rows if self.data.weight is None else int(np.count_nonzero(self.data.weight))
+        self.rows = self.data.total_weight()
         self.descent = Descent(self.model, Squared(), Penalty(), self.data, by_gradient=by_gradient, summed=summed)
         self.priors = Priors(self.descent, seed, None if fields is None else np.maximum(fields, 0))
         unseen = np.zeros(self.model.features, dtype=np.bool_) if seen is None else ~seen

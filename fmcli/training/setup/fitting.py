@@ -35,6 +35,8 @@ from fmcli.training.setup.warm_start import WarmStart
 DENSE, FEW_VISITS = 0.5, 1.2e6
 # How many rows at least, if there are so many, show how large the start values of a sampler should be.
 ROWS_FOR_START = 10_000
+# Sums of weights are rounded by less than this share.
+ROUNDING = 1e-9
 
 
 # The validation data as the model sees them, and the numbers of their rows that are meant; None: all.
@@ -153,7 +155,7 @@ def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[
     )
     rows = rows.hold_out(spec, labels, hold_out)
     if settings.min_count > 1:
-        frequent = rows.counts(transform, settings.threads) >= settings.min_count
+        frequent = rows.weights(transform, settings.threads) >= (1 - ROUNDING) * settings.min_count
         transform = transform.without_rare(frequent, share=settings.share_rare)
     transform = replace(transform, groups=groups_of(settings, rows, transform))
     if not MODELS[spec.model].needs_fields(spec.values):
@@ -231,7 +233,8 @@ def facts_of(fitted: Fitted, *, validated: bool) -> dict[str, Any]:
     """Return the facts that `resolve` takes, by name; see Facts. validated : whether there are validation data."""
     source, warm_start, newcomers = fitted.source, fitted.settings.warm_start, fitted.newcomers
     facts: dict[str, Any] = {
-        "rows": 1 if newcomers else source.count,  # penalties per row, whose losses are summed
+        "rows": source.count,
+        "weight": 1.0 if newcomers else source.total_weight,  # penalties per row, whose losses are summed
         "nonzeros": source.nonzeros,
         "features": int(fitted.seen.sum()),
         "longest": source.longest_square,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
-from fmcli.data.labels import NUMBERS, Labels, Names
+from fmcli.data.labels import NUMBERS, Labels, Names, relabelled
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.transform import Transform
-from fmcli.data.weights import Weighting, weigh_labels, with_label_weights
+from fmcli.data.weights import Weighting, that_count, weigh_labels, with_label_weights
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -142,8 +142,8 @@ class Rows(LabelledRows, Protocol):
         """Return (columns) whether each column occurs in any row."""
         ...
 
-    def counts(self, transform: Transform, threads: int) -> NDArray[np.int32]:
-        """Return (columns) how many of the rows to train on have each column."""
+    def weights(self, transform: Transform, threads: int) -> NDArray[Any]:
+        """Return (columns) the weight of the rows to train on that have each column: without weights, how many do."""
         ...
 
     def statistics(self, transform: Transform, method: str) -> tuple[ColumnStatistics, ColumnStatistics]:
@@ -176,6 +176,18 @@ class RowsInMemory:
     own: bool = False
     held: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     rows: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @classmethod
+    def of(cls, data: Dataset, names: Names = NUMBERS, *, known: bool = False, own: bool = False) -> RowsInMemory:
+        """Return rows as they were read, without those of weight 0, and without the names of labels that such rows
+        alone have, unless an earlier model has `known` the names. Raises BadInputError if all rows have weight 0."""
+        data = that_count(data)
+        if names and not known:
+            occur = np.bincount(data.label.astype(np.intp), minlength=len(names)) > 0
+            if not occur.all():
+                data = relabelled(data, np.cumsum(occur).astype(np.float64) - 1)
+                names = tuple(name for name, occurs in zip(names, occur.tolist(), strict=True) if occurs)
+        return cls(data, names, own=own)
 
     @property
     def related(self) -> bool:
@@ -267,8 +279,8 @@ class RowsInMemory:
     def seen(self, transform: Transform) -> NDArray[np.bool_]:
         return transform.in_columns(self.data).seen(self.every)
 
-    def counts(self, transform: Transform, threads: int) -> NDArray[np.int32]:
-        return transform.in_columns(self.data).counts(self.rows, threads)
+    def weights(self, transform: Transform, threads: int) -> NDArray[Any]:
+        return transform.in_columns(self.data).weights(self.rows, threads)
 
     def statistics(self, transform: Transform, method: str) -> tuple[ColumnStatistics, ColumnStatistics]:
         data = transform.in_columns(self.data)

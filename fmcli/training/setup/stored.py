@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,7 +156,10 @@ class StoredShards:
     def seen(self, transform: Transform) -> NDArray[np.bool_]:
         return self._all_counts(transform) > 0
 
-    def counts(self, transform: Transform, threads: int) -> NDArray[np.int32]:
+    def weights(self, transform: Transform, threads: int) -> NDArray[Any]:
+        if self.cache.facts.weighted or self.of_labels:
+            sums: list[NDArray[Any]] = list(self.each(transform, Transform.in_columns, ShardWeights(threads)))
+            return np.asarray(np.sum(sums, axis=0))
         counts = self._all_counts(transform)
         if self.held_out is None:
             return counts
@@ -241,6 +244,16 @@ def label_totals(facts: Facts, labels: Labels, of_labels: Mapping[float, float])
     rows = np.array([rows for rows, _ in facts.labels.values()])
     weights = [weight * of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
     return LabelTotals(labels.encode(np.array(list(facts.labels))), np.array(weights), rows)
+
+
+@dataclass(frozen=True)
+class ShardWeights:
+    """The weight of the rows of a shard to train on that have each column."""
+
+    threads: int
+
+    def __call__(self, data: Dataset, rows: RowNumbers) -> NDArray[Any]:
+        return data.weights(rows, self.threads)
 
 
 @dataclass(frozen=True)

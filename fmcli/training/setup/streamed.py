@@ -13,7 +13,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.stored.cache import Facts
-from fmcli.data.weights import Weighting
+from fmcli.data.weights import ALL_WEIGHTLESS, Weighting, pieces_that_count
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.training.setup.rows import RowsInMemory
@@ -68,8 +68,8 @@ class Segments:
         self._least_bytes = max(SEGMENT_BYTES, size)
 
     def _counted(self, pieces: Iterable[TextRows]) -> Iterator[TextRows]:
-        """Yield the pieces that have rows, which are counted."""
-        for piece in pieces:
+        """Yield the pieces that have rows of other weights than 0, which are counted."""
+        for piece in pieces_that_count(pieces):
             self.facts.take(piece.facts)
             if piece.data.rows:
                 self.facts.add(piece.data)
@@ -133,6 +133,8 @@ def segments(
             yield concatenated_by_ids(held, threads), False
             held = rest
         held.append(piece)
+    if not held:
+        raise BadInputError(ALL_WEIGHTLESS)
     yield concatenated_by_ids(held, threads), True
 
 

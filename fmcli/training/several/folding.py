@@ -74,4 +74,4 @@ def fold_in_files(
         labels=scorer.labels.names,
         hash_bits=scorer.transform.hash_bits,
     )
-    return fold_in(scorer.path, file, RowsInMemory(table.dataset, table.labels or NUMBERS), threads)
+    return fold_in(scorer.path, file, RowsInMemory.of(table.dataset, table.labels or NUMBERS, known=True), threads)
