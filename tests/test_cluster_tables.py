@@ -22,12 +22,13 @@ ROWS = 240
 NAMED = {"label": "stars", "categorical": ["user", "film"], "several": ["tags"], "numeric": ["age"]}
 
 
-def text_of(rng):
-    """The rows of a table with delimiters, quotes and line breaks in quotes."""
+def text_of(rng, gaps):
+    """The rows of a table with delimiters, quotes and line breaks in quotes. gaps : whether some have no age."""
     lines = ["user,film,tags,age,stars"]
     for row in range(ROWS):
         tags = rng.choice(["", "new", '"a, ""b""\n|new"', '"\n\n""\n|""old"""'])
-        lines.append(f"u{row % 12},f{row * 7 % 11},{tags},{rng.integers(20, 60)},{int(row % 12 + row * 7 % 11 > 10)}")
+        age = "" if gaps and row % 10 == 0 else rng.integers(20, 60)
+        lines.append(f"u{row % 12},f{row * 7 % 11},{tags},{age},{int(row % 12 + row * 7 % 11 > 10)}")
     return "\n".join(lines) + "\n"
 
 
@@ -35,8 +36,8 @@ def text_of(rng):
 def files(tmp_path_factory):
     """A model of a table, and two tables."""
     folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(0)
-    for name in ("a1.csv", "a2.csv"):
-        (folder / name).write_text(text_of(rng))
+    for name, gaps in (("a1.csv", False), ("a2.csv", True)):
+        (folder / name).write_text(text_of(rng, gaps))
     fmcli.train(folder / "a1.csv", **NAMED, epochs=3, holdout=0, look=False).save(folder / "m.fm")
     return folder
 
@@ -47,11 +48,11 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(partitions, "LEAST_BYTES", 900)
 
 
-def scored(folder, stream, labelled=False, **more):
+def scored(folder, stream, labelled=False, counts=None, **more):
     """The scoring of both tables, which a pattern names."""
     scorer, model = loaded(str(folder / "m.fm"))
     request = Request("auto", labelled, False, stream, **more)
-    return scorer, Scoring(Here(2), model, [str(folder / "a*.csv")], request, Counts(), BadLines())
+    return scorer, Scoring(Here(2), model, [str(folder / "a*.csv")], request, counts or Counts(), BadLines())
 
 
 def alone(scorer, inputs, stream):
@@ -60,10 +61,12 @@ def alone(scorer, inputs, stream):
 
 @pytest.mark.parametrize("stream", [Stream(passthrough=True), Stream(id_name="tags"), Stream()])
 def test_the_lines_are_those_of_one_machine(files, stream):
-    scorer, run = scored(files, stream)
+    counts = Counts()
+    scorer, run = scored(files, stream, counts=counts)
     inputs = scorer.tables([str(files / name) for name in ("a1.csv", "a2.csv")])
     assert b"".join(run.predict("prob")) == alone(scorer, inputs, stream)
     assert run.progress.done > 10
+    assert counts.filled == {"age": ROWS / 10}
 
 
 def test_metrics_of_groups_are_those_of_one_machine(files, monkeypatch):

@@ -44,7 +44,9 @@ struct ColumnFacts {
     std::string example;              // the first cell
     std::vector<Word> words;          // the first distinct texts
     bool other_words = false;         // there are more
+    bool weighted = false;            // rows have weights
     ExactSum sum, weight;             // of the numbers times the weights of their rows, and of these weights
+    int64_t digits_sum = 0;           // of further numbers, which are digits
     Ids distinct;                     // whole numbers and texts
     std::vector<uint64_t> small;      // a bit for each whole number below SMALL, which `distinct` lacks
     bool uncounted = false;           // there are more distinct texts
@@ -65,7 +67,10 @@ struct ColumnFacts {
     int64_t texts() const { return cells - missing - whole - fractions; }
 
     // The weighted mean of the numbers; 0 without any.
-    double mean() const { return weight.value() > 0 ? sum.value() / weight.value() : 0; }
+    double mean() const {
+        const double all = weighted ? weight.value() : static_cast<double>(whole + fractions);
+        return all > 0 ? (sum.value() + static_cast<double>(digits_sum)) / all : 0;
+    }
 
     void add_word(std::string_view text, int64_t line) {
         for (const Word& word : words)
@@ -79,6 +84,8 @@ struct ColumnFacts {
         for (const Word& word : other.words) add_word(word.text, lines_before + word.line);
         other_words |= other.other_words;
         padded += other.padded;
+        weighted |= other.weighted;
+        digits_sum += other.digits_sum;
         for (const auto& [into, from] : {std::pair(&sum, &other.sum), std::pair(&weight, &other.weight)}) {
             into->add(from->high);
             into->add(from->low);
@@ -110,13 +117,15 @@ class Survey : public RowReader {
     TableReport survey(const char* begin, const char* end, std::vector<ColumnFacts>& facts) {
         recent_.start(end - begin);
         return each_row(begin, end, [&](const char*, const char*) {
-            const double weight = weight_ < 0 ? 1 : weight_of(cells_[static_cast<size_t>(weight_)]);
+            const double weight = weight_ < 0 ? UNWEIGHTED : weight_of(cells_[static_cast<size_t>(weight_)]);
             for (const size_t column : asked_) take(column, facts[column], weight);
             return true;
         }, [](const char*, const char*) {});
     }
 
   private:
+    static constexpr double UNWEIGHTED = -1;  // the weight of a row if rows have none
+
     RecentCells recent_;         // what they are
     std::vector<size_t> asked_;  // columns
     int weight_ = -1;            // the column of weights
@@ -140,7 +149,16 @@ class Survey : public RowReader {
             ++facts.cells;
             ++facts.whole;
             facts.bits += number < 2;
-            add_number(facts, static_cast<double>(number), weight);
+            if (weight == UNWEIGHTED) facts.digits_sum += static_cast<int64_t>(number);
+            else add_number(facts, static_cast<double>(number), weight);
+            return;
+        }
+        double fraction;
+        if (facts.fractions && form_.columns[column].missing.empty() && is_plain_fraction(trimmed(cell), fraction)) {
+            ++facts.cells;
+            ++facts.fractions;
+            ++facts.points;
+            add_number(facts, fraction, weight);
             return;
         }
         int32_t& recent = recent_.find(column, cell.begin, cell.end, end_);
@@ -158,13 +176,27 @@ class Survey : public RowReader {
     }
 
     static void add_number(ColumnFacts& facts, double number, double weight) {
+        if (weight == UNWEIGHTED) {
+            facts.sum.add(number);
+            return;
+        }
+        facts.weighted = true;
         facts.sum.add(number * weight);
         facts.weight.add(weight);
     }
 
+    // Whether a text is digits with a point among them, and no 0 at either end, which are a number.
+    bool is_plain_fraction(std::string_view text, double& value) const {
+        Decimal number;
+        if (!read_fast(text, number) || number.exponent >= 0 || text.back() == '0') return false;
+        const size_t sign = text[0] == '-', point = text.size() + static_cast<size_t>(number.exponent) - 1;
+        return point < text.size() && text[point] == '.' && !(text[sign] == '0' && point > sign + 1) && to_double(number, value);
+    }
+
     double value_of(std::string_view text) const {
         double value = 0;
-        read_number(text.data(), text.data() + text.size(), value);
+        Decimal number;
+        if (!read_fast(text, number) || !to_double(number, value)) read_number(text.data(), text.data() + text.size(), value);
         return value;
     }
 
