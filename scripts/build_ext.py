@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import sysconfig
 from fnmatch import fnmatch
 from pathlib import Path
@@ -157,12 +158,25 @@ class BuildExt(build_ext):
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(self.real)
 
+    def require_compiler(self):
+        """Exit if there is no compiler, before a translation that takes a minute."""
+        commands = {self.compiler.compiler_so[0], self.compiler.compiler_cxx[0]}
+        missing = sorted(command for command in commands if not shutil.which(command))
+        if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+            missing.append("Python.h")
+        if missing:
+            raise SystemExit(
+                f"fmcli is compiled from C++, but {' and '.join(missing)} cannot be found; install a C++ compiler and "
+                "the headers of Python (Debian, Ubuntu: apt install g++ python3-dev; macOS: xcode-select --install)"
+            )
+
     def build_extensions(self):
         """Translate all modules to C++ in the folder of temporary files, and compile them.
 
         The translation uses one process for each core. The threads of the command cannot be used, because there modules
         would wait for each other, and Cython cannot write the shared module at the same time as others.
         """
+        self.require_compiler()
         alone = [extension for extension in self.extensions if extension.name == ALONE]
         others = [extension for extension in self.extensions if extension.name != ALONE]
         for extensions, shared in ((others, SHARED), (alone, None)):

@@ -12,6 +12,7 @@ import tarfile
 import tomllib
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from setuptools import Distribution, Extension
@@ -285,6 +286,14 @@ def test_another_real_type_rebuilds_everything(build):
     assert [build(real) for real in ("float", "float", "double")] == [True, False, True]
     build("float", run=False)
     assert [build(real) for real in ("double", "float")] == [False, True]
+
+
+def test_a_missing_compiler_is_named_before_anything_is_translated(monkeypatch):
+    monkeypatch.setattr(build_script(), "cythonize", lambda *arguments, **options: pytest.fail("translated"))
+    command = build_script().BuildExt(Distribution())
+    command.compiler = SimpleNamespace(compiler_so=["no-such-cc", "-O2"], compiler_cxx=[sys.executable])
+    with pytest.raises(SystemExit, match=r"no-such-cc cannot be found; install a C\+\+ compiler"):
+        command.build_extensions()
 
 
 def test_every_hot_module_exists():

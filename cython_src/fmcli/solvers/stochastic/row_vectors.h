@@ -70,7 +70,8 @@ inline __attribute__((always_inline)) V numbers_at(const V&, const RowLanes<W>& 
 }
 
 // The first N numbers of four rows: column[j] has the j-th of each. Two adjacent floats are moved at once.
-typedef double FloatPairs __attribute__((vector_size(2 * sizeof(double))));
+// Of the size of Vec4 in the build of doubles, too, which compiles but never runs the lines that cast it.
+typedef double FloatPairs __attribute__((vector_size(sizeof(Vec4))));
 template <int N>
 inline __attribute__((always_inline)) void load_columns(real* const* p, Vec4 (&column)[N]) {
     if constexpr (N == LANES) {
