@@ -778,3 +778,17 @@ def test_a_cache_belongs_to_the_columns_of_its_table(run, tmp_path, ratings):
     assert "using the cache c" in run.ok("train", *disk, "-o", "m.fm", ratings).stderr
     other = run.ok("train", *disk, "--categorical", "new", "-o", "n.fm", ratings)
     assert "made the cache c, because the earlier one has other columns of tables" in other.stderr
+
+
+def test_an_open_quote_does_not_hold_the_whole_table(run, tmp_path, monkeypatch):
+    """A cell in quotes may have line breaks, but is no longer than a line may be."""
+    monkeypatch.setattr("fmcli.data.tables.reading.LONGEST_LINE", 1 << 12)
+    monkeypatch.setattr("fmcli.data.tables.reading.BUFFER_BYTES", 1 << 10)
+    rows = "".join(f"{row % 2},word{row % 5}\n" for row in range(900))
+    (tmp_path / "long.csv").write_text(f'y,text\n{rows}1,"{"two lines " * 200}\n of text"\n')
+    run.ok("train", "-e", "1", "--label", "y", "--categorical", "text", "long.csv")
+    (tmp_path / "open.csv").write_text(f'y,text\n0,"a\x1b[2Jb \n{rows}1,"word"\n')
+    done = run("train", "-e", "1", "--label", "y", "open.csv")
+    assert done.returncode == 65
+    assert "open.csv: no quote ends the cell that begins with 'a\\x1b[2Jb \\n0,word0" in done.stderr
+    assert "double a quote within a cell, or remove it" in done.stderr

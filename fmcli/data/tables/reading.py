@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fmcli.data.faults import describe
+from fmcli.data.faults import describe, quote
 from fmcli.data.parser import PADDING
-from fmcli.data.sources import Extent, Input, TableInput, TextBuffer, buffers, name_of
+from fmcli.data.sources import LONGEST_LINE, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import (
@@ -51,6 +51,8 @@ SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, WEIGHT)}
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 # Bytes of a buffer. Each learns its cells anew, so that buffers are larger than those of text; more gains little.
 BUFFER_BYTES = 1 << 21
+# Bytes of a cell in a message.
+EXCERPT = 30
 # The ends of names of tables, and of compressed ones.
 SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 
@@ -245,7 +247,8 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
 
 
 def whole_rows(found: Iterator[TextBuffer], form: Schema) -> Generator[TextBuffer, None, None]:
-    """Yield buffers that end with a row: those in which quotes are open at the end are continued by the next."""
+    """Yield buffers that end with a row: those in which quotes are open at the end are continued by the next. Raises
+    BadInputError for quotes that do not end within LONGEST_LINE bytes: one quote too many would hold the whole file."""
     quoting = None
     for buffer in found:
         if quoting is None:
@@ -258,6 +261,12 @@ def whole_rows(found: Iterator[TextBuffer], form: Schema) -> Generator[TextBuffe
                 text.append(bytes(more.data[more.start : more.stop]))
                 odd ^= bool(text[-1].count(b'"') % 2)
                 size, last = size + more.size, more.last
+                if odd and size > LONGEST_LINE:
+                    cell = text[0][text[0].rfind(b'"') + 1 :]
+                    raise BadInputError(
+                        f"{buffer.name}: no quote ends the cell that begins with {quote(cell[:EXCERPT])} within "
+                        f"{LONGEST_LINE >> 20} MiB; double a quote within a cell, or remove it"
+                    )
             data = bytearray(b"".join(text))
             buffer = replace(buffer, data=data, start=0, stop=len(data), size=size, last=last)
         yield buffer
