@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -12,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.data import Data, paths_of, whole_numbers
 from fmcli.api.errors import in_python, refuse
-from fmcli.api.matrix import is_records, rows_of
-from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, table_paths, unlabelled
+from fmcli.api.matrix import rows_of
+from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, require_names, table_paths, unlabelled
 from fmcli.api.values import names_of, path_of, threads_of, value_of
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
@@ -127,6 +128,7 @@ class Model:
         fields: ArrayLike | None = None,
         std: bool = False,
         interval: float | None = None,
+        missing_values: str | Sequence[str] = (),
         threads: int | None = None,
     ) -> Any:
         """Return predictions for rows, as ``fmcli predict`` writes them.
@@ -145,6 +147,8 @@ class Model:
             Whether to return the standard deviation over draws, too; for models by mcmc, and ensembles.
         interval : float, optional
             The probability of an interval that has the label, whose ends are returned, too; for numbers, by mcmc.
+        missing_values : str or sequence of str
+            Of a table: cells that are like empty ones, beside those of training.
         threads : int, optional
             By default, one for each core.
 
@@ -174,7 +178,7 @@ class Model:
                 refuse(not 0 < interval < 1, "interval must be a probability between 0 and 1")
                 refuse(kind != "value", "intervals are of numbers; leave out output")
             found = list(
-                self._each(
+                self._reading(missing_values)._each(
                     X,
                     fields,
                     number,
@@ -307,7 +311,14 @@ class Model:
         pairs = seen_pairs(self._scorer, inputs, contexts, items, format="auto", threads=threads)
         return contexts.data, items.data, pairs
 
-    def evaluate(self, data: Any, metrics: str | Iterable[str] = (), *, threads: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self,
+        data: Any,
+        metrics: str | Iterable[str] = (),
+        *,
+        missing_values: str | Sequence[str] = (),
+        threads: int | None = None,
+    ) -> dict[str, float]:
         """Return metrics of the predictions for labelled rows, by name.
 
         Parameters
@@ -316,6 +327,8 @@ class Model:
             Rows with labels, as `fmcli.train` takes them; tables with the columns of training.
         metrics : iterable of str, or str
             Names as in ``fmcli evaluate -x``; by default, those that fit the loss.
+        missing_values : str or sequence of str
+            As in `predict`.
         threads : int, optional
             By default, one for each core.
 
@@ -331,7 +344,8 @@ class Model:
         """
         with in_python():
             names, number = names_of("metrics", metrics), threads_of(threads)
-            return measure(list(names) or default_metrics(self.loss), self._outcome(data, number), number)
+            outcome = self._reading(missing_values)._outcome(data, number)
+            return measure(list(names) or default_metrics(self.loss), outcome, number)
 
     def _outcome(self, data: Any, threads: int | None = None) -> Outcome:
         """Return the labels and scores of labelled rows. Raises BadInputError and UsageError."""
@@ -459,11 +473,8 @@ class Model:
             rows = X.dataset
         elif self._reads(X):
             rows = unlabelled(X, self._form())
-        elif self._scorer.transform.table is not None and not is_records(X):
-            raise BadInputError(
-                "the model knows the columns of a table by their names, and X has none; give a frame, or dicts"
-            )
         else:
+            require_names(X, self._scorer.transform.table)
             rows = rows_of(X, of_columns)
         if self._scorer.needs_fields:
             refuse(rows.field is None, f"{self.kind} needs fields: give a number for each column of X")
@@ -474,8 +485,19 @@ class Model:
     def _form(self, threads: int | None = None) -> RowForm:
         """Return how labelled rows are read, with the labels and columns of the model."""
         scorer = self._scorer
-        table, fields = scorer.table, scorer.needs_fields
+        table, fields = scorer.table and scorer.table.with_missing(scorer.missing), scorer.needs_fields
         return RowForm(scorer.labels.names, table, fields=fields, threads=threads_of(threads))
+
+    def _reading(self, missing_values: str | Sequence[str]) -> Model:
+        """Return the model that reads further cells of tables as missing ones. Raises UsageError."""
+        missing = names_of("missing_values", missing_values)
+        if not missing:
+            return self
+        refuse(self._scorer.table is None, "the model knows no tables, whose cells could be missing")
+        reader = object.__new__(Model)
+        vars(reader).update(vars(self))
+        reader._scorer = replace(self._scorer, missing=missing)
+        return reader
 
     def _reads(self, X: Any) -> bool:
         """Return whether X is a frame whose columns the model knows."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from numbers import Integral
@@ -14,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.data import FFM, LIBSVM, Data, labelled, of_files, of_matrix, paths_of
 from fmcli.api.errors import refuse
-from fmcli.api.matrix import rows_of
+from fmcli.api.matrix import is_records, rows_of
+from fmcli.api.parameters import DEFAULTS, OF_TABLES
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
@@ -22,7 +24,8 @@ from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
-from fmcli.data.tables.reading import By, TablePath, is_table, schema_of
+from fmcli.data.tables.agreement import agreed
+from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT, Named, Schema
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
@@ -70,7 +73,11 @@ def form_of(choices: Choices, spec: Spec, held: Held, names: Names | None, schem
     UsageError."""
     fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or choices.auto
     by = None if held.column is None else By(held.column, held.times)
-    return RowForm(names, schema, named_of(choices, held), by, fields, choices.threads or cpu_count())
+    named = named_of(choices, held)
+    if schema is not None:
+        given = [name for name in OF_TABLES if getattr(choices, name) != DEFAULTS[name]]
+        schema = agreed(schema, named, given, "the model")
+    return RowForm(names, schema, named, by, fields, choices.threads or cpu_count())
 
 
 def named_of(choices: Choices, held: Held) -> Named:
@@ -230,6 +237,7 @@ def of_pair(
     """Return rows with labels; the parameters are those of Data, but X may be a frame, whose columns are those of a
     table. Raises BadInputError and UsageError."""
     if not is_frame(X):
+        require_names(X, form.schema)
         return of_matrix(X, y, weight=weight, fields=fields, group=group, names=form.names)
     refuse(form.by is not None, "rows of a frame can be held out by a column only if label names one, too")
     refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
@@ -243,6 +251,14 @@ def of_pair(
     return labelled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)
 
 
+def require_names(X: Any, schema: Schema | None) -> None:
+    """Raise BadInputError for a matrix in place of a frame, whose columns a schema knows by their names."""
+    if schema is not None and not is_records(X):
+        raise BadInputError(
+            "the model knows the columns of a table by their names, and X has none; give a frame, or dicts"
+        )
+
+
 def unlabelled(frame: Any, form: RowForm) -> Dataset:
     """Return the rows of a frame, whose columns the schema of a form knows, without labels. Raises BadInputError."""
     paths = table_paths(frame, form)
@@ -253,6 +269,7 @@ def unlabelled(frame: Any, form: RowForm) -> Dataset:
         TextRows(one.result.data.changed(features=one.features, label=np.zeros(one.rows)), one.result.ids)
         for one in chunks
     ]
+    warn_of_ignored(paths, form)
     if not pieces:
         return rows_of(np.empty((0, 0)), np.empty(0, dtype=np.int32) if form.fields else None)
     return concatenated_by_ids(pieces, form.threads, only_seen=True).changed(label=None)
@@ -262,7 +279,15 @@ def of_inputs(paths: list[str], schema: Schema | None, form: RowForm) -> Data:
     """Return the rows of files or tables. Raises the errors of `reader.read`."""
     row_groups = RowGroups() if isinstance(paths[0], TablePath) and paths[0].by else None
     read = of_files(paths, "auto", form.names, has_weights(schema), row_groups, threads=form.threads)
+    warn_of_ignored(paths, form)
     return Data._of(read.dataset, read.names, read.format, schema)
+
+
+def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
+    """Warn of the columns of tables to train on that the model to resume from does not know."""
+    found = ignored_columns(paths)
+    if found and form.named is not None:
+        warnings.warn(f"ignored columns, which the model does not know: {', '.join(sorted(found))}", stacklevel=2)
 
 
 def has_weights(schema: Schema | None) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fmcli.api.data import for_spec
 from fmcli.api.errors import refuse
-from fmcli.api.rows import RowForm, chunk_rows, has_weights, inputs_of, is_chunks, kept
+from fmcli.api.rows import RowForm, chunk_rows, has_weights, inputs_of, is_chunks, kept, warn_of_ignored
 from fmcli.api.values import path_of
 from fmcli.data.faults import BadLines
 from fmcli.data.stored.cache import Cache, build
@@ -36,7 +36,9 @@ def cached(
     if (inputs := inputs_of(rows, form)) is not None:
         paths, schema = inputs
         reading = Reading("auto", fields, has_weights(schema), shuffled, form.names)
-        return cache_of(place, paths, reading, threads=form.threads, bad=BadLines())[0], schema
+        cache = cache_of(place, paths, reading, threads=form.threads, bad=BadLines())[0]
+        warn_of_ignored(paths, form)
+        return cache, schema
     pieces = chunk_rows(rows if is_chunks(rows) else [rows], what, form, partial(for_spec, spec=spec))
     first = next(pieces, None)
     refuse(first is None, f"{what} has no chunks")

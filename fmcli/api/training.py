@@ -225,6 +225,8 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
         "--auto": choices.auto,
         "--disk": choices.cache is not None,
         "--memory": choices.memory,
+        "--several": choices.several,
+        "--separator": choices.separator != DEFAULTS["separator"],
         "--init-strength": spec.values.get("init_strength") if "init_strength" in spec.given else None,
         "-e": mode and "epochs" in spec.given,
         mode: bool(mode),

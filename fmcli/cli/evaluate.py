@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,7 +30,14 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import log_counts, log_model
-from fmcli.cli.relations import check_model, files_of, join_option, parse_relations, relation_option
+from fmcli.cli.relations import (
+    check_model,
+    files_of,
+    join_option,
+    missing_values_option,
+    parse_relations,
+    relation_option,
+)
 from fmcli.cli.report import as_json, section
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
@@ -83,6 +90,7 @@ class Request:
     group_field: str | None
     relations: tuple[RelationFiles, ...] = ()
     join: tuple[tuple[str, str], ...] = ()
+    missing_values: tuple[str, ...] = ()
     cluster: ClusterChoice | None = None
     calibration: bool = False
     over: str | None = None
@@ -123,6 +131,7 @@ class Request:
         inputs, row_groups = list(paths), self.row_groups(loss)
         if self.format == "auto" and inputs:
             by = By(self.group_field) if grouped and self.group_field is not None else None
+            scorer = replace(scorer, missing=self.missing_values)
             inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
         if inputs and not isinstance(inputs[0], TablePath):
             check_fields([self.group_field], inputs[0])
@@ -261,6 +270,7 @@ class Request:
 @bad_line_options
 @relation_option("INPUT")
 @join_option
+@missing_values_option
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
 @cluster_options
 @logging_options
@@ -284,6 +294,7 @@ def command(
     bad_lines: BadLineChoice,
     relations: tuple[str, ...],
     join: tuple[tuple[str, str], ...],
+    missing_values: tuple[str, ...],
     json: bool,
     cluster: ClusterChoice | None,
     logging: LogChoice,
@@ -326,6 +337,7 @@ def command(
         group_field,
         related,
         join,
+        missing_values,
         cluster,
         calibration,
         over,
@@ -487,7 +499,8 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
         by = None if request.group_field is None else By(request.group_field)
-        reading = Reading(request.format, True, bad.skip, stream, joined=dict(request.join), by=by)
+        tables: dict[str, Any] = {"joined": dict(request.join), "by": by, "missing": request.missing_values}
+        reading = Reading(request.format, True, bad.skip, stream, **tables)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         names = wanted_metrics(request, scorer.labels, scoring.grouped)
         for _ in scoring.evaluate(names, wants_table(request, scorer.labels), combined):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cli.options import option
@@ -29,13 +30,23 @@ def fold_in_option(function: F) -> F:
 
 
 def scorer_with(
-    log: Log, path: str, file: ModelFile, history: Sequence[str], format: str, threads: int, joined: dict[str, str]
+    log: Log,
+    path: str,
+    file: ModelFile,
+    history: Sequence[str],
+    format: str,
+    threads: int,
+    joined: dict[str, str],
+    missing: tuple[str, ...],
 ) -> Scorer:
-    """Return the model in a file, with the new features of the labelled rows of --fold-in, if there are any."""
+    """Return the model in a file, with the new features of the labelled rows of --fold-in, if there are any.
+
+    joined, missing : how tables are read; see `Scorer`.
+    """
     # These imports take as long as reading a model of 40 MB.
     from fmcli.scoring.scorer import scorer_of
 
-    scorer = scorer_of(path, file)
+    scorer = replace(scorer_of(path, file), missing=missing)
     if not history:
         return scorer
     from fmcli.training.several.folding import fold_in_files
@@ -44,4 +55,4 @@ def scorer_with(
     found = fold_in_files(scorer, file, history, format, threads, joined)
     names, took = ", ".join(history), seconds(time.perf_counter() - begin)
     log.line(f"learned {found.features:,} new features of {names}: {found.rows:,} rows, {took}")
-    return found.scorer
+    return replace(found.scorer, missing=missing)

@@ -28,7 +28,14 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
-from fmcli.cli.relations import check_model, files_of, join_option, parse_relations, relation_option
+from fmcli.cli.relations import (
+    check_model,
+    files_of,
+    join_option,
+    missing_values_option,
+    parse_relations,
+    relation_option,
+)
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
@@ -84,6 +91,7 @@ class Request:
     beside: Beside
     relations: tuple[RelationFiles, ...]
     join: tuple[tuple[str, str], ...]
+    missing_values: tuple[str, ...]
     explain: int | None = None
     json: bool = False
     fold_in: tuple[str, ...] = ()
@@ -113,6 +121,7 @@ class Request:
 @bad_line_options
 @relation_option("INPUT")
 @join_option
+@missing_values_option
 @option(
     "output",
     "--output-type",
@@ -202,6 +211,7 @@ def command(
     bad_lines: BadLineChoice,
     relations: tuple[str, ...],
     join: tuple[tuple[str, str], ...],
+    missing_values: tuple[str, ...],
     output_type: OutputType | None,
     raw: bool,
     sigmoid: bool,
@@ -248,7 +258,7 @@ def command(
         stream = Stream(unbuffered, number, None if number else id_column, passthrough, label_weights)
         beside = Beside(std, interval)
         of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, beside, related, join
-        request = Request(*of_rows, explain, explain_format == "json", fold_in)
+        request = Request(*of_rows, missing_values, explain, explain_format == "json", fold_in)
         if cluster is None:
             run(log, request, bad)
         else:
@@ -290,7 +300,9 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
     from fmcli.scoring.prediction import Counts, predict
 
     joined = dict(request.join)
-    scorer = scorer_with(log, request.model, file(), request.fold_in, request.format, threads, joined)
+    scorer = scorer_with(
+        log, request.model, file(), request.fold_in, request.format, threads, joined, request.missing_values
+    )
     check_model(request.relations, scorer)
     counts = Counts()
     reading: dict[str, Any] = {
@@ -347,8 +359,9 @@ def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterCho
     counts = Counts()
     with choice.connected(log) as cluster:
         begin = time.perf_counter()
-        refuse_unseen, joined = request.unseen == "error", dict(request.join)
-        reading = Reading(request.format, False, bad.skip, request.stream, refuse_unseen, joined=joined)
+        refuse_unseen = request.unseen == "error"
+        tables: dict[str, Any] = {"joined": dict(request.join), "missing": request.missing_values}
+        reading = Reading(request.format, False, bad.skip, request.stream, refuse_unseen, **tables)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         progress = scoring.progress
         if request.output_dir is not None:

@@ -20,7 +20,7 @@ from fmcli.cli.options import (
 )
 from fmcli.cli.output import Log, open_sink
 from fmcli.cli.predict import IDS, log_counts, log_model
-from fmcli.cli.relations import join_option, names_option
+from fmcli.cli.relations import join_option, missing_values_option, names_option
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
@@ -54,6 +54,7 @@ class Request:
     shown: tuple[str, ...]
     format: str
     join: tuple[tuple[str, str], ...]
+    missing_values: tuple[str, ...]
     explain: int
     json: bool
     output: str | None
@@ -112,6 +113,7 @@ class Request:
 @fold_in_option
 @format_option()
 @join_option
+@missing_values_option
 @threads_option()
 @option(
     "output",
@@ -147,6 +149,7 @@ def command(
     fold_in: tuple[str, ...],
     format: str,
     join: tuple[tuple[str, str], ...],
+    missing_values: tuple[str, ...],
     threads: int | None,
     top: int,
     show: tuple[str, ...],
@@ -178,6 +181,7 @@ def command(
             show,
             format,
             join,
+            missing_values,
             explain or 0,
             json,
             output,
@@ -202,7 +206,8 @@ def run(log: Log, request: Request) -> None:
 
     begin, threads = time.perf_counter(), request.threads or cpu_count()
     joined = dict(request.join)
-    scorer = scorer_with(log, request.model, load(request.model), request.fold_in, request.format, threads, joined)
+    file, missing = load(request.model), request.missing_values
+    scorer = scorer_with(log, request.model, file, request.fold_in, request.format, threads, joined, missing)
     log_model(log, request.model, scorer)
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))

@@ -63,6 +63,16 @@ def join_option(function: F) -> F:
     )(function)
 
 
+def missing_values_option(function: F) -> F:
+    """Return --missing-values for a model that knows tables."""
+    return names_option(
+        "data",
+        "--missing-values",
+        metavar="TEXTS",
+        help="Of a table: further cells that are like empty ones, such as ?,NA. [default: those of training]",
+    )(function)
+
+
 def relation_option(rows: str, *, more: str = "", section: str = "data") -> Callable[[F], F]:
     """Return --relation for the inputs, as help calls them: an argument `relations` with texts ROWS=MAP."""
     return option(

@@ -76,6 +76,7 @@ class Request:
     labelled, stream, refuse_unseen : as in `score_chunks`.
     skip : whether lines with errors are skipped.
     joined, by : as in `Scorer.tables`.
+    missing : as in Scorer.
     build : BUILD of the client.
     """
 
@@ -86,6 +87,7 @@ class Request:
     refuse_unseen: bool = False
     build: str = BUILD
     joined: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
     by: By | None = None
 
 
@@ -124,7 +126,7 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
         files, scorer = all_matching(paths), model.scorer
         stream, needs_fields = request.stream, scorer.needs_fields
         if request.format == "auto":
-            first, *others = scorer.tables(files, request.joined, request.by)
+            first, *others = replace(scorer, missing=request.missing).tables(files, request.joined, request.by)
             files = [first, *(one.at(one, opens=False) if isinstance(one, TablePath) else one for one in others)]
             if isinstance(first, TablePath) and stream.row_groups is not None:
                 stream = replace(stream, row_groups=RowGroups(optional=stream.row_groups.optional))

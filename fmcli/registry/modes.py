@@ -156,6 +156,12 @@ def by_rows(spec: Spec) -> str:
     return "" if spec.by_rows else f"--log-every applies only to stochastic solvers, not to {spec.solver}; leave it out"
 
 
+# The options that name columns of tables, or say how tables are read.
+OF_TABLES = (
+    *("--label", "--categorical", "--numeric", "--several", "--separator", "--ignore", "--weight-column"),
+    *("--missing-values", "--missing", "--bins", "--columns", "--delimiter", "--encoding", "--schema", "--sql"),
+    *("--join", "--print-schema"),
+)
 CROSS, TUNE = "cv", "tune"
 SEEN = "the earlier model may have seen the rows that are held out"
 ONCE = "a stream is read once, by one model"
@@ -320,6 +326,7 @@ MODES = (
         {
             "--label-weights": "only a model has rows to weigh",
             "--relation": "only a model joins rows",
+            "--missing-values": "only labels are read",
             "--cluster": "only a model is evaluated there",
             SKIPPING: "each line needs a prediction",
         },
@@ -396,5 +403,7 @@ MODES = (
     Mode("--of", suboptions=("--last",)),
     Mode("--kernel-form", dict.fromkeys(("--qubo", "--to"), ONE_FORM)),
     Mode("--qubo", {"--to": ONE_FORM}),
+    Mode("-f", dict.fromkeys(OF_TABLES, "text of features has no columns to name")),
+    Mode("--several", suboptions=("--separator",)),
     Mode("--header", {"--columns": "--columns names the columns of a table without a header"}),
 )

@@ -16,12 +16,13 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import SHARED, Dictionary
 from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
+from fmcli.data.sources import name_of
 from fmcli.data.tables.head import PREDICTION
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
 from fmcli.data.tables.schema import Schema
 from fmcli.data.transform import Transform
 from fmcli.data.writer import format_table, format_values
-from fmcli.errors import BadInputError, FmcliError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, FmcliError, UsageError
 from fmcli.losses.links import SCORES
 from fmcli.model_file.check import (
     check_array,
@@ -67,6 +68,7 @@ class Scorer:
         averages over these and the model.
     calibration : what maps scores to probabilities in place of the loss, if it was fitted.
     noise : (draws) the precision of the labels in each draw, the model's own last; None: not known.
+    missing : cells of tables that are like empty ones, beside those of training.
     """
 
     model: Model
@@ -77,6 +79,7 @@ class Scorer:
     draws: tuple[Model, ...] = ()
     calibration: Calibration | None = None
     noise: NDArray[np.float64] | None = None
+    missing: tuple[str, ...] = ()
 
     @property
     def labels(self) -> Labels:
@@ -171,6 +174,14 @@ class Scorer:
 
         Raises BadInputError, MissingInputError and UsageError.
         """
+        found = self._tables(paths, joined, by, partial=partial)
+        if self.missing and not any(isinstance(path, TablePath) for path in found):
+            raise UsageError(f"{name_of(paths[0])} is not a table", missing_values=LEAVE_OUT)
+        return found
+
+    def _tables(
+        self, paths: Sequence[str], joined: Mapping[str, str] | None, by: By | None, *, partial: bool
+    ) -> list[str]:
         table, fields = self.transform.table, self.needs_fields
         if table is None and (of_names := [path for path in paths if is_table(path)]):
             if self.table is None:
@@ -180,7 +191,9 @@ class Scorer:
                     format={"libsvm": "if it is such text"},
                 )
             more: dict[str, Any] = {"fields": False, "joined": joined, "by": by, "partial": partial}
-            return [TablePath.of(path, self.table, **more) if path in of_names else path for path in paths]
+            own = self.table.with_missing(self.missing)
+            return [TablePath.of(path, own, **more) if path in of_names else path for path in paths]
+        table = table and table.with_missing(self.missing)
         return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:

@@ -85,7 +85,7 @@ def command(
     named = tables.named(group, None)
     some = named.categorical or named.several or named.numeric
     named = replace(named, rest=IGNORED if some else None, labelled=False)
-    features_of = Encoding(named, to == "ffm", dict(tables.join), cpu_count(), tables.given())
+    features_of = Encoding(named, to == "ffm", dict(tables.join), cpu_count(), tables.known())
     if tables.print_schema:
         schema = features_of.schema(source)
         if schema is None:

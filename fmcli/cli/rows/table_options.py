@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from fmcli.cli.options import gathered, option
 from fmcli.cli.relations import join_option, names, names_option
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, table_of
-from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.text import shell_word
 
@@ -55,9 +56,13 @@ class TableChoice:
     @property
     def asked(self) -> bool:
         """Whether an option says that the inputs are tables."""
-        one = (self.label, self.weight_column, self.delimiter, self.schema, self.bins)
-        many = (self.categorical, self.numeric, self.several, self.ignore, self.missing_values, self.columns)
-        return any((*one, *many, self.join, self.print_schema))
+        return bool(self.given)
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the options that are given."""
+        context = click.get_current_context()
+        return [name for name in vars(self) if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
     def named(self, group: str | None, aside: str | None) -> Named:
         """Return the columns that options name. group, aside : as in Named. Raises UsageError."""
@@ -107,19 +112,33 @@ class TableChoice:
                 joined |= {column: (*joined.get(column, ()), *found) for column, path in self.join if path == table}
         return tuple(own), joined
 
-    def given(self) -> Schema | None:
-        """Return the schema in a file; None if there is none. Raises BadInputError and MissingInputError."""
+    def known(self, of_model: Schema | None = None) -> Schema | None:
+        """Return what the columns are by --schema, or as the model of -i knows them; None if there is neither.
+
+        Raises BadInputError, MissingInputError, and UsageError if options say something else.
+        """
+        from fmcli.data.tables.agreement import agreed
+
+        found = of_model
+        if self.schema is not None:
+            found = self._of_file(self.schema)
+            if of_model is not None and found != of_model:
+                raise UsageError(f"the model of -i knows its columns, and not as {self.schema} does", schema=LEAVE_OUT)
+        if found is None:
+            return None
+        return agreed(found, self.named(None, None), self.given, self.schema or "the model of -i")
+
+    def _of_file(self, path: str) -> Schema:
+        """Return the schema in a file. Raises BadInputError and MissingInputError."""
         from fmcli.data.tables.schema import Schema
 
-        if self.schema is None:
-            return None
         try:
-            with open(self.schema, encoding="utf-8") as file:
+            with open(path, encoding="utf-8") as file:
                 return Schema.of_entry(json.load(file))
         except OSError as error:
-            raise MissingInputError(f"cannot read {self.schema}: {error.strerror}") from error
+            raise MissingInputError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, BadInputError) as error:
-            raise BadInputError(f"{self.schema}: is not a schema, as --print-schema writes it: {error}") from error
+            raise BadInputError(f"{path}: is not a schema, as --print-schema writes it: {error}") from error
 
 
 table_options = gathered(

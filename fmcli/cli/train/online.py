@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fmcli.cli.output import LEAST_SECONDS, Log, open_lines
 from fmcli.cli.train.log import log_plan, log_read
 from fmcli.cli.train.progress import Progress
-from fmcli.cli.train.rows import log_skipped, read_valid, reading_of
+from fmcli.cli.train.rows import log_ignored, log_skipped, read_valid, reading_of
 from fmcli.cli.train.run import bad_lines, save
 from fmcli.cli.train.start import log_start
 from fmcli.data.sources import name_of
@@ -59,6 +59,7 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
         facts = replace(segments.facts, features=trained.plan.data.dimension)
         log_read(log, request.inputs, facts, time.perf_counter() - begin)
         log_skipped(log, bad.count)
+        log_ignored(log, request)
         shown[0].epoch(trained.epochs[0])
         log.line(f"the metrics of training rows are those of the last {len(trained.plan.rows):,} rows")
         ends = {"diverged": False, **bad_lines(bad)}

@@ -18,6 +18,7 @@ from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
 from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
+from fmcli.data.tables.reading import ignored_columns
 from fmcli.data.weights import Weighting, weigh
 from fmcli.registry.models import MODELS
 from fmcli.scoring.calibration import require_probabilities
@@ -55,6 +56,7 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
     """Return the plan of the run on its rows."""
     settings = with_groups(request.settings, request)
     read, format = rows_of(log, request, bad)
+    log_ignored(log, request)
     unweighted = read_valid(log, request, format, bad, read.names)
     rows, valid, of_labels = weigh_by_label(read, unweighted, request.weighting)
     plan = prepare(settings, rows, valid)
@@ -67,6 +69,14 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
     if not plan.source.in_memory:
         log.detail(f"{len(plan.source.sizes)} shards")
     return Planned(plan, format, None if is_read_once(request) else read, unweighted)
+
+
+def log_ignored(log: Log, request: Request) -> None:
+    """Warn of columns of the tables to train on that are not used, because the model to resume from or the schema does
+    not know them."""
+    if found := ignored_columns(request.inputs):
+        whose = request.tables.schema or "the model of -i"
+        log.warning(f"ignored columns, which {whose} does not know: {', '.join(sorted(found))}")
 
 
 def with_groups(settings: Settings, request: Request) -> Settings:

@@ -35,7 +35,8 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     known = settings.warm_start.transform.table if settings.warm_start else None
     held = request.by
     columns, when = (request.group_field, None if held.times else held.column), held.column if held.times else None
-    if not (choice.asked or known or any(map(is_table, request.inputs))):
+    is_text = request.format != "auto"
+    if is_text or not (choice.asked or known or any(map(is_table, request.inputs))):
         check_fields(columns, request.inputs[0], when)
         return request
     begin, threads = time.perf_counter(), settings.threads
@@ -44,7 +45,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         request = replace(request, inputs=tuple(of_files(cluster, list, request.inputs)))
     for path in request.inputs:
         log_order(log, path)
-    schema = choice.given() or known
+    schema = choice.known(known)
     if schema is None:
         named = choice.named(request.group_field, when)
         log.progress(f"reading the columns of {request.inputs[0]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from types import MappingProxyType
@@ -562,12 +562,20 @@ def as_tables(
         if joined:
             raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
         return list(paths)
-    return [
+    found = [
         TablePath.of(path, schema, fields=fields, joined=joined, by=by, partial=partial)
         if not isinstance(path, TablePath) and has_columns(path, schema)
         else path
         for path in paths
     ]
+    if joined and found and not any(isinstance(path, TablePath) for path in found):
+        raise UsageError(f"{name_of(found[0])} is not a table, with which others could be joined", join=LEAVE_OUT)
+    return found
+
+
+def ignored_columns(paths: Iterable[Input]) -> set[str]:
+    """Return the columns of tables that have been read and that their schemas do not know."""
+    return {name for path in paths if isinstance(path, TablePath) for name in path.extra}
 
 
 def has_columns(path: str, schema: Schema) -> bool:

@@ -231,6 +231,10 @@ class Schema:
         starts = sorted([*map(escaped, numbers), *(f"{escaped(name)}=" for name in named)])
         return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))
 
+    def with_missing(self, texts: Iterable[str]) -> Schema:
+        """Return the schema with further cells that are like empty ones."""
+        return replace(self, missing=tuple(dict.fromkeys([*self.missing, *texts])))
+
     def of_joined(self, column: str) -> Schema:
         """Return how the table is read to whose rows a column refers."""
         return replace(self, names=self.joined_names.get(column, ()), delimiter=None)

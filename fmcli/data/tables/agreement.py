@@ -1,0 +1,117 @@
+"""What options say about the columns of tables that are known already, by a model or a schema: they must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from fmcli.data.tables.schema import (
+    AUTO,
+    CATEGORY,
+    EVERY,
+    IGNORED,
+    LABEL,
+    NEVER,
+    NUMBER,
+    SEVERAL,
+    WEIGHT,
+    Named,
+    Schema,
+)
+from fmcli.errors import LEAVE_OUT, UsageError
+from fmcli.names import no_such
+
+# Option -> the kind of the columns that it names.
+KINDS = {
+    "label": LABEL,
+    "weight_column": WEIGHT,
+    "categorical": CATEGORY,
+    "numeric": NUMBER,
+    "several": SEVERAL,
+    "ignore": IGNORED,
+}
+
+
+def agreed(known: Schema, named: Named, given: Collection[str], whose: str) -> Schema:
+    """Return what the columns of tables are, if they are known, and options name columns, too.
+
+    Options may repeat what is known, as those of a job that begins without a model do. New texts for missing cells are
+    added, and a label if none is known.
+
+    given : the names of the options that are given.
+    whose : what knows the columns, for messages.
+
+    Raises UsageError for an option that says something else, which would have no effect.
+    """
+    if "label" in given and named.label is not None and LABEL not in known.kinds.values():
+        known = replace(known, kinds={**known.kinds, named.label: LABEL})
+    of_option = {
+        "label": [] if named.label is None else [named.label],
+        "weight_column": [] if named.weight is None else [named.weight],
+        "categorical": named.categorical,
+        "numeric": named.numeric,
+        "several": named.several,
+        "ignore": named.ignored,
+    }
+    for option, columns in of_option.items():
+        for column in columns:
+            if column not in known.kinds:
+                raise UsageError(f"{whose}: {no_such('column', column, list(known.kinds))}", **without(option))
+            if known.kinds[column] != KINDS[option]:
+                kind = known.kinds[column]
+                raise UsageError(f"{whose} knows the column {column!r} as {WORDS.get(kind, kind)}", **without(option))
+    form = named.form
+    if "bins" in given and not fits(known, named.bins):
+        raise UsageError(f"{whose} has bins of its own, or none", **without("bins"))
+    of_tables = {
+        "separator": (form.separator, known.separator, "separates the values in a cell by"),
+        "columns": (form.names, known.names, "knows the names of the columns:"),
+        "delimiter": (form.delimiter, known.delimiter, "separates cells by"),
+        "encoding": (form.latin1, known.latin1, "reads Latin-1:"),
+    }
+    if "missing" in given and not has_gaps(known, named.gap_features):
+        raise UsageError(f"{whose} knows of which columns a missing cell is a feature", **without("missing"))
+    for option, (mine, theirs, what) in of_tables.items():
+        if option in given and mine != theirs:
+            raise UsageError(f"{whose} {what} {shown(theirs)}", **without(option))
+    if form.joined_names and form.joined_names != known.joined_names:
+        raise UsageError(f"{whose} knows the names of the columns of joined tables", **without("columns"))
+    return known.with_missing(form.missing)
+
+
+WORDS = {
+    LABEL: "the label",
+    WEIGHT: "the weight",
+    CATEGORY: "names",
+    NUMBER: "a number",
+    SEVERAL: "several names in a cell",
+    IGNORED: "one to ignore",
+}
+
+
+def without(option: str) -> dict[str, Any]:
+    """Return the advice to leave an option out."""
+    return {option: LEAVE_OUT}
+
+
+def has_gaps(known: Schema, which: str) -> bool:
+    """Return whether a missing cell is a feature in these columns of a schema."""
+    names = {name for name, kind in known.kinds.items() if kind in (CATEGORY, SEVERAL)}
+    return {AUTO: True, NEVER: not known.gaps, EVERY: known.gaps >= names}[which]
+
+
+def fits(known: Schema, bins: int) -> bool:
+    """Return whether bins of so many with equal numbers of rows may be those of a schema."""
+    return max((len(edges) + 1 for edges in known.bins.values()), default=0) == bins
+
+
+def shown(value: Any) -> str:
+    """Return what a schema has, in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "what their first line has"
+    return (
+        ",".join(value) if isinstance(value, tuple) and value else repr(value) if value else "their headers have them"
+    )
