@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from fmcli.data.tables.schema import ROWS_PER_NAME, is_id
+from fmcli.data.tables.schema import FEW_NAMES, ROWS_PER_FEW, ROWS_PER_NAME, is_id
 
 QUICK = ("-e", "1", "--holdout", "0", "--no-look", "--label", "y")
 
@@ -31,9 +31,11 @@ def test_whole_numbers_are_names_only_if_they_repeat_often(run, tmp_path):
     assert "column grade     category  3 distinct whole numbers, 300 rows to each, such as " in log
     different = len({row[2] for row in rows})
     assert f"column area      number    {different} distinct whole numbers, {900 / different:.1f} rows to each, " in log
-    edge = [(i % 2, i % 9, i % 10) for i in range(9 * ROWS_PER_NAME)]
-    found, _ = kinds(run, tmp_path, "y,often,rarely", edge)
-    assert (found["often"], found["rarely"]) == ("category", "number")
+    few = [(i % 2, i % 9, i % 10) for i in range(9 * ROWS_PER_FEW)]
+    many = [(i % 2, i % (FEW_NAMES + 1), i % (FEW_NAMES + 2)) for i in range((FEW_NAMES + 1) * ROWS_PER_NAME)]
+    for rows in (few, many):
+        found, _ = kinds(run, tmp_path, "y,often,rarely", rows)
+        assert (found["often"], found["rarely"]) == ("category", "number")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,19 @@ def test_ids_that_hardly_repeat_are_asked_about(run, tmp_path, name, each):
 
 
 def test_names_of_columns_of_ids():
-    for name in ("id", "ID", "user_id", "movieId", "userid", "PULocationID", "zip code", "zipcode", "item", "Film"):
+    for name in (
+        "id",
+        "ID",
+        "user_id",
+        "movieId",
+        "userid",
+        "PULocationID",
+        "zip code",
+        "zipcode",
+        "item",
+        "Film",
+        "uid",
+    ):
         assert is_id(name), name
     for name in ("paid", "grid", "user_age", "num_users", "items", "sqft_lot", "bid", "", "account_length", "Void"):
         assert not is_id(name), name

@@ -150,7 +150,7 @@ table_options = gathered(
         "--categorical",
         metavar="COLUMNS",
         help="Of a table: columns of names, each a feature column=name. [default: columns of text, and of whole "
-        "numbers with at least 40 rows to each, or 5 in columns named as ids]",
+        "numbers with 100 rows to each, 40 if they are few, 5 in columns named as ids]",
     ),
     names_option(
         "data",

@@ -18,8 +18,9 @@ from fmcli.text import escaped, number
 LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"
 CATEGORY, SEVERAL, NUMBER = "category", "several", "number"
 FEATURES = (CATEGORY, SEVERAL, NUMBER)
-# A column of whole numbers has names if there are so many rows to each of them.
-ROWS_PER_NAME = 40
+# A column of whole numbers has names if there are so many rows to each of them: few of them, as hours, days and months,
+# often act each in its own way, but among many, such as ages, most act as their neighbors do.
+ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
 # The same for a column that is named as ids are. With fewer rows, little is learned about each id.
 ROWS_PER_ID = 5
 # Whole numbers are ids or measurements if so large a share of them are different: only their user knows which.
@@ -41,7 +42,7 @@ ENTITIES = (
     *("book", "song", "track", "artist", "video", "restaurant", "hotel", "shop", "store", "seller", "merchant", "ad"),
     *("device", "campaign", "zip", "postal", "post"),
 )
-ID_NAME = re.compile(rf"({'|'.join(ENTITIES)})?[ _]?(id|ids|key|code)|{'|'.join(ENTITIES)}")
+ID_NAME = re.compile(rf"({'|'.join(ENTITIES)})?[ _]?(id|ids|key|code)|[uipcsto]id|uuid|guid|{'|'.join(ENTITIES)}")
 # Where a word of a name begins: at a capital behind a small letter, or behind a sign.
 WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 # What a missing cell is a feature of: columns of numbers with gaps in training, no column, all columns.
@@ -440,7 +441,7 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
     if facts["fractions"] or facts["bits"] == present:
         return NUMBER
     rows = present * facts["times"]
-    if rows >= ROWS_PER_NAME * distinct:
+    if rows >= (ROWS_PER_FEW if distinct <= FEW_NAMES else ROWS_PER_NAME) * distinct:
         return CATEGORY
     if is_id(name):
         return CATEGORY if rows >= ROWS_PER_ID * distinct else None
