@@ -314,6 +314,8 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
         ([-0.01, 0.03, 0.03, 0.03], 0, 4, True),
         ([-0.01, -0.01, -0.01, -0.01], 0, 4, False),
         ([-0.05, 0.9, 0.9, 0.9], 0, 1, False),
+        ([0.0001, 0.0001, 0.0001, 0.0001], 0, 4, False),
+        ([0, 0, 0, 0], 0, 4, False),
     ],
 )
 def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, errors, folds, chosen):

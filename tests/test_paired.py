@@ -183,3 +183,19 @@ def test_labels_and_metrics_must_fit_both():
     for metric in ("loss", "sparsity"):
         with pytest.raises(UsageError, match=f"metric {metric} depends on how a model was trained"):
             check_comparable(metric, two_values, two_values)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "current", "error", "errors", "better"),
+    [
+        ("rmse", 0.91, 0.92, 0.006, 1, True),
+        ("rmse", 0.91, 0.92, 0.006, 2, False),
+        ("rmse", 631_026.0, 631_027.0, 1e-3, 0, False),
+        ("gauc", 0.812285, 0.812285, 0.0, 0, False),
+        ("gauc", 0.8124, 0.8122, 0.1, 0, True),
+        ("gauc", 0.8122, 0.8124, 0.1, 0, False),
+        ("gauc", 0.9, 0.8, math.nan, 1, False),
+    ],
+)
+def test_a_better_value_is_better_by_some_errors_and_no_tie(metric, value, current, error, errors, better):
+    assert Difference(metric, value, current, error).better_by(errors) == better

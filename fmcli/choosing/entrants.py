@@ -307,4 +307,4 @@ class Entrant:
         if own is None or theirs is None:
             return self.rank() < other.rank()
         found = difference(self.chooser, own, theirs, self.plan.settings.threads)
-        return -found.worse > errors * found.error
+        return found.better_by(errors)

@@ -241,7 +241,7 @@ def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look
             break
         errors = errors if usual.runs[0].learned else 0.0
         found = difference(metric, outcome, before, plan.settings.threads)
-        chosen = -found.worse > errors * found.error
+        chosen = found.better_by(errors)
         worst = 0.0 if errors else UNDECIDED * found.error
         if found.worse >= worst or -found.worse > max(DECIDED, errors) * found.error:
             break

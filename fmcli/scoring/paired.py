@@ -26,6 +26,9 @@ SLICES = 50
 # A difference of more standard errors than this is not due to chance: if the models are equally good, a model is this
 # much worse on one of 44 samples.
 MOST_ERRORS = 2.0
+# A smaller part of the metric is a tie, however small the standard error is: that of two models that are nearly the
+# same is a matter of rounding. No user sees the difference.
+TIE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Difference:
     def worse(self) -> float:
         """By how much the value is worse; negative if it is better."""
         return -self.difference if metric_of(self.metric).larger_is_better else self.difference
+
+    def better_by(self, errors: float) -> bool:
+        """Return whether the value is better by more than so many standard errors, and is no tie."""
+        return -self.worse > max(errors * self.error, TIE * abs(self.current))
 
     @property
     def figures(self) -> dict[str, str | float]:
