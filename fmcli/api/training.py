@@ -25,7 +25,7 @@ from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
-from fmcli.choosing.look import Looked
+from fmcli.choosing.look import Looked, few_of_class
 from fmcli.data.dataset import Dataset
 from fmcli.data.weights import weigh_labels
 from fmcli.errors import NothingNewError, UsageError
@@ -152,6 +152,8 @@ def trained_model(
         assert warm_start.file is not None
         warnings.warn(str(error), stacklevel=3)
         return Model(warm_start.file, UNNAMED, [])
+    if too_few := few_of_class(plan):
+        LOG.warning("%s", too_few)
     form, calibrate = read.format, calibrating(read, unweighted, choices)
     del read, evaluated, unweighted  # the plan has what it needs of them
     with nullcontext() if spec.by_rows and not choices.auto else one_blas_thread():

@@ -18,17 +18,19 @@ from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS, from_files, in_files
-from fmcli.scoring.metrics import Outcome
+from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
 from fmcli.training.planning import STRENGTHS, Plan, with_options
 from fmcli.training.prepared import prepared_model
 from fmcli.training.setup.fitting import are_dense
 from fmcli.training.setup.settings import rank_of
+from fmcli.training.setup.strata import ENOUGH_OF_CLASS
 from fmcli.training.several.refit import affordable, refits, share_of
 
 if TYPE_CHECKING:
     from fmcli.registry.entry import Trial
     from fmcli.training.checkpoint import Keeper
+    from fmcli.training.validation import Validation
 
 # Other folds follow as long as another value is better, but by fewer standard errors of the difference than DECIDED; if
 # the better one of two is taken whatever the error, also as long as it is worse by fewer than UNDECIDED.
@@ -274,6 +276,42 @@ def number_of_folds(plan: Plan, epochs: int) -> int:
         return 1
     most = MOST_VISITS if have_most_features(plan) else VISITS_OF_SPARSE
     return max(1, min(most_folds(plan), most // max(1, epochs * work(plan))))
+
+
+def few_of_class(plan: Plan) -> str:
+    """Return a warning if few validation rows, on all folds, have the rarer one of two labels, or if another metric
+    than the first one chooses the epoch, because that is undefined on these rows; else ""."""
+    validation, several = plan.validation, plan.spec.values["epochs"] > 1
+    if validation is None or plan.spec.solver_entry.is_sampler or not several:
+        return ""
+    first = next(iter(plan.settings.choosing), validation.chooser)
+    if first != validation.chooser:
+        grouped = metric_of(first).of_groups is not None
+        why = "no group has rows that it orders" if grouped else "all of them have one label"
+        return (
+            f"{first} is undefined on {named(validation, plan)}, because {why}: {validation.chooser} chooses the epoch"
+        )
+    if validation.of_labels is None:
+        return ""
+    held = min(validation.of_labels)
+    place, folds = validation.of_labels.index(held), number_of_folds(plan, LEAST_EPOCHS)
+    trained = plan.source.labels
+    times = np.ones(len(trained.label)) if trained.times is None else trained.times
+    others = int(times[(trained.label > 0) == place].sum())
+    if min(folds * held, held + others) >= ENOUGH_OF_CLASS:
+        return ""
+    name = plan.transform.labels.texts[place]
+    on_folds = f" on each of {folds} folds" if folds > 1 else ""
+    return (
+        f"only {held:,} of {named(validation, plan)}{on_folds} have the label {name}, fewer than "
+        f"{ENOUGH_OF_CLASS} in all: so few rows choose the epoch by chance, and metrics of them say little"
+    )
+
+
+def named(validation: Validation, plan: Plan) -> str:
+    """Return validation rows in words."""
+    rows = "held-out rows" if validation.held_out else f"rows of {plan.settings.valid_name}"
+    return f"the {validation.count:,} {rows}"
 
 
 def epochs_of(plan: Plan) -> int:

@@ -14,6 +14,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan
+from fmcli.training.setup.strata import ENOUGH_OF_CLASS, spread
 
 if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import RowNumbers
@@ -39,7 +40,8 @@ def can_compare(plan: Plan) -> bool:
 
 
 def most_folds(plan: Plan, *, searched: bool = False) -> int:
-    """Return on how many folds values can be compared, as many as hold out enough rows; searched : by a search.
+    """Return on how many folds values can be compared, as many as hold out enough rows, also of the rarer one of two
+    classes; searched : by a search.
 
     Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
     and the last rows, because others would be predicted from rows after them.
@@ -54,7 +56,9 @@ def most_folds(plan: Plan, *, searched: bool = False) -> int:
     units, held = source.all_rows, size
     if group is not None and of_held is not None:
         units, held = len(np.unique(group[source.all_numbers])), len(np.unique(of_held))
-    return min(MOST_FOLDS, math.ceil(enough / size), units // held)
+    rarer = min(validation.of_labels or (ENOUGH_OF_CLASS,))
+    wanted = max(enough / size, ENOUGH_OF_CLASS / max(1, rarer))
+    return min(MOST_FOLDS, math.ceil(wanted), units // held)
 
 
 def fold_plans(plan: Plan, number: int) -> list[Plan]:
@@ -64,7 +68,7 @@ def fold_plans(plan: Plan, number: int) -> list[Plan]:
     if number == 1:
         return [plan]
     source, size, random = plan.source, plan.validation.count, generator(plan.spec, FOLD_STREAM)
-    order = random.permutation(source.numbers)
+    order = source.numbers[spread(classes_to_train_on(plan), random)]
     fold_of = np.arange(len(order)) // size
     if source.data.group is not None:
         groups, of_row = np.unique(source.data.group[source.numbers], return_inverse=True)
@@ -112,6 +116,13 @@ def classes_of(plan: Plan) -> NDArray[np.float64]:
         label[trained] = source.labels.label
         label[~trained] = held if validation.rows is None else held[validation.rows]
     return label
+
+
+def classes_to_train_on(plan: Plan) -> NDArray[np.float64]:
+    """Return the class of each row to train on; 0 if rows have none, or if those of a cache are not at hand."""
+    labels = plan.source.labels
+    has_classes = plan.transform.labels.classes is not None and labels.times is None
+    return np.asarray(labels.label, np.float64) if has_classes else np.zeros(len(plan.source.numbers))
 
 
 def unseen_share(plan: Plan) -> float:

@@ -331,7 +331,7 @@ class PartitionedShards(StoredShards):
         require_rows(hold_out)
         if hold_out.last:
             raise UsageError("a cluster holds out random rows only", cluster=LEAVE_OUT)
-        number, rows = rows_held_out(self.cache.facts.rows, hold_out, spec), self.cache.rows
+        number, rows = rows_held_out(self.cache.facts.rows, hold_out, spec, self.strata(labels)), self.cache.rows
         left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
         if number:
             held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))

@@ -81,6 +81,11 @@ class Labels:
         return Relevance() if self.pair is None else Relevance(self.pair[1], graded=False)
 
     @property
+    def classes(self) -> tuple[float, ...] | None:
+        """The values of labels that are classes, or two numbers, in increasing order; None: there are none."""
+        return self.pair or (None if self.cutpoints or self.values is None else tuple(sorted(self.values)))
+
+    @property
     def negative(self) -> float | None:
         """The label of pairs that do not belong together: the one of two that is not relevant; None: there are other
         labels."""

@@ -211,7 +211,8 @@ def evaluations(
     if validated is None or not evaluation.chooser:
         return evaluation, None
     data, rows = validated
-    return evaluation, replace(evaluation, data=data, rows=rows, held_out=held_out)
+    validation = replace(evaluation, data=data, rows=rows, held_out=held_out)
+    return evaluation, replace(validation, metrics=validation.metrics_that_choose())
 
 
 def with_copy(plan: Plan) -> Plan:

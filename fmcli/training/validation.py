@@ -16,11 +16,12 @@ from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.records import dataclass
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import MEASURE_STREAM, generator
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
-from fmcli.scoring.metrics import Outcome, Range, check, default_metrics, measure, metric_of
+from fmcli.scoring.metrics import BINARY, CLASSES, Outcome, Range, check, default_metrics, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
@@ -75,6 +76,15 @@ class Validation:
         return int(self.data.rows) if self.rows is None else len(self.rows)
 
     @property
+    def of_labels(self) -> tuple[int, int] | None:
+        """The numbers of rows with each of two labels, the negative first; None: labels do not have two values."""
+        if LOSSES[self.loss].task not in BINARY:
+            return None
+        label = self.data.label if self.rows is None else self.data.label[self.rows]
+        positive = int(np.count_nonzero(label > 0))
+        return len(label) - positive, positive
+
+    @property
     def group(self) -> NDArray[Any] | None:
         """The group of each row; None: they have none."""
         group = self.data.group
@@ -96,6 +106,17 @@ class Validation:
         if not self.measured:
             raise UsageError("sparsity cannot choose the epoch; name another metric, too")
         return self.measured[0]
+
+    def metrics_that_choose(self) -> tuple[str, ...]:
+        """Return the metrics with one first that is defined on the rows, such as the logloss in place of auc if all
+        have one label: an undefined one chooses no epoch."""
+        if metric_of(self.chooser).of_rows is None and LOSSES[self.loss].task not in CLASSES:
+            constant = self.outcome_of(np.zeros((self.count, 1)))
+            usual = [name for name in default_metrics(self.loss) if name not in self.measured]
+            for name in (*self.measured, *usual):
+                if not math.isnan(measure([name], constant)[name]):
+                    return (name, *(other for other in self.metrics if other != name))
+        return self.metrics
 
     def outcome(self, model: Model, rows: NDArray[np.int32] | None = None, draws: Sequence[Model] = ()) -> Outcome:
         """Return a model's scores of the rows, or of the rows with these numbers, and their labels. With `draws`, the

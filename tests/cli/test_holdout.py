@@ -1,5 +1,6 @@
 """Forms of --holdout: no group is on both sides, no later row is trained on, and other modes say why not."""
 
+import json
 from datetime import UTC, datetime
 
 import numpy as np
@@ -139,3 +140,47 @@ def test_groups_that_begin_in_the_last_rows_are_held_out():
     for share, left in ((0.34, "no group for validation"), (0.99, "no rows for training")):
         with pytest.raises(UsageError, match=left):
             split(3, HoldOut(share, last=True), SPEC, group)
+
+
+def rare(tmp_path, positives, rows=3000):
+    """Write rows of which few have the label 1, one after the other, so that no part of the file has all of them."""
+    every = max(1, rows // positives)
+    lines = (f"{int(n % every == 0 and n // every < positives)} {n % 7}:1 {10 + n % 11}:1\n" for n in range(rows))
+    (tmp_path / "t").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("options", [(), ("--disk", "--cache", "c"), ("--disk", "--cache", "c", "--memory", "1")])
+def test_each_class_has_its_share_of_the_held_out_rows(run, tmp_path, options):
+    """A cache holds out the rows that are held out in memory."""
+    rare(tmp_path, 60)
+    train = ("train", "-q", "-x", "auc", "-e", "3", "--no-refit", "--log-json", "log", "-o", "m")
+    run.ok(*train, *options, "t")
+    log = (tmp_path / "log").read_text()
+    model = (tmp_path / "m").read_bytes()
+    run.ok(*train, "t")
+    if not options or "--memory" not in options:
+        assert (tmp_path / "m").read_bytes() == model
+    valid = [json.loads(line)["valid"]["auc"] for line in log.splitlines() if '"epoch"' in line.split(",")[0]]
+    assert len(valid) == 3
+    assert all(0 <= value <= 1 for value in valid)
+
+
+@pytest.mark.parametrize(("positives", "warned"), [(12, True), (60, False)])
+def test_few_held_out_rows_of_a_class_are_named(run, tmp_path, positives, warned):
+    rare(tmp_path, positives)
+    done = run.ok("train", "--look", "-x", "auc", "-e", "3", "-o", "m", "t")
+    held = round(0.2 * positives)
+    assert "holding out 20 % (600 rows)" in done.stderr
+    assert (f"only {held} of the 600 held-out rows on each of 5 folds have the label 1" in done.stderr) == warned
+    assert "undefined" not in done.stderr
+
+
+def test_an_undefined_metric_leaves_the_choice_to_another_one(run, tmp_path):
+    rare(tmp_path, 60)
+    lines = (tmp_path / "t").read_text().splitlines(keepends=True)
+    (tmp_path / "v").write_text("".join(line for line in lines if line[0] == "0"))
+    done = run.ok("train", "-x", "auc", "-o", "m", "-v", "v", "t")
+    message = "auc is undefined on the 2,940 rows of v, because all of them have one label: logloss chooses the epoch"
+    assert message in done.stderr
+    assert "kept epoch" in done.stderr or "chose epoch" in done.stderr
+    assert "epoch  40" not in done.stderr

@@ -81,8 +81,8 @@ class Progress(Observer):
         chooser = self._chooser
         if epoch.number == 1 and chooser and math.isnan(epoch.valid[chooser]):
             self._log.warning(
-                f"{chooser} is undefined on the validation data, so that no epoch is better than another: training "
-                "runs all of them and keeps the last; put another metric first with -x"
+                f"{chooser} is undefined on the validation data, so no epoch is better than another: training runs all "
+                "of them and keeps the last; the validation rows, or those of a group, need different labels"
             )
         self._event(self._kind, figures_of(epoch, self._before))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.look import Looked, look_once
+from fmcli.choosing.look import Looked, few_of_class, look_once
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.advice import advice, notes, verdict
@@ -103,6 +103,8 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     log_trials(log, looked.trials)
     plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
     log_plan(log, plan, again)
+    if too_few := few_of_class(plan):
+        log.warning(too_few)
     log_looks(log, looked)
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")

@@ -14,6 +14,7 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.training.setup.settings import HoldOut
+from fmcli.training.setup.strata import ENOUGH_OF_CLASS, Strata
 
 MOST_ROWS = 2**31 - 1  # numbered by int32
 # The default holdout: this share of the rows, or more if that is less than so many rows, but at most the second share.
@@ -27,21 +28,26 @@ RANGE = 1 << 20
 
 
 def split(
-    rows: int, hold_out: HoldOut, spec: Spec, group: NDArray[np.int32] | None = None
+    rows: int,
+    hold_out: HoldOut,
+    spec: Spec,
+    group: NDArray[np.int32] | None = None,
+    strata: Strata | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the numbers of the rows to hold out and of those to train on, both increasing.
 
-    Groups (0, 1, .. for each row), if there are some, remain whole.
+    Groups (0, 1, .. for each row), if there are some, remain whole; else random rows have their share of each class,
+    if rows have `strata`.
 
     Raises UsageError if no rows are left for training or for validation, BadInputError if there are too many rows.
     """
     if rows > MOST_ROWS:
         raise BadInputError(f"{rows:,} rows are more than the {MOST_ROWS:,} that can be numbered; train on fewer")
-    count = rows_held_out(rows, hold_out, spec)
+    count = rows_held_out(rows, hold_out, spec, strata)
     if group is None:
         require_rows(hold_out)
         chosen = np.zeros(rows, dtype=np.bool_)
-        chosen[numbers_held_out(rows, count, hold_out, spec)] = True
+        chosen[numbers_held_out(rows, count, hold_out, spec, strata)] = True
     elif hold_out.each:
         chosen = last_of_each(group, hold_out.each)
     elif hold_out.times:
@@ -83,7 +89,7 @@ def in_last_share(rule: Rule, time: NDArray[np.float64], group: NDArray[np.int32
     return rule.parts(keys).astype(np.bool_)
 
 
-def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec) -> int:
+def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec, strata: Strata | None = None) -> int:
     """Return how many rows to hold out, or at least so many. Raises UsageError as `split` does."""
     share = hold_out.share
     if hold_out.each:
@@ -93,25 +99,41 @@ def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec) -> int:
         several = isinstance(epochs, Derived) or epochs > 1
         chooses = hold_out.compares or (several and spec.solver_entry.stops_early)
         enough = ENOUGH_TO_COMPARE if hold_out.compares else ENOUGH_HELD_OUT
-        return min(MOST_HELD_OUT, round(usual_share(rows, enough) * rows)) if chooses else 0
+        rarer = None if strata is None else strata.rarer
+        return min(MOST_HELD_OUT, round(usual_share(rows, enough, rarer) * rows)) if chooses else 0
     held = round(share * rows)
     if share and not 0 < held < rows:
         raise UsageError(f"holding out {share:g} of {rows} rows leaves no rows for validation or no rows for training")
     return held
 
 
-def usual_share(rows: int, enough: int) -> float:
-    """Return the share of the rows that is held out by default, where so many are enough."""
+def usual_share(rows: int, enough: int, rarer: int | None = None) -> float:
+    """Return the share of the rows that is held out by default, where so many are enough. rarer : the number of rows of
+    the rarer one of two classes, some of which are needed; None: there are no two classes."""
     if rows < LEAST_ROWS:
         return 0.0
-    return max(USUAL_SHARE, min(MOST_SHARE, enough / rows))
+    wanted = max(enough / rows, ENOUGH_OF_CLASS / rarer if rarer else 0.0)
+    return max(USUAL_SHARE, min(MOST_SHARE, wanted))
 
 
-def numbers_held_out(rows: int, count: int, hold_out: HoldOut, spec: Spec) -> NDArray[np.int64]:
+def numbers_held_out(
+    rows: int, count: int, hold_out: HoldOut, spec: Spec, strata: Strata | None = None
+) -> NDArray[np.int64]:
     """Return the numbers of so many rows to hold out, increasing. Random ones are drawn range by range, so that it
-    takes little memory even if rows are not in memory."""
+    takes little memory even if rows are not in memory. Of rare classes, each has its share."""
     if hold_out.last or not count:
         return np.arange(rows - count, rows, dtype=np.int64)
+    if strata is None:
+        return random_numbers(rows, count, spec)
+    rare, left = strata.drawn(rows, count, spec)
+    known = np.sort(np.concatenate([rare, left]))
+    others = random_numbers(rows - len(known), count - len(rare), spec)
+    others += np.searchsorted(known - np.arange(len(known)), others, side="right")  # their places among all rows
+    return np.sort(np.concatenate([rare, others]))
+
+
+def random_numbers(rows: int, count: int, spec: Spec) -> NDArray[np.int64]:
+    """Return the numbers of so many random rows, increasing."""
     first = range(0, rows, RANGE)
     sizes = tuple(min(RANGE, rows - begin) for begin in first)
     ranges = zip(first, sizes, in_proportion(count, sizes), strict=True)
@@ -119,7 +141,7 @@ def numbers_held_out(rows: int, count: int, hold_out: HoldOut, spec: Spec) -> ND
         begin + drawn(size, of_range, generator(spec, HOLDOUT_STREAM, number))[0].astype(np.int64)
         for number, (begin, size, of_range) in enumerate(ranges)
     ]
-    return np.concatenate(found)
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
 def in_proportion(number: int, sizes: tuple[int, ...]) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from fmcli.system.memory import require_if_large
 from fmcli.training.setup.hold_out import split
 from fmcli.training.setup.memory import copied_bytes
 from fmcli.training.setup.settings import HoldOut
+from fmcli.training.setup.strata import strata_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -267,7 +268,7 @@ class RowsInMemory:
         group = self.data.group
         if group is not None and self.every is not None:
             group = np.unique(group[self.every], return_inverse=True)[1].astype(np.int32)
-        held, rows = split(self.count, hold_out, spec, group)
+        held, rows = split(self.count, hold_out, spec, group, strata_of(labels, self.labels))
         if self.every is not None:
             held, rows = self.every[held], self.every[rows]
         require_if_large(copied_bytes(spec, labels, self.data, len(held)), "training")

@@ -7,7 +7,7 @@ many different labels, for the best constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -33,6 +33,7 @@ from fmcli.registry.specs import Spec
 from fmcli.training.setup.hold_out import numbers_held_out, require_rows, rows_held_out
 from fmcli.training.setup.rows import RowFacts, Rows, RowsInMemory, with_new_features
 from fmcli.training.setup.settings import HoldOut
+from fmcli.training.setup.strata import Strata
 
 if TYPE_CHECKING:
     from typing import Self
@@ -111,11 +112,29 @@ class StoredShards:
         and times of rows."""
         require_rows(hold_out)
         rows = self.cache.facts.rows
-        numbers = numbers_held_out(rows, rows_held_out(rows, hold_out, spec), hold_out, spec).astype(np.int32)
+        strata = self.strata(labels)
+        count = rows_held_out(rows, hold_out, spec, strata)
+        numbers = numbers_held_out(rows, count, hold_out, spec, strata).astype(np.int32)
         if not len(numbers):
             return self
         left, held_out = without(self.located, numbers, self.weighted)
         return replace(self, left=left, held_out=held_out, held=numbers)
+
+    def strata(self, labels: Labels) -> Strata | None:
+        """Return the classes of the rows; None: they have none, or too many."""
+        known = self.cache.facts.labels
+        if labels.classes is None or known is None:
+            return None
+        return Strata({label: rows for label, (rows, _) in known.items()}, self._numbers_of)
+
+    def _numbers_of(self, wanted: Sequence[float]) -> dict[float, NDArray[np.int64]]:
+        """Return the numbers of the rows with each of some labels, increasing."""
+        every = np.arange(self.cache.facts.rows, dtype=np.int32)
+        found: dict[float, list[NDArray[np.intp]]] = {label: [] for label in wanted}
+        for here, _, _, data in taken(self.located, every, lambda data: data):
+            for label, numbers in found.items():
+                numbers.append(here[data.label == label])
+        return {label: np.sort(np.concatenate(numbers)) for label, numbers in found.items()}
 
     @property
     def located(self) -> Located:
