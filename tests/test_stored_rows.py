@@ -361,9 +361,9 @@ def test_a_header_that_contradicts_the_labels_is_found(small, tmp_path, labels):
     data = planted("fm", "squared", rows=ROWS)[0].changed(label=np.arange(ROWS) % 2.0)
     cache = stored(tmp_path / "c", data)
     cache.facts.labels = labels
-    plan = prepare(Settings(make_spec("fm", "adagrad", "squared", {"epochs": 1}), holdout=0.5), rows_of_cache(cache))
+    settings = Settings(make_spec("fm", "adagrad", "squared", {"epochs": 1}), holdout=0.5)
     with pytest.raises(BadInputError, match=r"the cache cannot be used: .* header"):
-        job.train(plan)
+        job.train(prepare(settings, rows_of_cache(cache)))
 
 
 @pytest.mark.parametrize("ids", ["small", "names", "late"])

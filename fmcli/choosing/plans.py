@@ -119,10 +119,9 @@ def classes_of(plan: Plan) -> NDArray[np.float64]:
 
 
 def classes_to_train_on(plan: Plan) -> NDArray[np.float64]:
-    """Return the class of each row to train on; 0 if rows have none, or if those of a cache are not at hand."""
-    labels = plan.source.labels
-    has_classes = plan.transform.labels.classes is not None and labels.times is None
-    return np.asarray(labels.label, np.float64) if has_classes else np.zeros(len(plan.source.numbers))
+    """Return the class of each row to train on; 0 if rows have none."""
+    has_classes = plan.transform.labels.classes is not None
+    return plan.source.label_of_each if has_classes else np.zeros(len(plan.source.numbers))
 
 
 def unseen_share(plan: Plan) -> float:
@@ -148,7 +147,12 @@ def thinned(plan: Plan, share: int) -> Plan:
     order = generator(plan.spec, FOLD_STREAM, 1).permutation(source.rows)
     some = source.only(np.sort(order[: max(1, len(order) // share)]))
     plan = plan.on(some)
-    facts = {"rows": some.count, "nonzeros": some.nonzeros, "features": int(plan.seen.sum())}
+    facts = {
+        "rows": some.count,
+        "weight": some.total_weight,
+        "nonzeros": some.nonzeros,
+        "features": int(plan.seen.sum()),
+    }
     return replace(plan, facts={**plan.facts, **facts})
 
 

@@ -260,17 +260,26 @@ def test_figures_of_rows_are_all_of_the_rows_trained_on(run, tmp_path):
     assert 2 * 70 - 1 <= summary["nonzeros"] <= 2 * 70
 
 
-def test_a_metric_that_is_undefined_is_null_and_chooses_nothing(run, sample, tmp_path):
+def test_a_metric_that_is_undefined_is_null_and_another_one_chooses(run, sample, tmp_path):
     (tmp_path / "ones").write_text("1 3:1\n1 4:1\n")
     options = ["-v", "ones", "-x", "auc", "-e", "9", "--patience", "1", "--log-json", "log", "-o", "m"]
     done = run.ok("train", *options, sample / "adult.train.libsvm")
     epochs, summary = events(tmp_path / "log")
-    assert [epoch["valid"] for epoch in epochs] == [{"auc": None}] * 9, "what is undefined does not end training"
-    assert summary["valid"] == {"auc": None}
-    assert summary["best_epoch"] == 9
-    assert "fmcli: warning: auc is undefined on the validation data, so that no epoch is better" in done.stderr
-    assert "\nkept epoch 9, the last one\n" in done.stderr
+    assert all(epoch["valid"]["auc"] is None for epoch in epochs)
+    chosen = min(epochs, key=lambda epoch: epoch["valid"]["logloss"])
+    assert summary["valid"] == chosen["valid"]
+    assert summary["best_epoch"] == chosen["epoch"]
+    assert "auc is undefined on the 2 rows of ones, because all of them have one label: logloss" in done.stderr
     assert table(done.stderr)["valid-auc"] == "undefined"
+
+
+def test_if_all_metrics_are_undefined_no_epoch_is_better(run, tmp_path):
+    rows = "".join(f"{i % 2} qid:{i % 9} {i}:1 3:1\n" for i in range(90))
+    (tmp_path / "t").write_text(rows)
+    (tmp_path / "v").write_text("0 qid:1 3:1\n0 qid:1 4:1\n")
+    done = run.ok("train", "--loss", "bpr", "-v", "v", "-e", "4", "--log-json", "log", "-o", "m", "t")
+    assert "gauc is undefined on the validation data, so no epoch is better than another" in done.stderr
+    assert events(tmp_path / "log")[-1]["best_epoch"] == 4
 
 
 def test_validation_rows_have_the_format_of_the_training_data_and_may_have_other_features(run, sample, tmp_path):

@@ -167,6 +167,11 @@ class TrainingRows:
         """The numbers of the rows to train on, in the order of the text."""
         return self.rows
 
+    @property
+    def label_of_each(self) -> NDArray[np.float64]:
+        """(rows) the label of each row to train on, in the order of `numbers`."""
+        return np.asarray(self.data.label[self.rows], np.float64)
+
     def whole(self) -> TrainingRows:
         """Return all rows, with those that are held out."""
         return self.only(self.all_numbers)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
-from fmcli.data.stored.order import without
+from fmcli.data.stored.order import taken, without
 from fmcli.records import dataclass
 
 if TYPE_CHECKING:
@@ -157,6 +157,14 @@ class StoredRows(TrainingRows):
     @property
     def numbers(self) -> RowNumbers:
         return np.delete(np.arange(self.all_rows, dtype=np.int32), self._held)
+
+    @property
+    def label_of_each(self) -> NDArray[np.float64]:
+        numbers = self.numbers
+        label = np.empty(len(numbers))
+        for here, _, _, data in taken(cast("Located", self.cache), numbers, self.change):
+            label[here] = data.label
+        return label
 
     def whole(self) -> TrainingRows:
         return StoredRows(self.cache, self.change, self.totals, {}, None)

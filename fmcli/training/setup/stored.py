@@ -128,13 +128,18 @@ class StoredShards:
         return Strata({label: rows for label, (rows, _) in known.items()}, self._numbers_of)
 
     def _numbers_of(self, wanted: Sequence[float]) -> dict[float, NDArray[np.int64]]:
-        """Return the numbers of the rows with each of some labels, increasing."""
+        """Return the numbers of the rows with each of some labels, increasing. Raises BadInputError if the cache
+        contradicts itself."""
         every = np.arange(self.cache.facts.rows, dtype=np.int32)
         found: dict[float, list[NDArray[np.intp]]] = {label: [] for label in wanted}
         for here, _, _, data in taken(self.located, every, lambda data: data):
             for label, numbers in found.items():
                 numbers.append(here[data.label == label])
-        return {label: np.sort(np.concatenate(numbers)) for label, numbers in found.items()}
+        whole = {label: np.sort(np.concatenate(numbers)) for label, numbers in found.items()}
+        counts = self.cache.facts.labels
+        if counts is None or any(len(numbers) != counts[label][0] for label, numbers in whole.items()):
+            raise self.cache.damaged("rows have other labels than its header says")
+        return whole
 
     @property
     def located(self) -> Located:
