@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from fmcli.cli.options import (
@@ -14,7 +16,7 @@ from fmcli.cli.options import (
     threads_option,
 )
 from fmcli.cli.output import Log, write_report
-from fmcli.cli.relations import join_option
+from fmcli.cli.relations import join_option, missing_values_option
 from fmcli.cli.report import as_json, section
 from fmcli.registry.modes import check_modes
 
@@ -80,6 +82,7 @@ TITLES = {
     "their entries change places among the rows of FILE, which need labels.",
 )
 @join_option
+@missing_values_option
 @option("run", "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of --permute. [default: 0; >= 0]")
 @threads_option("run")
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
@@ -92,6 +95,7 @@ def command(
     similar: str | None,
     permute: bool,
     join: tuple[tuple[str, str], ...],
+    missing_values: tuple[str, ...],
     seed: int | None,
     threads: int | None,
     json: bool,
@@ -102,7 +106,7 @@ def command(
     check_files([model, *([importance] if importance is not None else [])])
     with logging.opened() as log:
         if importance is not None:
-            run_importance(log, model, importance, dict(join), top, permute, seed or 0, threads, json)
+            run_importance(log, model, importance, dict(join), missing_values, top, permute, seed or 0, threads, json)
         elif similar is not None:
             run_similar(model, similar, top, json)
         else:
@@ -114,6 +118,7 @@ def run_importance(
     path: str,
     rows: str,
     joined: dict[str, str],
+    missing: tuple[str, ...],
     top: int,
     permute: bool,
     seed: int,
@@ -125,7 +130,7 @@ def run_importance(
     from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
-    scorer = load_model(path)
+    scorer = replace(load_model(path), missing=missing)
     paths = scorer.tables([rows], joined)
     counts, figures = of_rows(scorer, paths, top=top, threads=threads or cpu_count(), permute=permute, seed=seed)
     log.line(f"{rows}: {counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen")

@@ -23,6 +23,8 @@ ONLY_NEW, WHERE_ROWS_ARE = "--only-new", ("--disk", "--cluster", "--relation")
 HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
 # Given if both are.
 KIND_AND_SOLVER = "both -m and -s"
+# Given if split, which has no other random choices, has a seed.
+SEED_OF_SPLIT = "--seed of split"
 # What tells the folds of cv: a file, not a number; and given if tune compares on folds.
 FOLDS_IN_FILE, FOLDS = "--folds FILE", "--folds K"
 
@@ -297,7 +299,12 @@ MODES = (
             "--relation": "new features are known by the rows that they are in",
         },
     ),
-    Mode("--importance", {"--verify": "the model is not shown"}, suboptions=("--permute",)),
+    Mode(
+        "--importance",
+        {"--verify": "the model is not shown"},
+        suboptions=("--permute", "--join", "--missing-values", "-j"),
+    ),
+    Mode("--permute", suboptions=("--seed",)),
     Mode("--similar", dict.fromkeys(("--importance", "--verify"), "similar features are listed instead")),
     Mode("--interval", {"--cluster": "workers write predictions, and --std"}),
     Mode("--calibration", {"--cluster": "workers return metrics only"}),
@@ -389,7 +396,8 @@ MODES = (
     Mode("--output-dir", {"-o": "each says where the predictions are written"}),
     Mode("-i", suboptions=("--only-new", "--init-strength")),
     Mode(FOLDS, {"-v": "both give validation data", "--holdout": "both say what is held out"}),
-    Mode("--by-order", {"--by-time": DIVIDING}),
+    Mode("--by-time", {SEED_OF_SPLIT: "times decide where a row goes"}),
+    Mode("--by-order", {"--by-time": DIVIDING, SEED_OF_SPLIT: "the order decides where a row goes"}),
     Mode("--by-group", {**dict.fromkeys(("--by-time", "--by-order"), DIVIDING), FOLDS_IN_FILE: DIVIDING}),
     Mode("--repeats", dict.fromkeys((FOLDS_IN_FILE, "--by-time", "--by-order", "--no-shuffle-folds"), RANDOM)),
     Mode(
@@ -397,6 +405,7 @@ MODES = (
         {
             **dict.fromkeys(("--by-group", "--by-order"), DIVIDING),
             "--shares": "the second output gets the last rows of each group",
+            SEED_OF_SPLIT: "the order decides where a row goes",
         },
         suboptions=("--of",),
     ),

@@ -155,3 +155,17 @@ def test_an_array_is_no_row_of_a_table(known):
     for call in (lambda: model.predict(np.eye(4)), lambda: model.evaluate((np.eye(4), [0, 1, 0, 1]))):
         with pytest.raises(ValueError, match="the columns of a table by their names, and X has none"):
             call()
+
+
+def test_options_without_use_in_other_commands_are_refused(run, known):
+    for words, message in {
+        ("inspect", "--join", "user=u.csv", "m.fm"): "--join needs --importance",
+        ("inspect", "--missing-values", "NA", "m.fm"): "--missing-values needs --importance",
+        ("inspect", "--importance", "t.csv", "--seed", "3", "m.fm"): "--seed needs --permute",
+        ("split", "--seed", "3", "--by-order", "t.csv", "1", "2"): "the order decides where a row goes",
+        ("split", "--seed", "3", "--by-time", "age", "t.csv", "1", "2"): "times decide where a row goes",
+        ("train", "--label", "y", "--label-weights", "t.csv"): "a table has a column of weights; see --weight-column",
+    }.items():
+        assert message in run.fails(2, *words).stderr
+    run.ok("inspect", "--importance", "t.csv", "--missing-values", "u3", "m.fm")
+    run.ok("split", "--seed", "3", "--by-group", "user", "t.csv", "1", "2")

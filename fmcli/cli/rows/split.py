@@ -20,7 +20,7 @@ from fmcli.cli.rows.prepared import (
 )
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
-from fmcli.registry.modes import check_modes
+from fmcli.registry.modes import SEED_OF_SPLIT, check_modes
 
 if TYPE_CHECKING:
     from fmcli.prepare.rules import Rule
@@ -151,7 +151,7 @@ def command(
         raise UsageError("split needs two or more outputs, such as train.libsvm test.libsvm")
     if shares is not None and len(shares) != len(outputs):
         raise UsageError(f"--shares has {len(shares)} numbers, but there are {len(outputs)} outputs")
-    check_modes(given())
+    check_modes({**given(), SEED_OF_SPLIT: given()["--seed"]})
     if rule.last is not None and len(outputs) != FEWEST:
         raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows")
     form = form_of(columns, delimiter, encoding)

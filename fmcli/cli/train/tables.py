@@ -16,6 +16,7 @@ from fmcli.data.formats import RowGroups
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.weights import Weighting
+from fmcli.errors import UsageError
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -75,6 +76,8 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     elif row_groups:
         row_groups = RowGroups()
     weighting = request.weighting
+    if weighting and weighting.beside_labels and isinstance(inputs[0], TablePath):
+        raise UsageError("--label-weights is for text of features; a table has a column of weights", weight_column=None)
     if WEIGHT in schema.kinds.values():
         weighting = replace(weighting or Weighting(), beside_labels=True)
     return replace(
