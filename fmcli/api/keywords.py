@@ -35,10 +35,12 @@ class Keywords(TypedDict, total=False):
     categorical: Sequence[str] | None
     numeric: Sequence[str] | None
     several: Sequence[str] | None
+    vector: Sequence[str] | None
     separator: str | None
     ignore: Sequence[str] | None
     missing_values: Sequence[str] | None
     missing: str | None
+    decimal: str | None
     bins: int | None
     weight_column: str | None
     group_field: str | None
@@ -132,10 +134,12 @@ class Parameters(TypedDict, total=False):
     categorical: Sequence[str] | None
     numeric: Sequence[str] | None
     several: Sequence[str] | None
+    vector: Sequence[str] | None
     separator: str | None
     ignore: Sequence[str] | None
     missing_values: Sequence[str] | None
     missing: str | None
+    decimal: str | None
     bins: int | None
     rank: int | list[int] | None
     order: int | None

@@ -61,10 +61,12 @@ class Choices:
     categorical: Sequence[str] = ()
     numeric: Sequence[str] = ()
     several: Sequence[str] = ()
+    vector: Sequence[str] = ()
     separator: str = "|"
     ignore: Sequence[str] = ()
     missing_values: Sequence[str] = ()
     missing: str = "auto"
+    decimal: str = ""
     bins: int = 0
     weight_column: str | None = None
     group_field: str | None = None
@@ -136,13 +138,23 @@ DOCS = {
     "several": Doc(
         "str or sequence of str", "Of a table: multi-valued columns, with a feature for each value in a cell."
     ),
-    "separator": Doc("str", "The separator of the values in a cell of a column of `several`."),
+    "vector": Doc(
+        "str or sequence of str",
+        "Of a table: columns of vectors of numbers, with a feature for each place; lists of floats in a frame are "
+        "vectors by themselves.",
+    ),
+    "separator": Doc("str", "The separator of the values in a cell of a column of `several` or `vector`."),
     "ignore": Doc("str or sequence of str", "Of a table: columns that are not used."),
     "missing_values": Doc("str or sequence of str", "Of a table: cells that are like empty ones, such as ?."),
     "missing": Doc(
         '{"auto", "none", "feature"}',
         "Of a table: in which columns a missing cell is the feature ``column=``: those of numbers with gaps in "
         "training, none, or all. A missing number is also the mean of its column.",
+    ),
+    "decimal": Doc(
+        '{"", ".", ","}',
+        "Of a table: the decimal mark of numbers in local notation, such as 1.067,5 or $1,067.5; by default, numbers "
+        "are plain.",
     ),
     "bins": Doc("int", "Of a table: columns of numbers are cut into so many bins, each a feature; 0: they are not."),
     "weight_column": Doc("str, optional", "Of a table: the column of the rows' weights."),
@@ -157,10 +169,12 @@ OF_TABLES = (
     "categorical",
     "numeric",
     "several",
+    "vector",
     "separator",
     "ignore",
     "missing_values",
     "missing",
+    "decimal",
     "bins",
     "weight_column",
     "group_field",

@@ -83,8 +83,11 @@ def form_of(choices: Choices, spec: Spec, held: Held, names: Names | None, schem
 def named_of(choices: Choices, held: Held) -> Named:
     """Return the columns of tables that choices name. Raises UsageError."""
     refuse(choices.missing not in ("auto", "none", "feature"), 'missing must be "auto", "none" or "feature"')
+    refuse(choices.decimal not in ("", ".", ","), 'decimal must be "." or ","')
+    splits = choices.several or choices.vector
+    refuse(choices.separator != DEFAULTS["separator"] and not splits, "separator needs several or vector")
     refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
-    form = Schema({}, separator=choices.separator, missing=tuple(choices.missing_values))
+    form = Schema({}, separator=choices.separator, missing=tuple(choices.missing_values), decimal=choices.decimal)
     return Named(
         choices.label,
         choices.weight_column,
@@ -93,6 +96,7 @@ def named_of(choices: Choices, held: Held) -> Named:
         choices.numeric,
         choices.several,
         choices.ignore,
+        choices.vector,
         aside=held.column if held.times else None,
         form=form,
         bins=choices.bins,

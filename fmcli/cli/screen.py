@@ -147,6 +147,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
             "categorical": "Columns of names [columns of text and ids]",
             "numeric": "Columns of numbers [columns with fractions, or of 0 and 1]",
             "several": "Multi-valued columns",
+            "vector": "Columns of vectors of numbers",
             "ignore": "Columns that are not used",
             "weight_column": "Column of the weights of rows",
             "group": "Column of the group of a row",
@@ -155,6 +156,7 @@ SCREENS: dict[str, dict[str, dict[str, str]]] = {
         "Table": {
             "columns": "Names of the columns [those of the header]",
             "delimiter": "What separates cells [found in the first line]",
+            "decimal": "Decimal mark of numbers such as 1.067,5 or 1,067.5",
             "sql": "The result of a query in place of a file",
             "schema": "What the columns are, from this file",
             "print_schema": "Write what the columns are, and exit",

@@ -22,7 +22,8 @@ class ArrowError(Exception):
 class ArrowStream:
     """A stream of tables with the same columns.
 
-    Whole numbers and floats are written as their shortest decimals, floats that are whole as whole numbers, booleans as
+    Dates and timestamps are written as 1997-09-20 and 1997-09-20 13:05:10.25, with a Z if they have a time zone. Whole
+    numbers and floats are written as their shortest decimals, floats that are whole as whole numbers, booleans as
     true and false, the cells of a list with a separator between them, and text with line breaks, commas or quotation
     marks in quotes. Nulls are empty cells.
 
@@ -40,8 +41,12 @@ class ArrowStream:
 
     @property
     def types(self) -> dict[str, bool]:
-        """Column -> whether it has whole numbers or floats, not texts, booleans or entries of a dictionary; other types
+        """Column -> whether it has whole numbers or floats, not booleans or entries of a dictionary; other types
         are left out."""
+
+    @property
+    def vectors(self) -> frozenset[str]:
+        """The names of the columns whose cells are vectors: lists of floats, or lists of numbers of one length."""
 
     @property
     def rows(self) -> int:

@@ -30,15 +30,12 @@ LEAST_LINE, MOST_DIGITS = 1 << 21, 32
 # The beginning of the format of an Arrow type that is not read -> its name.
 TYPES = {
     "d:": "decimal",
-    "tdD": "date",
-    "tdm": "date",
-    "ts": "timestamp",
     "tt": "time",
     "tD": "duration",
     "ti": "interval",
     "+s": "struct",
     "+m": "map",
-    "+w": "fixed-size list",
+    "+w": "fixed-size list of such cells",
     "+vl": "list view",
     "+l": "list of such cells",
     "+L": "list of such cells",
@@ -58,6 +55,7 @@ class StreamText:
     used : as in sources.Extent.
     texts : the columns of text.
     types : column -> whether it has numbers, not names; columns of other types are left out.
+    vectors : the columns of lists with fractions, or of lists of one length.
     unread : the columns that are left out.
 
     Raises BadInputError for columns whose types are not read, UsageError if the source lacks a package.
@@ -86,7 +84,7 @@ class StreamText:
                 **self.advice,
             )
         self._stream.choose(chosen)
-        self.texts, self.unread = self._stream.texts, frozenset(unread)
+        self.texts, self.vectors, self.unread = self._stream.texts, self._stream.vectors, frozenset(unread)
         self.types = self._stream.types
 
     def readinto(self, room: memoryview) -> int:

@@ -143,6 +143,7 @@ class TextBuffer:
     opens: bool = False  # the first buffer of the first table
     table: TextBuffer | None = None  # what this text was made of
     texts: frozenset[str] | None = None  # of a stream: columns of text, even if all cells are numbers; None: of none
+    vectors: frozenset[str] = frozenset()  # of a stream: columns whose cells are vectors of numbers
     unread: frozenset[str] = frozenset()  # columns that were left out
     types: Mapping[str, bool] = field(default_factory=dict)  # of a frame in memory, as in StreamText
 
@@ -306,7 +307,7 @@ def _cut_stream(
     source: StreamText, extent: Extent, spare: list[bytearray], size: int, unbuffered: bool
 ) -> Generator[TextBuffer, None, None]:
     for buffer in _cut(source, extent, spare, size, unbuffered):
-        yield replace(buffer, texts=source.texts, unread=source.unread)
+        yield replace(buffer, texts=source.texts, vectors=source.vectors, unread=source.unread)
 
 
 def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[int, bool]:

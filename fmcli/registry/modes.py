@@ -162,7 +162,7 @@ def by_rows(spec: Spec) -> str:
 OF_TABLES = (
     *("--label", "--categorical", "--numeric", "--several", "--separator", "--ignore", "--weight-column"),
     *("--missing-values", "--missing", "--bins", "--columns", "--delimiter", "--encoding", "--schema", "--sql"),
-    *("--join", "--print-schema"),
+    *("--join", "--print-schema", "--vector", "--decimal"),
 )
 CROSS, TUNE = "cv", "tune"
 SEEN = "the earlier model may have seen the rows that are held out"
@@ -413,6 +413,5 @@ MODES = (
     Mode("--kernel-form", dict.fromkeys(("--qubo", "--to"), ONE_FORM)),
     Mode("--qubo", {"--to": ONE_FORM}),
     Mode("-f", dict.fromkeys(OF_TABLES, "text of features has no columns to name")),
-    Mode("--several", suboptions=("--separator",)),
     Mode("--header", {"--columns": "--columns names the columns of a table without a header"}),
 )

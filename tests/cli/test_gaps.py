@@ -105,7 +105,7 @@ def test_the_mean_is_weighted(run, tmp_path):
     schema = json.loads(run.ok("train", "--label", "y", "--weight-column", "w", "--print-schema", "t.csv").stdout)
     assert schema["columns"][0] == {
         **{"name": "x", "kind": "number", "whole": False, "truths": False},
-        **{"missing": [], "mean": 3.5, "gaps": True},
+        **{"missing": [], "means": [3.5], "gaps": True},
     }
 
 

@@ -83,7 +83,7 @@ def test_the_last_times_of_a_table_are_held_out(run, tmp_path, clock):
     rows = [f"{n % 2},r{n},{text}" for n, text in enumerate(texts)]
     (tmp_path / "t.csv").write_text("y,row,time\n" + "\n".join(rows) + "\n")
     fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "--label", "y", "-o", "m"]
-    run.ok("train", *fixed, "--holdout", "time:time:0.1", "t.csv")
+    run.ok("train", *fixed, "--categorical", "row", "--holdout", "time:time:0.1", "t.csv")
     run.ok("export", "m", "w.txt")
     text = (tmp_path / "w.txt").read_text()
     weights, names = (text.split(f"array {name} ")[1].splitlines()[1].split() for name in ("w", "features"))

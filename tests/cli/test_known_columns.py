@@ -16,6 +16,8 @@ OPTIONS = {
     "categorical": (["code", "user"], {"age": "'age' as a number", "user,y": "'y' as the label"}),
     "numeric": (["age"], {"user": "'user' as names", "age,nope": "no column 'nope'"}),
     "several": (["tags"], {"user": "'user' as names"}),
+    "vector": ([], {"user": "'user' as names"}),
+    "decimal": ([], {".": "has the decimal mark"}),
     "separator": (["|"], {"/": "separates the values in a cell by"}),
     "ignore": (["leak"], {"user": "'user' as names", "nope": "no column 'nope'"}),
     "weight_column": ([], {"age": "'age' as a number"}),

@@ -540,11 +540,16 @@ def test_entries_are_those_of_the_lines(space, training):
         *(ColumnForm("label", "y", "a label"), ColumnForm("weight", "w", "a weight")),
         *(ColumnForm("category", "c", "", "c=", 1, **gaps), ColumnForm("several", "s", "", "s=", **gaps)),
         *(
-            ColumnForm("number", "7", "a number", "7", **gaps, mean="2.25"),
-            ColumnForm("number", "m", "", "m", mean="-3"),
+            ColumnForm("number", "7", "a number", "7", **gaps, means=("2.25",)),
+            ColumnForm("number", "m", "", "m", means=("-3",)),
         ),
-        ColumnForm("number", "b", "a number", "b", edges=(1.0, 2.0), bins=("b=..1", "b=1..2", "b=2.."), mean="1.5"),
+        ColumnForm("number", "b", "a number", "b", edges=(1.0, 2.0), bins=("b=..1", "b=1..2", "b=2.."), means=("1.5",)),
         *(ColumnForm("category", "t", "", "t=", 2, **gaps), ColumnForm("ignored", "q"), ColumnForm("ignored", "k")),
+        ColumnForm(
+            "time", "d", "a time", "d", missing=("?",), gap_feature=True, means=("19000.5",), order=1, hours=True
+        ),
+        ColumnForm("time", "e", "a time", "e", order=2),
+        ColumnForm("vector", "v", "numbers", "v", gap_feature=True, means=("1", "-2.5", "0"), length=3),
     ]
     others = [
         ColumnForm("label", "k", "a k"),
@@ -568,6 +573,11 @@ def test_entries_are_those_of_the_lines(space, training):
             ["True", "FALSE", "", "so"],
         ),
         *(["5", "6", "u"], ["1", "2", "3", "4"]),
+        *(
+            ["03/04/2025", "1970-01-01", "31.12.2024 23:30", "1/2/2000 1:05 PM", "", "?"],
+            ["03/04/2025", "2024-02-29 1:00", ""],
+        ),
+        ["1|0|2.5", '"[1, 0, -1]"', "", "0|0|1e-3"],
     ]
     text = "".join(",".join(map(rng.choice, choices)) + "\n" for _ in range(400)).encode()
     options = {
@@ -633,7 +643,7 @@ def test_the_scanner_refuses_what_is_not_a_table():
     for text, start, stop in ((b"a\n", 0, 3), (b"a\n", 2, 1), (b"a", 0, 1)):
         with pytest.raises(ValueError, match="the text must"):
             scanner.translate(text, start, stop)
-    assert len(ROLES) == 7
+    assert len(ROLES) == 9
 
 
 def test_facts_of_pieces_add_up_to_those_of_the_whole():

@@ -5,6 +5,7 @@
 #ifndef FMCLI_ARROW_H
 #define FMCLI_ARROW_H
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -69,18 +70,22 @@ namespace fmcli {
 // The kinds of cells. OTHER: they cannot be read.
 enum class Cell : uint8_t {
     OTHER, EMPTY, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT, DOUBLE, TEXT, LARGE_TEXT, VIEW,
-    LIST, LARGE_LIST, DICTIONARY,
+    DAYS, MILLISECOND_DAYS, TIMESTAMP, LIST, LARGE_LIST, FIXED_LIST, DICTIONARY,
 };
 
 inline bool is_whole(Cell cell) { return cell >= Cell::INT8 && cell <= Cell::UINT64; }
 // Whether no cell needs quotes.
-inline bool is_plain(Cell cell) { return cell < Cell::TEXT; }
-inline bool is_list(Cell cell) { return cell == Cell::LIST || cell == Cell::LARGE_LIST; }
+inline bool is_plain(Cell cell) { return cell < Cell::TEXT || (cell >= Cell::DAYS && cell <= Cell::TIMESTAMP); }
+inline bool is_list(Cell cell) { return cell >= Cell::LIST && cell <= Cell::FIXED_LIST; }
+inline bool is_fraction(Cell cell) { return cell == Cell::FLOAT || cell == Cell::DOUBLE; }
 
 // The type of a column. index : of a dictionary's numbers. inner : of a list's cells, or of a dictionary's (0 or 1).
+// size : of a FIXED_LIST, its length; of a TIMESTAMP, its units in a second. zoned : whether a TIMESTAMP has a time zone.
 struct ArrowType {
     Cell cell = Cell::OTHER;
     Cell index = Cell::OTHER;
+    int64_t size = 0;
+    bool zoned = false;
     std::vector<ArrowType> inner;
 };
 
@@ -91,9 +96,16 @@ inline bool is_text(const ArrowType& type) {
 }
 
 inline bool is_number(const ArrowType& type) { return type.cell >= Cell::INT8 && type.cell <= Cell::DOUBLE; }
-// Whether cells are names: texts, booleans, and entries of a dictionary.
+// Whether cells are names: booleans, and entries of a dictionary.
 inline bool is_name(const ArrowType& type) {
-    return is_text(type) || type.cell == Cell::BOOL || type.cell == Cell::DICTIONARY;
+    return type.cell == Cell::BOOL || type.cell == Cell::DICTIONARY;
+}
+
+// Whether cells are vectors of numbers: lists with fractions, or lists of one length.
+inline bool is_vector(const ArrowType& type) {
+    if (!is_list(type.cell)) return false;
+    const Cell inner = type.inner[0].cell;
+    return is_fraction(inner) || (type.cell == Cell::FIXED_LIST && is_whole(inner));
 }
 
 inline Cell plain_cell(const char* format) {
@@ -137,7 +149,24 @@ inline ArrowType arrow_type(const ArrowSchema& schema, bool in_list = false, boo
         type.inner.push_back(arrow_type(*schema.children[0], true));
         return type.inner[0].cell != Cell::OTHER ? type : ArrowType();
     }
-    type.cell = plain_cell(schema.format);
+    if (format.substr(0, 3) == "+w:") {
+        const char* const end = format.data() + format.size();
+        if (in_list || schema.n_children != 1 || !schema.children || !schema.children[0]) return {};
+        if (std::from_chars(format.data() + 3, end, type.size).ptr != end || type.size < 0) return {};
+        type.cell = Cell::FIXED_LIST;
+        type.inner.push_back(arrow_type(*schema.children[0], true));
+        return type.inner[0].cell != Cell::OTHER ? type : ArrowType();
+    }
+    if (format == "tdD") type.cell = Cell::DAYS;
+    else if (format == "tdm") type.cell = Cell::MILLISECOND_DAYS;
+    else if (format.size() >= 4 && format.substr(0, 2) == "ts" && format[3] == ':') {
+        constexpr std::string_view UNITS = "smun";
+        const size_t unit = UNITS.find(format[2]);
+        if (unit == std::string_view::npos) return {};
+        type.cell = Cell::TIMESTAMP;
+        type.size = unit == 0 ? 1 : unit == 1 ? 1000 : unit == 2 ? 1000000 : 1000000000;
+        type.zoned = format.size() > 4;
+    } else type.cell = plain_cell(schema.format);
     return type;
 }
 
@@ -241,12 +270,13 @@ private:
         if (type.cell == Cell::EMPTY) return true;
         const Cell stored = type.cell == Cell::DICTIONARY ? type.index : type.cell;
         const bool is_text = stored == Cell::TEXT || stored == Cell::LARGE_TEXT;
-        const int64_t least = is_text || stored == Cell::VIEW ? 3 : 2;
+        const int64_t least = is_text || stored == Cell::VIEW ? 3 : stored == Cell::FIXED_LIST ? 1 : 2;
         if (!array.buffers || (stored == Cell::VIEW ? array.n_buffers < least : array.n_buffers != least)) return false;
-        if (array.length && !array.buffers[1]) return false;
+        if (least > 1 && array.length && !array.buffers[1]) return false;
         if (stored == Cell::VIEW && array.n_buffers > least && !array.buffers[array.n_buffers - 1]) return false;
         if (is_list(type.cell)) {
             return array.n_children == 1 && array.children && array.children[0] &&
+                   (!type.size || array.offset + array.length <= array.children[0]->length / type.size) &&
                    valid(*array.children[0], type.inner[0]);
         }
         return type.cell != Cell::DICTIONARY || (array.dictionary && valid(*array.dictionary, type.inner[0]));
@@ -271,8 +301,8 @@ private:
         }
         const int64_t at = array.offset + row;
         if (is_null(array, at)) return true;
-        int64_t begin, end;
-        bounds(array, type.cell == Cell::LARGE_LIST, at, begin, end);
+        int64_t begin = at * type.size, end = begin + type.size;
+        if (type.cell != Cell::FIXED_LIST) bounds(array, type.cell == Cell::LARGE_LIST, at, begin, end);
         const ArrowArray& cells = *array.children[0];
         if (begin < 0 || begin > end || end > cells.length) return fail("a list lies outside of its cells");
         std::string joined;
@@ -280,13 +310,13 @@ private:
         for (int64_t inner = begin; inner < end; ++inner) {
             std::string_view found;
             if (!find(cells, type.inner[0], inner, found)) return false;
-            if (!found.data()) continue;
+            if (!found.data() && !is_vector(type)) continue;
             if (found.find(separator_) != std::string_view::npos) {
                 return fail("a cell of a list has the separator in it; choose another one");
             }
             if (!first) joined += separator_;
             first = false;
-            joined += found;
+            if (found.data()) joined += found;
         }
         write_text(joined);
         return true;
@@ -323,6 +353,52 @@ private:
         return true;
     }
 
+    static constexpr int64_t SECONDS = 86400, MILLISECONDS = 1000 * SECONDS;  // of a day
+
+    static int64_t floored(int64_t value, int64_t by) { return value / by - (value % by < 0); }
+
+    // Writes a day since 1970-01-01, and a time of a TIMESTAMP in its units, as 1997-09-20 13:05:10.25.
+    bool time(int64_t days, int64_t clock, const ArrowType& type, std::string_view& found) {
+        // Days are counted from March of the year 0, so that leap days end years; ERA is 400 years.
+        constexpr int64_t ERA = 146097, TO_1970 = 719468, FOUR_YEARS = 1460, CENTURY = 36524;
+        const int64_t since = days + TO_1970, era = floored(since, ERA), day_of_era = since - era * ERA;
+        const int64_t year_of_era =
+            (day_of_era - day_of_era / FOUR_YEARS + day_of_era / CENTURY - day_of_era / (ERA - 1)) / 365;
+        const int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        const int64_t month_from_march = (5 * day_of_year + 2) / 153;
+        const int64_t day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        const int64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+        const int64_t year = year_of_era + 400 * era + (month <= 2);
+        if (year < 1 || year > 9999) return fail("a date lies outside of the years 1 to 9999");
+        cell_.clear();
+        padded(year, 4, '-');
+        padded(month, 2, '-');
+        padded(day, 2, 0);
+        if (type.cell == Cell::TIMESTAMP) {
+            const int64_t seconds = clock / type.size, rest = clock % type.size;
+            cell_ += ' ';
+            padded(seconds / 3600, 2, ':');
+            padded(seconds / 60 % 60, 2, ':');
+            padded(seconds % 60, 2, 0);
+            if (rest) {
+                cell_ += '.';
+                padded(rest, std::to_string(type.size).size() - 1, 0);
+                cell_.erase(cell_.find_last_not_of('0') + 1);
+            }
+            if (type.zoned) cell_ += 'Z';
+        }
+        found = cell_;
+        return true;
+    }
+
+    // Appends a number with leading zeros, and a mark unless it is 0.
+    void padded(int64_t number, size_t width, char mark) {
+        const std::string digits = std::to_string(number);
+        cell_.append(width - std::min(width, digits.size()), '0');
+        cell_ += digits;
+        if (mark) cell_ += mark;
+    }
+
     // Finds the text of a cell that is no list; `found` has no data for a null.
     bool find(const ArrowArray& array, const ArrowType& type, int64_t row, std::string_view& found) {
         const int64_t at = array.offset + row;
@@ -340,6 +416,13 @@ private:
             case Cell::UINT64: return number<uint64_t>(array, at, found);
             case Cell::FLOAT: return number<float>(array, at, found);
             case Cell::DOUBLE: return number<double>(array, at, found);
+            case Cell::DAYS: return time(buffer<int32_t>(array, 1)[at], 0, type, found);
+            case Cell::MILLISECOND_DAYS: return time(floored(buffer<int64_t>(array, 1)[at], MILLISECONDS), 0, type, found);
+            case Cell::TIMESTAMP: {
+                const int64_t value = buffer<int64_t>(array, 1)[at], day = SECONDS * type.size;
+                const int64_t days = floored(value, day);
+                return time(days, value - days * day, type, found);
+            }
             case Cell::TEXT:
             case Cell::LARGE_TEXT: return find_text(array, type.cell == Cell::LARGE_TEXT, at, found);
             case Cell::VIEW: return find_view(array, at, found);

@@ -37,6 +37,7 @@ cdef extern from "fmcli/data/arrow.h" namespace "fmcli" nogil:
     boolean is_text(const ArrowType&)
     boolean is_number(const ArrowType&)
     boolean is_name(const ArrowType&)
+    boolean is_vector(const ArrowType&)
 
     cppclass ArrowText:
         string text
@@ -120,6 +121,12 @@ cdef class ArrowStream:
             if is_number(type) or is_name(type):
                 found[self.column(at)[0]] = is_number(type)
         return found
+
+    @property
+    def vectors(self):
+        cdef Py_ssize_t at
+        places = [at for at in range(self.schema.n_children) if is_vector(arrow_type(self.schema.children[at][0]))]
+        return frozenset([self.column(at)[0] for at in places])
 
     @property
     def rows(self):

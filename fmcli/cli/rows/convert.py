@@ -83,7 +83,7 @@ def command(
     from fmcli.system.machine import cpu_count
 
     named = tables.named(group, None)
-    some = named.categorical or named.several or named.numeric
+    some = named.categorical or named.several or named.numeric or named.vectors
     named = replace(named, rest=IGNORED if some else None, labelled=False)
     features_of = Encoding(named, to == "ffm", dict(tables.join), cpu_count(), tables.known())
     if tables.print_schema:

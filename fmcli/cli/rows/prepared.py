@@ -25,6 +25,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 UTF_8, LATIN_1 = "utf-8", "latin-1"
 
 
+DECIMAL = (
+    "Of a table: the decimal mark of numbers in local notation: with a comma, 1.067,5 is 1067.5; with a point, 1,067.5 "
+    "is, $5.50 is 5.5, and 12% is 12. [default: numbers are plain]"
+)
+
+
+def decimal_option(section: str, help: str = DECIMAL) -> Callable[[F], F]:
+    """Return --decimal: the notation of numbers."""
+    return option(
+        section,
+        "--decimal",
+        type=click.Choice([",", "."]),
+        metavar="CHAR",
+        help=help,
+    )
+
+
 def table_options(function: F) -> F:
     """Add --columns, --delimiter and --encoding: how a table is read."""
     function = option(
@@ -69,13 +86,19 @@ def check_delimiter(delimiter: str | None) -> str | None:
     return delimiter
 
 
-def form_of(columns: Sequence[str], delimiter: str | None, encoding: str) -> Schema:
+def form_of(columns: Sequence[str], delimiter: str | None, encoding: str, decimal: str | None = None) -> Schema:
     """Return how a table is read. Raises UsageError."""
     from fmcli.data.tables.schema import Schema
 
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise UsageError(f"--columns has {twice[0]!r} twice; columns need different names")
-    return Schema({}, names=tuple(columns), delimiter=check_delimiter(delimiter), latin1=encoding == LATIN_1)
+    return Schema(
+        {},
+        names=tuple(columns),
+        delimiter=check_delimiter(delimiter),
+        latin1=encoding == LATIN_1,
+        decimal=decimal or "",
+    )
 
 
 def table_of(path: str | None, query: str | None) -> str:

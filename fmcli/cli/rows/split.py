@@ -12,6 +12,7 @@ from fmcli.cli.options import LogChoice, SectionCommand, gathered, given, loggin
 from fmcli.cli.rows.prepared import (
     check_paths,
     check_twice,
+    decimal_option,
     form_of,
     log_written,
     seed_option,
@@ -69,7 +70,7 @@ rule_options = gathered(
         "--by-time",
         metavar="COL",
         help="The first rows by the time in a column of a table are in the first output, the last ones in the last; "
-        "all rows of a time are in one output. Times are numbers, or in ISO 8601; in text, COL is qid or a field.",
+        "all rows of a time are in one output. Times are numbers, or dates and times; in text, COL is qid or a field.",
     ),
     option(
         "run",
@@ -127,6 +128,7 @@ rule_options = gathered(
     "decides, unless --columns names them.",
 )
 @table_options
+@decimal_option("run", "Decimal mark of --by-time. [default: plain]")
 @logging_options
 def command(
     source: str,
@@ -138,6 +140,7 @@ def command(
     columns: tuple[str, ...],
     delimiter: str | None,
     encoding: str,
+    decimal: str | None,
     logging: LogChoice,
 ) -> None:
     """Split the rows of a file or of standard input (-) into two or more files, at random or by a rule. Each row is
@@ -154,7 +157,9 @@ def command(
     check_modes({**given(), SEED_OF_SPLIT: given()["--seed"]})
     if rule.last is not None and len(outputs) != FEWEST:
         raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows")
-    form = form_of(columns, delimiter, encoding)
+    if decimal and rule.by_time is None:
+        raise UsageError("--decimal is for the numbers of --by-time COLUMN; leave it out")
+    form = form_of(columns, delimiter, encoding, decimal)
     parts = shares or (Fraction(1),) * len(outputs)
     by = rule.rule(parts, seed)
     if by is not None:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from fmcli.cli.options import gathered, option
 from fmcli.cli.relations import join_option, names, names_option
-from fmcli.cli.rows.prepared import LATIN_1, UTF_8, form_of, table_of
+from fmcli.cli.rows.prepared import LATIN_1, UTF_8, decimal_option, form_of, table_of
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.text import shell_word
@@ -33,11 +33,13 @@ class TableChoice:
     categorical: tuple[str, ...]
     numeric: tuple[str, ...]
     several: tuple[str, ...]
+    vector: tuple[str, ...]
     separator: str
     ignore: tuple[str, ...]
     weight_column: str | None
     missing_values: tuple[str, ...]
     missing: str
+    decimal: str | None
     bins: int | None
     columns: tuple[str, ...]
     delimiter: str | None
@@ -70,15 +72,15 @@ class TableChoice:
 
         if not self.separator:
             raise UsageError("--separator needs at least one character")
-        if self.separator != SEPARATOR and not self.several:
+        if self.separator != SEPARATOR and not (self.several or self.vector):
             separator = shell_word(self.separator)
             raise UsageError(
-                f"--separator {separator} is between the values in a cell of --several; between cells, it is "
-                f"--delimiter {separator}"
+                f"--separator {separator} is between the values in a cell of --several or --vector; between cells, "
+                f"it is --delimiter {separator}"
             )
         own, joined = self._names()
         form = replace(
-            form_of(own, self.delimiter, self.encoding),
+            form_of(own, self.delimiter, self.encoding, self.decimal),
             separator=self.separator,
             missing=self.missing_values,
             joined_names=joined,
@@ -91,6 +93,7 @@ class TableChoice:
             self.numeric,
             self.several,
             self.ignore,
+            self.vector,
             aside=aside,
             form=form,
             bins=self.bins or 0,
@@ -165,12 +168,19 @@ table_options = gathered(
         metavar="COLUMNS",
         help="Of a table: multi-valued columns, with a feature for each value in a cell. [default: none]",
     ),
+    names_option(
+        "data",
+        "--vector",
+        metavar="COLUMNS",
+        help="Of a table: columns of vectors of numbers, such as .03|.12, with a feature for each place. [default: "
+        "lists of floats, and of one length, in Parquet and queries]",
+    ),
     option(
         "data",
         "--separator",
         default=SEPARATOR,
         metavar="TEXT",
-        help="Separator of the values in a cell of a --several column. [default: |]",
+        help="Separator of the values in a cell of a --several or --vector column. [default: |]",
     ),
     names_option(
         "data",
@@ -196,6 +206,7 @@ table_options = gathered(
         help="Of a table: in which columns a missing cell is the feature column=: columns of numbers with gaps in "
         "training, none, or all. A missing number is also the mean of its column. [default: auto]",
     ),
+    decimal_option("data"),
     option(
         "data",
         "--bins",
@@ -250,16 +261,19 @@ def print_schema(schema: Schema) -> None:
 
 def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]]) -> None:
     """Log what the columns of a table are."""
+    from fmcli.data.tables.schema import LABEL
+
     width = max(map(len, schema.kinds))
     for name, kind in list(schema.kinds.items())[:MOST_SHOWN]:
-        log.line(f"  column {name:<{width}}  {kind:<8}  {', '.join(about(name, schema, facts.get(name)))}".rstrip())
+        figures = facts.get(name) if kind != LABEL else None
+        log.line(f"  column {name:<{width}}  {kind:<8}  {', '.join(about(name, schema, figures))}".rstrip())
     if len(schema.kinds) > MOST_SHOWN:
         log.line(f"  and {len(schema.kinds) - MOST_SHOWN:,} more columns")
 
 
 def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[str]:
     """Return what the cells of a column are, and what its missing cells are."""
-    from fmcli.data.tables.schema import NUMBER, without_texts
+    from fmcli.data.tables.schema import NUMBER, TIME, VECTOR, without
 
     if not name:
         return ["no name"]
@@ -270,11 +284,16 @@ def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[
     if not figures["example"]:
         return ["all cells missing"]
     markers = schema.markers.get(name, ())
-    if markers:
-        figures = without_texts(figures)
+    figures = without(markers, figures)
     found = [f"{cells_of(figures)}, such as {figures['example'][:40]}"]
+    if schema.kinds[name] == TIME:
+        first = f"the {schema.orders[name]} comes first, " if schema.orders[name] else ""
+        found.append(f"{first}features month, weekday{', hour' if name in schema.hours else ''} and days since 1970")
+    if schema.kinds[name] == VECTOR:
+        found.append(f"{schema.lengths[name]:,} numbers each")
     if figures["missing"]:
-        mean = f"mean {schema.means[name]:.6g}" if name in schema.means else ""
+        means = schema.means.get(name, ())
+        mean = f"mean {means[0]:.6g}" if len(means) == 1 else "means of their places" if means else ""
         read_as = ", ".join(filter(None, (mean, gap)))
         such = f" ({', '.join(markers)})" if markers else ""
         found.append(f"{figures['missing']:,} missing{such}{': ' if read_as else ''}{read_as}")

@@ -15,6 +15,8 @@ from fmcli.data.tables.schema import (
     NEVER,
     NUMBER,
     SEVERAL,
+    TIME,
+    VECTOR,
     WEIGHT,
     Named,
     Schema,
@@ -29,6 +31,7 @@ KINDS = {
     "categorical": CATEGORY,
     "numeric": NUMBER,
     "several": SEVERAL,
+    "vector": VECTOR,
     "ignore": IGNORED,
 }
 
@@ -52,6 +55,7 @@ def agreed(known: Schema, named: Named, given: Collection[str], whose: str) -> S
         "categorical": named.categorical,
         "numeric": named.numeric,
         "several": named.several,
+        "vector": named.vectors,
         "ignore": named.ignored,
     }
     for option, columns in of_option.items():
@@ -68,6 +72,7 @@ def agreed(known: Schema, named: Named, given: Collection[str], whose: str) -> S
         "separator": (form.separator, known.separator, "separates the values in a cell by"),
         "columns": (form.names, known.names, "knows the names of the columns:"),
         "delimiter": (form.delimiter, known.delimiter, "separates cells by"),
+        "decimal": (form.decimal, known.decimal or "none", "has the decimal mark"),
         "encoding": (form.latin1, known.latin1, "reads Latin-1:"),
     }
     if "missing" in given and not has_gaps(known, named.gap_features):
@@ -86,6 +91,8 @@ WORDS = {
     CATEGORY: "names",
     NUMBER: "a number",
     SEVERAL: "several names in a cell",
+    TIME: "a time",
+    VECTOR: "a vector",
     IGNORED: "one to ignore",
 }
 

@@ -29,7 +29,7 @@ class Head:
     start : where its rows begin in the first buffer.
     lines : the number of lines before the rows.
     text : of the header; empty if there is none.
-    texts, unread, types : as in TextBuffer.
+    texts, vectors, unread, types : as in TextBuffer.
     """
 
     names: list[str]
@@ -38,6 +38,7 @@ class Head:
     lines: int
     text: bytes = b""
     texts: frozenset[str] = frozenset()
+    vectors: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
     types: Mapping[str, bool] = field(default_factory=dict)
 

@@ -21,6 +21,7 @@ from fmcli.data.tables.schema import (
     IGNORED,
     LABEL,
     NUMBER,
+    VECTOR,
     WEIGHT,
     ColumnForm,
     Layout,
@@ -43,9 +44,10 @@ T = TypeVar("T")
 
 # The kinds of columns by whether their types are ones of numbers; None: their cells tell.
 KINDS_OF_TYPES = {True: NUMBER, False: CATEGORY, None: None}
-# The role of a column in a survey: of those with other kinds, nothing need be known.
+# The role of a column in a survey: of those with other kinds, nothing need be known. The label may have numbers in
+# local notation.
 UNKNOWN = "unknown"
-SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, WEIGHT)}
+SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, VECTOR, WEIGHT)} | {LABEL: UNKNOWN}
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
@@ -229,7 +231,15 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
         raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
     text = bytes(buffer.data[start:end])
     return Head(
-        names, delimiter, end, lines + text.count(b"\n"), text, buffer.texts or frozenset(), buffer.unread, buffer.types
+        names,
+        delimiter,
+        end,
+        lines + text.count(b"\n"),
+        text,
+        buffer.texts or frozenset(),
+        buffer.vectors,
+        buffer.unread,
+        buffer.types,
     )
 
 
@@ -242,6 +252,7 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
         quoting=delimiter in QUOTING,
         latin1=form.latin1,
         apart=form.apart,
+        decimal=form.decimal,
         **more,
     )
 
@@ -389,6 +400,19 @@ def joined_rows(
     return rows
 
 
+def roles_of(named: Named) -> Callable[[str, Head], str]:
+    """Return a function that returns the role of a column of a table with this head in a survey; IGNORED: nothing need
+    be known."""
+    kinds, rest = named.kinds(), named.rest or UNKNOWN
+    kinds = {**kinds, **({named.aside: UNKNOWN} if named.aside and kinds[named.aside] == IGNORED else {})}
+
+    def role(name: str, head: Head) -> str:
+        kind = kinds.get(name, rest)
+        return VECTOR if kind == UNKNOWN and name in head.vectors else SURVEYED.get(kind, IGNORED)
+
+    return role
+
+
 def surveyed(
     paths: Sequence[Input], named: Named, threads: int, check: Callable[[list[str], str], None]
 ) -> tuple[Head, Facts, int]:
@@ -399,8 +423,9 @@ def surveyed(
 
     Raises BadInputError and MissingInputError.
     """
-    kinds, form, rest = named.kinds(), named.form, named.rest or UNKNOWN
-    unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED))
+    form, roles = named.form, roles_of(named)
+    kinds, rest = named.kinds(), named.rest or UNKNOWN
+    unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED and name != named.aside))
     used: Container[str] = frozenset(kinds) if rest == IGNORED else unused
     heads: list[Head] = []
 
@@ -412,9 +437,7 @@ def surveyed(
                 "table before"
             )
         check([*head.names, *head.unread], name)
-        return [
-            ColumnForm(SURVEYED.get(kinds.get(column, rest), IGNORED), missing=form.missing) for column in head.names
-        ]
+        return [ColumnForm(roles(column, head), missing=form.missing) for column in head.names]
 
     def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
         assert buffer.scanner is not None
@@ -470,7 +493,8 @@ def schema_of(
     head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
     if not rows:
         raise BadInputError(f"{source}: the table has a header, but no rows")
-    found = figures(head, facts, named, 1.0)
+    of_frame = isinstance(paths[0], Extent) and paths[0].frame is not None
+    found = figures(head, facts, named, 1.0, declared=of_frame)
     for column, table in joined.items():
         its = replace(named, form=named.form.of_joined(column))
         of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
@@ -522,18 +546,25 @@ def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -
     return {name: found for name, found in edges.items() if found}
 
 
-def figures(head: Head, facts: Facts, named: Named, times: float) -> ColumnFacts:
-    """Return the facts of the columns that are known by name. times : how often each row counts."""
-    kinds, rest = named.kinds(), named.rest or UNKNOWN
+def figures(head: Head, facts: Facts, named: Named, times: float, *, declared: bool = False) -> ColumnFacts:
+    """Return the facts of the columns that are known by name.
+
+    times : how often each row counts.
+    declared : whether columns of text are declared as such, as in a frame, so that they may have names that hardly
+        repeat.
+    """
+    roles = roles_of(named)
     return {
         name: {
             **facts.of(column),
             "times": times,
             "is_text": name in head.texts,
+            "declared": declared and name in head.texts,
             "kind": KINDS_OF_TYPES.get(head.types.get(name)),
+            "is_vector": name in head.vectors,
         }
         for column, name in enumerate(head.names)
-        if kinds.get(name, rest) in SURVEYED
+        if roles(name, head) != IGNORED
     }
 
 

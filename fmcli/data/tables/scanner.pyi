@@ -27,6 +27,7 @@ class Scanner:
         group: tuple[int, bool, str] | None = None,
         head: Any = None,
         filled: dict[str, int] | None = None,
+        decimal: str = "",
     ) -> None: ...
     def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
     def translate(

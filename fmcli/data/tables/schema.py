@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from fmcli.data.labels import is_number
-from fmcli.errors import Also, BadInputError, UsageError
+from fmcli.data.tables.unclear import (
+    MOST_DESCRIBED,
+    NAMES,
+    UNCLEAR_DATES,
+    cause,
+    date_order,
+    decimal_marks,
+    described,
+    joined,
+    listed,
+    purpose,
+    shown,
+)
+from fmcli.errors import LEAVE_OUT, Also, BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.records import dataclass
 from fmcli.text import escaped, number
 
 LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"
-CATEGORY, SEVERAL, NUMBER = "category", "several", "number"
-FEATURES = (CATEGORY, SEVERAL, NUMBER)
+CATEGORY, SEVERAL, NUMBER, TIME, VECTOR = "category", "several", "number", "time", "vector"
+FEATURES = (CATEGORY, SEVERAL, NUMBER, TIME, VECTOR)
+# The kinds with a feature of the name of the column, or of its places; the features of others have a cell behind =.
+NUMERIC = (NUMBER, TIME, VECTOR)
 # A column of whole numbers has names if there are so many rows to each of them: few of them, as hours, days and months,
 # often act each in its own way, but among many, such as ages, most act as their neighbors do.
 ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
@@ -47,13 +62,15 @@ ID_NAME = re.compile(rf"({'|'.join(ENTITIES)})?[ _]?(id|ids|key|code)|[uipcsto]i
 WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 # What a missing cell is a feature of: columns of numbers with gaps in training, no column, all columns.
 AUTO, NEVER, EVERY = "auto", "none", "feature"
-# The columns that an error describes, at most.
-MOST_DESCRIBED = 10
 # The words for a cell, by the kind of its column.
-EXPECTED = {NUMBER: "a number", LABEL: "a label", WEIGHT: "a weight"}
+EXPECTED = {NUMBER: "a number", TIME: "a date and time", VECTOR: "numbers", LABEL: "a label", WEIGHT: "a weight"}
 
 # How the names of a category are spelled, in the order of the core: 1.0 as 1, True as true.
 AS_IT_IS, WHOLE, TRUTH = range(3)
+# What dates may begin with, in the order of the core; "": neither the day nor the month.
+ORDERS = ("", "day", "month")
+# What follows the name of a column in the features of a time, and in those of a vector.
+TIME_PARTS, PLACE = (".month=", ".weekday=", ".hour="), "["
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
 
@@ -67,8 +84,11 @@ class ColumnForm(NamedTuple):
     spelling : of the names of a category.
     missing : cells that are like empty ones.
     gap_feature : whether a missing cell is a feature, whose name ends with =.
-    mean : the text of the number that stands for a missing cell; empty: nothing does.
+    means : the texts of the numbers that stand for a missing cell: one, or those of a vector; empty: nothing does.
     edges, bins : the numbers that part the bins of a column of numbers, and the features of the bins: one more.
+    order : of day and month in dates, the number of one of ORDERS.
+    hours : whether the hours of times are features.
+    length : of vectors.
     """
 
     role: str
@@ -78,9 +98,12 @@ class ColumnForm(NamedTuple):
     spelling: int = AS_IT_IS
     missing: tuple[str, ...] = ()
     gap_feature: bool = False
-    mean: str = ""
+    means: tuple[str, ...] = ()
     edges: tuple[float, ...] = ()
     bins: tuple[str, ...] = ()
+    order: int = 0
+    hours: bool = False
+    length: int = 0
 
 
 Layout = list[ColumnForm]
@@ -98,7 +121,7 @@ class Schema:
     separator : of the names in a cell of SEVERAL.
     missing : cells that are like empty ones.
     markers : column of numbers -> further such cells of it.
-    means : column of numbers -> the mean of its numbers, which stands for a missing cell.
+    means : column of numbers, times or vectors -> what stands for a missing cell: a mean, or one for each place.
     gaps : columns of which a missing cell is a feature, whose name ends with =.
     bins : column of numbers -> the numbers that part its bins, increasing; each bin is a feature.
     names : of the columns, if tables have no header.
@@ -106,6 +129,10 @@ class Schema:
     latin1 : whether the text is Latin-1; else it is UTF-8.
     joins : column -> the columns of another table, whose rows it refers to; they follow those of the table in `kinds`.
     joined_names : column -> the names of the columns of that table, if it has no header.
+    decimal : the decimal mark of numbers in local notation; "": numbers are plain.
+    orders : column with dates -> what they begin with, one of ORDERS.
+    hours : columns of times whose hours are features.
+    lengths : column of vectors -> the length of each.
     """
 
     kinds: Mapping[str, str]
@@ -115,7 +142,7 @@ class Schema:
     separator: str = "|"
     missing: tuple[str, ...] = ()
     markers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    means: Mapping[str, float] = field(default_factory=dict)
+    means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     gaps: frozenset[str] = frozenset()
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     names: tuple[str, ...] = ()
@@ -123,6 +150,10 @@ class Schema:
     latin1: bool = False
     joins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     joined_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    decimal: str = ""
+    orders: Mapping[str, str] = field(default_factory=dict)
+    hours: frozenset[str] = frozenset()
+    lengths: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self) -> dict[str, Any]:
         """Return the schema as JSON values, as in a model file."""
@@ -134,7 +165,7 @@ class Schema:
                     "whole": name in self.whole,
                     "truths": name in self.truths,
                     "missing": list(self.markers.get(name, ())),
-                    "mean": self.means.get(name),
+                    "means": list(self.means.get(name, ())),
                     "gaps": name in self.gaps,
                 }
                 for name, kind in self.kinds.items()
@@ -148,6 +179,10 @@ class Schema:
             "latin1": self.latin1,
             "joins": {column: list(names) for column, names in self.joins.items()},
             "joined_names": {column: list(names) for column, names in self.joined_names.items()},
+            "decimal": self.decimal,
+            "orders": dict(self.orders),
+            "hours": sorted(self.hours),
+            "lengths": dict(self.lengths),
         }
 
     @classmethod
@@ -161,6 +196,13 @@ class Schema:
                 raise BadInputError("a column of its table has no valid kind, or two have one name")
             joins = {str(column): tuple(map(str, names)) for column, names in entry["joins"].items()}
             others = {name for names in joins.values() for name in names}
+            decimal, orders = str(entry["decimal"]), {str(name): str(order) for name, order in entry["orders"].items()}
+            lengths = {str(name): int(length) for name, length in entry["lengths"].items()}
+            if decimal not in ("", ".", ",") or not {*orders.values()} <= {*ORDERS}:
+                raise BadInputError("the decimal mark of its table, or an order of dates, is none")
+            vectors = {name for name, kind in kinds.items() if kind == VECTOR}
+            if vectors != lengths.keys() or min(lengths.values(), default=1) < 1:
+                raise BadInputError("the columns of vectors of its table, and only these, need lengths")
 
             def of_columns(what: str) -> dict[str, Any]:
                 return {str(column["name"]): column.get(what) for column in columns}
@@ -174,7 +216,7 @@ class Schema:
                 str(entry["separator"]),
                 tuple(map(str, entry["missing"])),
                 {name: tuple(map(str, texts)) for name, texts in of_columns("missing").items() if texts},
-                {name: finite(mean) for name, mean in of_columns("mean").items() if mean is not None},
+                {name: tuple(map(finite, means)) for name, means in of_columns("means").items() if means},
                 frozenset(name for name, gaps in of_columns("gaps").items() if gaps),
                 {str(column): tuple(map(float, edges)) for column, edges in entry.get("bins", {}).items()},
                 () if entry["header"] else tuple(name for name in kinds if name not in others),
@@ -182,6 +224,10 @@ class Schema:
                 bool(entry["latin1"]),
                 joins,
                 {str(column): tuple(map(str, names)) for column, names in entry.get("joined_names", {}).items()},
+                decimal,
+                orders,
+                frozenset(map(str, entry["hours"])),
+                lengths,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BadInputError(f"its table is not described as tables are: {error!r}") from error
@@ -214,23 +260,35 @@ class Schema:
         """The column of labels; None: there is none."""
         return next((name for name, kind in self.kinds.items() if kind == LABEL), None)
 
-    def columns_of(self, names: Iterable[str]) -> list[int | None]:
-        """Return the place among `features` of the column that each feature comes from; None for other features."""
+    def columns_of(self, names: Iterable[str]) -> Iterator[int | None]:
+        """Yield the place among `features` of the column that each feature comes from; None for other features."""
         place = {escaped(name): number for number, name in enumerate(self.features)}
-        return [place.get(name, place.get(name.partition("=")[0])) for name in names]
+        for name in names:
+            begin = name.partition("=")[0]
+            of_parts = (re.sub(r"\.(month|weekday|hour)$", "", begin), re.sub(r"\[\d+\]$", "", begin))
+            yield next((place[one] for one in (name, begin, *of_parts) if one in place), None)
 
     @property
     def numbers(self) -> list[str]:
-        """The columns of numbers that are not cut into bins."""
-        return [name for name in self.features if self.kinds[name] == NUMBER and name not in self.bins]
+        """The columns with features that have numbers as values."""
+        return [name for name in self.features if self.kinds[name] in NUMERIC and name not in self.bins]
 
     @property
     def apart(self) -> bool:
         """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
         numbers = self.numbers
         named = [name for name in self.features if name in self.gaps or name not in numbers]
-        starts = sorted([*map(escaped, numbers), *(f"{escaped(name)}=" for name in named)])
-        return not any(one.endswith("=") and other.startswith(one) for one, other in pairwise(starts))
+        times = [name for name in numbers if self.kinds[name] == TIME]
+        vectors = [name for name in numbers if self.kinds[name] == VECTOR]
+        starts = sorted(
+            [
+                *(escaped(name) for name in numbers if name not in vectors),
+                *(f"{escaped(name)}=" for name in named),
+                *(f"{escaped(name)}{part}" for name in times for part in TIME_PARTS),
+                *(f"{escaped(name)}{PLACE}" for name in vectors),
+            ]
+        )
+        return not any(one.endswith(("=", PLACE)) and other.startswith(one) for one, other in pairwise(starts))
 
     def with_missing(self, texts: Iterable[str]) -> Schema:
         """Return the schema with further cells that are like empty ones."""
@@ -270,7 +328,7 @@ class Schema:
         for name in names:
             kind = self.kinds.get(name, IGNORED)
             field_of = f"{place[name]}:" if fields and name in place else ""
-            prefix = f"{field_of}{escaped(name)}{'' if kind == NUMBER else '='}"
+            prefix = f"{field_of}{escaped(name)}{'' if kind in NUMERIC else '='}"
             expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
             role = IGNORED if kind == GROUP else kind
             spelling = WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS
@@ -285,9 +343,12 @@ class Schema:
                     spelling,
                     (*self.missing, *self.markers.get(name, ())),
                     name in self.gaps,
-                    number(self.means[name]) if name in self.means else "",
+                    tuple(map(number, self.means.get(name, ()))),
                     edges,
                     tuple(f"{prefix}={low}..{high}" for low, high in pairwise(texts)),
+                    ORDERS.index(self.orders.get(name, "")),
+                    name in self.hours,
+                    self.lengths.get(name, 0),
                 )
             )
         return found
@@ -298,7 +359,7 @@ class Named:
     """The columns that a caller has named.
 
     label, weight, group : single columns; None: there is none. The group may also be a feature.
-    categorical, numeric, several, ignored : the columns of a kind.
+    categorical, numeric, several, ignored, vectors : the columns of a kind.
     aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
     bins : the number of bins of each column of numbers; 0: their features have the numbers as values.
@@ -314,6 +375,7 @@ class Named:
     numeric: Sequence[str] = ()
     several: Sequence[str] = ()
     ignored: Sequence[str] = ()
+    vectors: Sequence[str] = ()
     aside: str | None = None
     form: Schema = field(default_factory=lambda: Schema({}))
     bins: int = 0
@@ -330,6 +392,7 @@ class Named:
             (NUMBER, self.numeric),
             (SEVERAL, self.several),
             (IGNORED, self.ignored),
+            (VECTOR, self.vectors),
         )
         for kind, names in (*((kind, [name] if name else []) for kind, name in single), *of_kind):
             for name in names:
@@ -390,15 +453,20 @@ class Named:
         """
         named = {"": IGNORED, **self.kinds()}
         markers = {name: words for name, one in facts.items() if (words := markers_of(one, named.get(name)))}
-        facts = {name: without_texts(one) if name in markers else one for name, one in facts.items()}
+        facts = {name: without(markers.get(name, ()), one) for name, one in facts.items()}
         found = {name: named.get(name) or self.rest or kind_of(name, facts[name]) for name in names}
         kinds = {name: kind for name, kind in found.items() if kind is not None}
         if len(kinds) < len(found):
             raise not_clear({name: facts[name] for name in found if name not in kinds}, source)
+        if self.label is not None and (of_label := facts.get(self.label)) and (marks := decimal_marks(of_label)):
+            raise BadInputError(
+                f"{source}: the label has numbers such as {shown(of_label)!r}",
+                decimal={mark: purpose(mark) for mark in marks},
+            )
         if not any(kind in FEATURES for kind in kinds.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
         known = [name for name, kind in kinds.items() if kind == CATEGORY and name in facts]
-        numbers = [name for name, kind in kinds.items() if kind == NUMBER]
+        numbers = [name for name, kind in kinds.items() if kind in NUMERIC]
         fractions = [name for name in known if facts[name]["points"] and not is_of_names(facts[name])]
         if fractions:
             raise BadInputError(
@@ -407,6 +475,11 @@ class Named:
                 numeric={",".join(fractions): "for quantities"},
                 bins={16: "to cut all columns of numbers into features"},
             )
+        dated = [name for name, kind in kinds.items() if name in facts and (kind == TIME or name == self.aside)]
+        orders = {name: order for name in dated if (order := date_order(facts[name])) is not None}
+        times = {name: one for name, one in facts.items() if name == self.aside and cause(one) in UNCLEAR_DATES}
+        if times:
+            raise BadInputError(f"{source}: {described(times)[0][0]}")
         return replace(
             self.form,
             kinds=kinds,
@@ -414,19 +487,36 @@ class Named:
             whole=frozenset(name for name in known if is_whole(facts[name])),
             truths=frozenset(name for name in known if is_truth(facts[name])),
             markers=markers,
-            means={name: mean_of(facts[name]) for name in numbers if has_numbers(facts.get(name))},
+            means={name: means_of(facts[name], kinds[name], orders.get(name)) for name in numbers if name in facts},
             gaps=self.gaps(kinds, facts),
             joins=joins,
+            orders=orders,
+            hours=frozenset(name for name in orders if kinds[name] == TIME and facts[name]["clocks"]),
+            lengths=lengths_of([name for name, kind in kinds.items() if kind == VECTOR], facts, source),
         )
 
     def gaps(self, kinds: Mapping[str, str], facts: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
         """Return the columns of these kinds of which missing cells are features. Of a table that is read once, nothing
         tells whether a column of numbers has any."""
         numbers = [
-            name for name, kind in kinds.items() if kind == NUMBER and (name not in facts or facts[name]["missing"])
+            name for name, kind in kinds.items() if kind in NUMERIC and (name not in facts or facts[name]["missing"])
         ]
         names = [name for name, kind in kinds.items() if kind in (CATEGORY, SEVERAL)]
         return frozenset({AUTO: numbers, NEVER: [], EVERY: [*numbers, *names]}[self.gap_features])
+
+
+def lengths_of(names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], source: str) -> dict[str, int]:
+    """Return the lengths of columns of vectors. Raises UsageError if they are not known before the rows are read, and
+    BadInputError for a column without vectors."""
+    for name in names:
+        if name not in facts:
+            raise UsageError(
+                f"{source} is read only once, so that the length of the vectors {name!r} must be known before",
+                schema={"FILE": "written for other rows"},
+            )
+        if not facts[name]["length"]:
+            raise BadInputError(f"{source}: the column {name!r} has no vectors", vector=LEAVE_OUT)
+    return {name: facts[name]["length"] for name in names}
 
 
 def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
@@ -436,8 +526,14 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
         return IGNORED
     if facts["kind"] is not None:
         return str(facts["kind"])
+    if facts["is_vector"]:
+        return VECTOR
+    if facts["texts"] and date_order(facts) is not None:
+        return TIME
+    if facts["texts"] and cause(facts) not in (None, NAMES):
+        return None
     if has_text(facts):
-        return None if is_mixed(facts) else CATEGORY
+        return None if is_mixed(facts) or cause(facts) else CATEGORY
     if facts["fractions"] or facts["bits"] == present:
         return NUMBER
     rows = present * facts["times"]
@@ -460,31 +556,38 @@ def is_mixed(facts: Mapping[str, Any]) -> bool:
     numbers = facts["cells"] - facts["missing"] - facts["texts"]
     if facts["is_text"] or facts["padded"] or not numbers:
         return False
-    few = not facts["other_words"] and len(unusual(facts)) <= FEW_WORDS
+    few = not facts["other_words"] and len(unusual(facts["words"])) <= FEW_WORDS
     return few or numbers >= MOSTLY * (numbers + facts["texts"])
 
 
-def unusual(facts: Mapping[str, Any]) -> list[str]:
-    """Return the words of a column that are not usual for missing values."""
-    return [word for word in facts["words"] if word.lower() not in MARKERS]
+def unusual(words: Iterable[str]) -> list[str]:
+    """Return the words that are not usual for missing values."""
+    return [word for word in words if word.lower() not in MARKERS]
 
 
 def markers_of(facts: Mapping[str, Any], kind: str | None) -> tuple[str, ...]:
-    """Return the words of a column, if they stand for missing numbers: they are usual for these, and all other cells
-    are numbers. kind : as named."""
-    none = (
-        (kind or facts["kind"]) not in (None, NUMBER)
-        or facts["is_text"]
-        or facts["other_words"]
-        or not has_numbers(facts)
-    )
-    return () if none or unusual(facts) else tuple(facts["words"])
+    """Return the words of a column, if they stand for missing numbers, times or vectors: they are usual for these, and
+    all other cells are numbers, times or vectors. kind : as named."""
+    kind = kind or facts["kind"]
+    if is_special(facts) and kind in (None, VECTOR):
+        return () if facts["other_odd"] or unusual(facts["odd"]) else tuple(facts["odd"])
+    none = kind not in (None, NUMBER) or facts["is_text"] or facts["other_words"] or not has_numbers(facts)
+    return () if none or unusual(facts["words"]) else tuple(facts["words"])
+
+
+def is_special(facts: Mapping[str, Any]) -> bool:
+    """Return whether all cells of a column are times or vectors, but for odd texts."""
+    most = max(facts["days"], facts["months"], facts["lists"])
+    return bool(0 < most == facts["cells"] - facts["missing"] - facts["others"])
 
 
 def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
     """Return an error about the columns with these facts, with the options by which their user says what they are."""
-    mixed, place = {name: one for name, one in facts.items() if one["texts"]}, source
-    whole = {name: one for name, one in facts.items() if kind_of(name, without_texts(one)) is None}
+    of_text = {name: one for name, one in facts.items() if one["texts"] and cause(one) is not None}
+    rest = {name: one for name, one in facts.items() if name not in of_text}
+    told, helps = described(of_text)
+    mixed, place = {name: one for name, one in rest.items() if one["texts"]}, source
+    whole = {name: one for name, one in rest.items() if kind_of(name, without_texts(one)) is None}
     messages, options = [], dict[str, Any]()
     if whole:
         for name, one in islice(whole.items(), MOST_DESCRIBED):
@@ -501,7 +604,7 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
         }
     if mixed:
         lines = [line for one in mixed.values() for line in one["words"].values()]
-        if len(lines) == 1:
+        if len(lines) == 1 and not told:
             place = f"{source}:{lines[0]}"
         found = []
         for name, one in mixed.items():
@@ -518,14 +621,7 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
                 "missing_values": {texts: "for cells that are missing"},
                 "categorical": {",".join(mixed): "for names"},
             }
-    return BadInputError(f"{place}: {'; '.join(messages)}", **options)
-
-
-def listed(texts: Sequence[str], count: int) -> str:
-    """Return texts as a list, of which there are so many."""
-    more = [f"{count - len(texts):,} more"] if count > len(texts) else []
-    *most, last = [*texts, *more]
-    return f"{', '.join(most)} and {last}" if most else last
+    return BadInputError(f"{place}: {'; '.join([*told, *messages])}", **joined(helps, options))
 
 
 def has_text(facts: Mapping[str, Any]) -> bool:
@@ -543,9 +639,16 @@ def has_numbers(facts: Mapping[str, Any] | None) -> bool:
     return facts is not None and facts["whole"] + facts["fractions"] > 0
 
 
-def mean_of(facts: Mapping[str, Any]) -> float:
-    """Return the mean of the numbers of a column, with the digits that a value of a feature has."""
-    return float(f"{facts['mean']:.9g}")
+def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[float, ...]:
+    """Return what stands for a missing cell, with the digits that a value of a feature has: the mean of the numbers of
+    a column, of the days of its times, or of the numbers at each place of its vectors."""
+    if kind == VECTOR:
+        means = facts["mean_places"]
+    elif kind == TIME:
+        means = [facts["mean_month" if order == "month" else "mean_day"]]
+    else:
+        means = [facts["mean"]] if has_numbers(facts) else []
+    return tuple(float(f"{mean:.9g}") for mean in means)
 
 
 def finite(value: float) -> float:
@@ -559,6 +662,18 @@ def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts of a column if its cells that are no numbers are missing."""
     missing, distinct = facts["missing"] + facts["texts"], facts["distinct"] - len(facts["words"])
     return {**facts, "texts": 0, "words": {}, "missing": missing, "distinct": max(distinct, 0)}
+
+
+def without(markers: Sequence[str], facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a column if the cells with markers are missing: all that are no numbers, or no times or
+    vectors."""
+    if not markers:
+        return facts
+    if not is_special(facts):
+        return without_texts(facts)
+    odd, distinct = facts["others"], facts["distinct"] - len(markers)
+    left = {"texts": facts["texts"] - odd, "others": 0, "odd": {}}
+    return {**facts, **left, "missing": facts["missing"] + odd, "distinct": max(distinct, 0)}
 
 
 def is_whole(facts: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -38,10 +39,16 @@ class FeatureWriter : public RowReader {
             if (column.role == Role::WEIGHT) weight_ = static_cast<int>(i);
             if (column.role < Role::CATEGORY) continue;
             features_.push_back(i);
-            longest_ = std::max(longest_, column.prefix.size() + column.mean.size());
+            longest_ = std::max(longest_, column.prefix.size() + longest_of(column.means) + (column.role >= Role::TIME ? LONGEST_END : 0));
             for (const std::string& bin : column.bins) longest_ = std::max(longest_, bin.size());
         }
         for (const TableJoin& join : form.joins) joined_ += join.rows->longest;
+    }
+
+    static size_t longest_of(const std::vector<std::string>& texts) {
+        size_t longest = 0;
+        for (const std::string& text : texts) longest = std::max(longest, text.size());
+        return longest;
     }
 
     // The number of the missing cells of each column for which its mean stands, and nothing else.
@@ -51,6 +58,7 @@ class FeatureWriter : public RowReader {
     static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
     static constexpr size_t MOST = 2;     // features of a cell without text
     static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
+    static constexpr size_t LONGEST_END = 64;  // what follows the prefix in the features of a time, or in one of a vector
     static constexpr size_t PIECE = 16;   // bytes that are copied at a time
 
     std::vector<size_t> features_;  // columns
@@ -99,35 +107,53 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Reads the label of the row, of which `missing` tells whether there is none. Returns whether that is right.
-    bool has_label(bool& missing) {
+    // Finds the text of the label of the row, of which `missing` tells whether there is none. Returns whether that is
+    // right.
+    bool find_label(std::string_view& text, bool& missing) {
         const Cell& cell = cells_[static_cast<size_t>(label_)];
         const TableColumn& column = form_.columns[static_cast<size_t>(label_)];
-        missing = is_missing(column, trimmed(cell));
+        text = trimmed(cell);
+        missing = is_missing(column, text);
+        double any;
+        if (!missing && !make_plain(text) && !read_number(text.data(), text.data() + text.size(), any))
+            return fail(cell.begin, cell.end, column.expected, std::string("it ") + other_notation());
         return !missing || !form_.training || fail(cell.begin, cell.end, column.expected, "each row needs one");
     }
 
-    bool read_weight(double& weight) {
+    // Reads the weight of the row, and its text.
+    bool read_weight(std::string_view& text, double& weight) {
         const Cell& cell = cells_[static_cast<size_t>(weight_)];
-        const std::string_view text = trimmed(cell);
-        return (!read_number(text.data(), text.data() + text.size(), weight) && weight >= 0) ||
+        text = trimmed(cell);
+        return (!read_plain(text, weight) && weight >= 0) ||
             fail(cell.begin, cell.end, form_.columns[static_cast<size_t>(weight_)].expected,
                  "it is a number that is not negative");
     }
 
     bool read_group(uint64_t& number) {
         const Cell& cell = cells_[static_cast<size_t>(form_.group)];
-        const std::string_view text = trimmed(cell);
+        std::string_view text = trimmed(cell);
         double time;
         if (text.empty() || (form_.timed && !read_time(text, time)))
-            return fail(cell.begin, cell.end, form_.expected_group, text.empty() ? "it is empty" : "it is no time");
+            return fail(cell.begin, cell.end, form_.expected_group, text.empty() ? "it is empty" : TIME_FORMS);
         if (form_.timed) number = in_order_of(time);
         else if (read_whole(text.data(), text.data() + text.size(), number)) number = search_hash(text.data(), text.size()) >> 1;
         return true;
     }
 
-    bool read_value(const TableColumn& column, const Cell& cell, std::string_view text, float& value) {
+    // Reads a time: a number, or a date and time. Returns whether the text is one.
+    bool read_time(std::string_view text, double& time) {
+        std::string_view number = text;
+        if (!read_plain(number, time)) return std::isfinite(time);
+        Moment moment;
+        if (!read_moment(text, form_.columns[static_cast<size_t>(form_.group)].order, moment)) return false;
+        time = moment.seconds;
+        return true;
+    }
+
+    // Reads the value of a number, whose text becomes plain.
+    bool read_value(const TableColumn& column, const Cell& cell, std::string_view& text, float& value) {
         Decimal decimal{};
+        if (!make_plain(text)) return fail(cell.begin, cell.end, column.expected, std::string("it ") + other_notation());
         if (read_fast(text, decimal) && to_float(decimal, value)) return true;
         const char* const complaint = read_number(text.data(), text.data() + text.size(), value);
         return !complaint || fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
@@ -166,16 +192,19 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Calls `number` with the value and the text of the number that stands for a missing cell, and `feature` if such cells
-    // are a feature. In a column of bins, this feature is the bin of missing cells.
+    // Calls `number` with the place, the value and the text of each number that stands for a missing cell, and `feature` if
+    // such cells are a feature. In a column of bins, this feature is the bin of missing cells.
     template <class Number, class Feature>
     bool fill(size_t i, Number number, Feature feature) {
         const TableColumn& column = form_.columns[i];
-        if (!column.mean.empty() && (column.bins.empty() || !column.gap_feature)) {
+        if (!column.means.empty() && (column.bins.empty() || !column.gap_feature)) {
             filled_[i] += !column.gap_feature;
-            float mean = 0;
-            read_number(column.mean.data(), column.mean.data() + column.mean.size(), mean);
-            if (!number(mean, column.mean)) return false;
+            for (size_t at = 0; at < column.means.size(); ++at) {
+                const std::string& text = column.means[at];
+                float mean = 0;
+                read_number(text.data(), text.data() + text.size(), mean);
+                if (!number(at, mean, std::string_view(text))) return false;
+            }
         }
         return !column.gap_feature || feature();
     }
@@ -193,10 +222,20 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
+    // Writes the number at a place of a vector, or that of another column. Returns true.
+    bool write_at(const TableColumn& column, size_t at, float value, std::string_view text) {
+        if (column.role != Role::VECTOR) return write_value(column, value, text);
+        if (value == 0) return true;
+        gap();
+        write_place(column, at);
+        put(text.data(), text.size());
+        return true;
+    }
+
     // Writes what stands for a missing cell.
     bool write_missing(size_t i) {
         const TableColumn& column = form_.columns[i];
-        return fill(i, [&](float value, std::string_view text) { return write_value(column, value, text); },
+        return fill(i, [&](size_t at, float value, std::string_view text) { return write_at(column, at, value, text); },
                     [&] { return write_gap(column); });
     }
 
@@ -204,7 +243,7 @@ class FeatureWriter : public RowReader {
     bool write_gap(const TableColumn& column) {
         gap();
         put(column.prefix.data(), column.prefix.size());
-        const std::string_view rest = column.role == Role::NUMBER ? "=:1" : ":1";
+        const std::string_view rest = column.role >= Role::NUMBER ? "=:1" : ":1";
         put(rest.data(), rest.size());
         return true;
     }
@@ -213,6 +252,7 @@ class FeatureWriter : public RowReader {
         gap();
         put(column.prefix.data(), column.prefix.size());
         size_t digits;
+        if (column.spelling == Spelling::WHOLE) make_plain(text);
         if (column.spelling == Spelling::WHOLE && is_whole(text, digits)) {
             text = text.substr(0, digits);
             if (text == "-0") text = "0";
@@ -224,6 +264,48 @@ class FeatureWriter : public RowReader {
         *out_++ = ':';
         *out_++ = '1';
         return true;
+    }
+
+    // The time in a cell.
+    bool find_moment(const TableColumn& column, const Cell& cell, std::string_view text, Moment& found) {
+        return read_moment(text, column.order, found) || fail(cell.begin, cell.end, column.expected, TIME_FORMS);
+    }
+
+    // Calls `work` with the name, behind the prefix, and the number of each category of a time.
+    template <class Work>
+    static bool each_part_of(const TableColumn& column, const Moment& moment, Work work) {
+        return work(".month=", moment.month) && work(".weekday=", moment.weekday) &&
+            (!column.hours || work(".hour=", moment.hour));
+    }
+
+    // Calls `work` with the number of each part of the vector in a cell, and its text.
+    template <class Work>
+    bool each_number(const TableColumn& column, const Cell& cell, std::string_view text, Work work) {
+        bool good = true;
+        size_t at = 0;
+        const size_t count = each_part(text, [&](std::string_view part) {
+            float value = 0;
+            good = read_value(column, cell, part, value) && (at >= column.length || work(at, part, value));
+            ++at;
+            return good;
+        });
+        if (!good || count == column.length) return good;
+        return fail(cell.begin, cell.end, std::to_string(column.length) + ' ' + column.expected, "it has " + std::to_string(count));
+    }
+
+    void write_part_of(const TableColumn& column, const char* name, int number) {
+        put(column.prefix.data(), column.prefix.size());
+        put(name, std::strlen(name));
+        out_ = std::to_chars(out_, out_ + DIGITS, number).ptr;
+        put(":1", 2);
+    }
+
+    // Writes what precedes the value of a part of a vector.
+    void write_place(const TableColumn& column, size_t at) {
+        put(column.prefix.data(), column.prefix.size());
+        *out_++ = '[';
+        out_ = std::to_chars(out_, out_ + DIGITS, at).ptr;
+        put("]:", 2);
     }
 
     void write_bin(const TableColumn& column, size_t bin) {
@@ -343,6 +425,8 @@ class TableLines : public FeatureWriter {
             const TableColumn& column = form_.columns[i];
             const bool good = column.role == Role::CATEGORY ? write_category(i, column)
                 : column.role == Role::NUMBER               ? write_number(i, column)
+                : column.role == Role::TIME                 ? write_time(i, column)
+                : column.role == Role::VECTOR               ? write_vector(i, column)
                                                             : write_names(i, column);
             if (!good) return false;
             written(i);
@@ -391,12 +475,13 @@ class TableLines : public FeatureWriter {
         char* const begin = out_;
         const bool good = write_known(static_cast<size_t>(label_), [&](const Cell& cell) {
             bool missing;
-            return has_label(missing) && (missing || write_name(cell, trimmed(cell), true));
+            std::string_view text;
+            return find_label(text, missing) && (missing || write_name(cell, text, true));
         });
         if (!good || weight_ < 0 || out_ == begin) return good;
         double weight;
-        if (!read_weight(weight)) return false;
-        const std::string_view text = trimmed(cells_[static_cast<size_t>(weight_)]);
+        std::string_view text;
+        if (!read_weight(text, weight)) return false;
         *out_++ = ':';
         put(text.data(), text.size());
         return true;
@@ -427,10 +512,36 @@ class TableLines : public FeatureWriter {
 
     bool write_number(size_t i, const TableColumn& column) {
         const Cell& cell = cells_[i];
-        const std::string_view text = trimmed(cell);
+        std::string_view text = trimmed(cell);
         if (is_missing(column, text)) return write_missing(i);
         float value;
         return read_value(column, cell, text, value) && write_value(column, value, text);
+    }
+
+    bool write_time(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(column, text)) return write_missing(i);
+        Moment moment;
+        if (!find_moment(column, cell, text, moment)) return false;
+        each_part_of(column, moment, [&](const char* name, int number) {
+            gap();
+            write_part_of(column, name, number);
+            return true;
+        });
+        char digits[DIGITS];
+        const float days = static_cast<float>(moment.days());
+        const char* const end = std::to_chars(digits, digits + DIGITS, days).ptr;
+        return write_value(column, days, {digits, static_cast<size_t>(end - digits)});
+    }
+
+    bool write_vector(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(column, text)) return write_missing(i);
+        return each_number(column, cell, text, [&](size_t at, std::string_view number, float value) {
+            return write_at(column, at, value, number);
+        });
     }
 
     bool write_joined(const TableJoin& join) {

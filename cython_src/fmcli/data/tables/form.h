@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fmcli/data/ids.h"
+#include "fmcli/data/tables/times.h"
 
 namespace fmcli {
 
@@ -20,6 +21,8 @@ enum class Role {
     CATEGORY,  // a feature NAME=CELL with the value 1
     SEVERAL,  // such a feature for each of the parts of the cell
     NUMBER,   // a feature NAME with the value of the cell
+    TIME,     // NAME.month=M, NAME.weekday=D, NAME.hour=H, and NAME with the days since 1970 as its value
+    VECTOR,   // features NAME[0], NAME[1], .. with the numbers in the cell as values
     UNKNOWN,  // in a survey: all its facts are counted, of a CATEGORY only what its cells are, of others nothing
 };
 
@@ -38,9 +41,12 @@ struct TableColumn {
     Spelling spelling = Spelling::AS_IT_IS;
     std::vector<std::string> missing;  // cells that are like empty ones
     bool gap_feature = false;          // a missing cell is a feature, whose name ends with =
-    std::string mean;                  // of a NUMBER: what stands for a missing cell; empty: nothing does
+    std::vector<std::string> means;    // what stands for a missing cell: a number, or those of a vector; or nothing
     std::vector<double> edges;      // of a NUMBER: where bins end, increasing; a number at an edge is in the bin before
     std::vector<std::string> bins;  // the features of the bins, one more than edges, or none
+    DateOrder order = DateOrder::UNKNOWN;  // of its dates
+    bool hours = false;                    // of a TIME: hours are features
+    size_t length = 0;                     // of a VECTOR: the count of its numbers
 };
 
 // The features of the rows of another table, by their key.
@@ -78,6 +84,7 @@ struct TableForm {
     bool latin1 = false;               // bytes are characters of Latin-1; else text is UTF-8
     bool training = false;             // each row needs a label
     bool skip = false;                 // rows with faults become empty lines; else they end the work
+    char decimal = 0;                  // the decimal mark of numbers in local notation; 0: numbers are plain
     bool apart = false;                // cells of different columns are never the same feature
     int group = -1;                    // the column that tells the group of a row, or -1
     bool timed = false;                // its cells are times, whose order is that of the groups

@@ -61,10 +61,10 @@ class KeyReader : public RowReader {
         return each_row(begin, end, [&](const char*, const char*) {
             for (const size_t column : columns) {
                 const Cell& cell = cells_[column];
-                const std::string_view text = trimmed(cell);
+                std::string_view text = trimmed(cell);
                 double number = NAN;
                 if (!is_missing(form_.columns[column], text))
-                    if (const char* complaint = read_number(text.data(), text.data() + text.size(), number))
+                    if (const char* complaint = read_plain(text, number))
                         return fail(cell.begin, cell.end, form_.columns[column].expected, std::string("it ") + complaint);
                 found.push_back(number);
             }
@@ -75,15 +75,18 @@ class KeyReader : public RowReader {
   private:
     bool add_time(RowKeys& found) {
         const Cell& cell = cells_[static_cast<size_t>(found.time)];
-        const std::string_view text = trimmed(cell);
+        std::string_view text = trimmed(cell);
+        const DateOrder order = form_.columns[static_cast<size_t>(found.time)].order;
         double time;
-        const bool is_number = !read_number(text.data(), text.data() + text.size(), time) && std::isfinite(time);
+        Moment moment;
+        const bool is_number = !read_plain(text, time) && std::isfinite(time);
         const RowKeys::Sort sort = is_number ? RowKeys::NUMBERS : RowKeys::DATES;
-        if ((!is_number && !TimeText(text).seconds(time)) || (found.sort != RowKeys::ANY && found.sort != sort)) {
+        if ((!is_number && !read_moment(text, order, moment)) || (found.sort != RowKeys::ANY && found.sort != sort)) {
             const std::string expected = found.sort == RowKeys::NUMBERS ? "a number" : "a date and time";
             const std::string either = found.sort == RowKeys::ANY ? "a number, or " : "";
-            return fail(cell.begin, cell.end, either + expected + " in the column " + found.name, "dates and times are as in 1997-09-20 13:05:10");
+            return fail(cell.begin, cell.end, either + expected + " in the column " + found.name, TIME_FORMS);
         }
+        if (!is_number) time = moment.seconds;
         found.sort = sort;
         found.times.push_back(time);
         return true;

@@ -11,6 +11,7 @@
 
 #include "fmcli/data/numbers.h"
 #include "fmcli/data/tables/form.h"
+#include "fmcli/data/tables/local_numbers.h"
 
 namespace fmcli {
 
@@ -108,6 +109,27 @@ class RowReader {
         return {p, static_cast<size_t>(end - p)};
     }
 
+    // Makes a number in the notation of the form plain; the text is valid until the next call. Returns whether it can be
+    // one.
+    bool make_plain(std::string_view& text) {
+        if (!form_.decimal) return true;
+        if (!LocalNumber(form_.decimal).read(text, plain_)) return false;
+        text = plain_;
+        return true;
+    }
+
+    // The complaint about a number in another notation.
+    const char* other_notation() const {
+        return form_.decimal == ',' ? "is no number with a decimal comma" : "is no number with a decimal point";
+    }
+
+    // Reads a number in the notation of the form, whose text becomes plain. Returns nullptr, or the complaint.
+    template <class Real>
+    const char* read_plain(std::string_view& text, Real& number) {
+        if (!make_plain(text)) return other_notation();
+        return read_number(text.data(), text.data() + text.size(), number);
+    }
+
     static bool is_missing(const TableColumn& column, std::string_view text) {
         if (text.empty()) return true;
         for (const std::string& one : column.missing)
@@ -126,6 +148,37 @@ class RowReader {
         if (at == text.size()) return true;
         if (text[at] != '.' || at + 1 == text.size()) return false;
         return text.find_first_not_of('0', at + 1) == std::string_view::npos;
+    }
+
+    // Calls `work` with each part of a vector, until it returns false; returns their count. In brackets, commas and blanks
+    // separate parts, too.
+    template <class Work>
+    size_t each_part(std::string_view text, Work work) const {
+        const char first = text.empty() ? 0 : text.front(), last = text.empty() ? 0 : text.back();
+        const bool bracketed = text.size() > 1 && ((first == '[' && last == ']') || (first == '(' && last == ')'));
+        if (bracketed) text = text.substr(1, text.size() - 2);
+        const std::string_view separator = form_.separator;
+        const bool blanks = bracketed || is_space(separator[0]);
+        const auto mark_at = [&](size_t at) -> size_t {
+            if (text.compare(at, separator.size(), separator) == 0) return separator.size();
+            return text[at] == '|' || (bracketed && text[at] == ',' && form_.decimal != ',');
+        };
+        const auto skip_blanks = [&](size_t& at) {
+            while (at < text.size() && is_space(text[at])) ++at;
+        };
+        size_t count = 0;
+        for (size_t at = 0;;) {
+            skip_blanks(at);
+            const size_t begin = at;
+            while (at < text.size() && !mark_at(at) && !(blanks && is_space(text[at]))) ++at;
+            size_t end = at;
+            while (end > begin && is_space(text[end - 1])) --end;
+            ++count;
+            if (!work(text.substr(begin, end - begin))) return count;
+            skip_blanks(at);
+            if (at == text.size()) return count;
+            at += mark_at(at);
+        }
     }
 
     static bool is_truth(std::string_view text) {
@@ -165,7 +218,7 @@ class RowReader {
     uint64_t found_ = 0;            // which of its bytes may end a cell
     bool goes_on_ = false;          // a delimiter ended the cell
     int64_t inner_ = 0;             // line breaks within the cells of the row
-    std::string unquoted_;
+    std::string unquoted_, plain_;
     TableFault fault_;
 
     // Reads the cells of a row. Returns its end, or nullptr at a fault.

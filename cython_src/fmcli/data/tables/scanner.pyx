@@ -22,14 +22,21 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
     enum class Spelling "fmcli::Spelling":
         AS_IT_IS
 
+    enum class DateOrder "fmcli::DateOrder":
+        UNKNOWN
+
     struct TableColumn:
         Role role
-        string name, expected, prefix, mean
+        string name, expected, prefix
+        vector[string] means
         Spelling spelling
         vector[string] missing
         boolean gap_feature
         vector[double] edges
         vector[string] bins
+        DateOrder order
+        boolean hours
+        size_t length
 
     cppclass JoinedRows:
         int64_t add(const char*, const char*) except +
@@ -42,6 +49,7 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
     struct TableForm:
         string delimiter, separator, expected_group
         boolean quoting, latin1, training, skip, apart, timed
+        char decimal
         int group
         vector[TableColumn] columns
         vector[TableJoin] joins
@@ -63,14 +71,26 @@ cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
         string text
         int64_t line
 
+    struct Words:
+        vector[Word] first
+        boolean others
+
+    cppclass ExactSum:
+        pass
+
     cppclass ColumnFacts:
         int64_t cells, missing, whole, fractions, points, bits, truths, padded
+        int64_t days, months, ordered, clocks, commas, dots, lists, others
+        size_t length
         string example
-        vector[Word] words
-        boolean uncounted, other_words
+        Words words, odd
+        ExactSum of_days, of_months
+        vector[ExactSum] of_places
+        boolean uncounted
         size_t size()
         int64_t texts()
         double mean()
+        double mean_of(const ExactSum&)
         void add(const ColumnFacts&, int64_t) except +
 
     cppclass Survey:
@@ -114,7 +134,7 @@ cdef extern from "fmcli/data/tables/table_entries.h" namespace "fmcli" nogil:
 
 
 # In the order of the core's roles.
-ROLES = ("ignored", "label", "weight", "category", "several", "number", "unknown")
+ROLES = ("ignored", "label", "weight", "category", "several", "number", "time", "vector", "unknown")
 
 
 cdef described(const TableFault& fault):
@@ -148,6 +168,7 @@ cdef class Scanner:
         order of groups is that of times, or of whole numbers. None: rows have no groups.
     head : is kept for the caller.
     filled : gets the number of missing cells of each column of the head for which its mean stands, and nothing else.
+    decimal : the decimal mark of numbers in local notation; empty: numbers are plain.
     """
 
     cdef readonly object head  # as the caller gives it
@@ -158,8 +179,7 @@ cdef class Scanner:
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, joins=(), bint apart=False, group=None, head=None,
-        dict filled=None
+        bint skip=False, joins=(), bint apart=False, group=None, head=None, dict filled=None, str decimal=""
     ):
         cdef TableColumn column
         self.idle, self.idle_entries = [], []
@@ -179,10 +199,13 @@ cdef class Scanner:
             column.name, column.expected, column.prefix = one.name.encode(), one.expected.encode(), one.prefix.encode()
             column.spelling = <Spelling> <int> one.spelling
             column.missing = [text.encode() for text in one.missing]
-            column.gap_feature, column.mean = one.gap_feature, one.mean.encode()
+            column.gap_feature, column.means = one.gap_feature, [mean.encode() for mean in one.means]
+            column.order, column.hours, column.length = <DateOrder> <int> one.order, one.hours, one.length
             column.edges, column.bins = one.edges, [bin.encode() for bin in one.bins]
             self.form.columns.push_back(column)
         self.filled = filled
+        if decimal:
+            self.form.decimal = ord(decimal)
         cdef TableJoin join
         self.joined = joins
         for number, expected, rows in joins:
@@ -415,9 +438,28 @@ cdef class Facts:
             "distinct": facts.size(),
             "uncounted": facts.uncounted,
             "example": (<bytes> facts.example).decode(errors="replace"),
-            "words": {(<bytes> word.text).decode(errors="replace"): word.line + 1 for word in facts.words},
-            "other_words": facts.other_words,
+            "words": words_of(facts.words),
+            "other_words": facts.words.others,
+            "odd": words_of(facts.odd),
+            "other_odd": facts.odd.others,
+            "mean_day": facts.mean_of(facts.of_days),
+            "mean_month": facts.mean_of(facts.of_months),
+            "mean_places": [facts.mean_of(place) for place in facts.of_places],
+            "days": facts.days,
+            "months": facts.months,
+            "ordered": facts.ordered,
+            "clocks": facts.clocks,
+            "commas": facts.commas,
+            "dots": facts.dots,
+            "lists": facts.lists,
+            "length": facts.length,
+            "others": facts.others,
         }
+
+
+# The texts, with the numbers of their lines.
+cdef words_of(Words words):
+    return {(<bytes> word.text).decode(errors="replace"): word.line + 1 for word in words.first}
 
 
 # Raise ValueError unless whole rows lie within the data.

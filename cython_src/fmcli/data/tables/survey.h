@@ -23,6 +23,11 @@ struct ExactSum {
         high = sum;
     }
 
+    void add(const ExactSum& other) {
+        add(other.high);
+        add(other.low);
+    }
+
     double value() const { return high + low; }
 };
 
@@ -32,21 +37,47 @@ struct Word {
     int64_t line;
 };
 
+// The first distinct texts.
+struct Words {
+    static constexpr size_t MOST = 8;  // that are kept: an error about a column names these
+
+    std::vector<Word> first;
+    bool others = false;  // there are more
+
+    void add(std::string_view text, int64_t line) {
+        for (const Word& word : first)
+            if (word.text == text) return;
+        if (first.size() < MOST) first.push_back({std::string(text), line});
+        else others = true;
+    }
+
+    void add(const Words& more, int64_t lines_before) {
+        for (const Word& word : more.first) add(word.text, lines_before + word.line);
+        others |= more.others;
+    }
+};
+
 // What is known about the cells of a column.
 struct ColumnFacts {
     static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
-    static constexpr size_t MOST_WORDS = 8;        // distinct texts that are kept: an error about a column names these
     static constexpr uint64_t SMALL = 1 << 20;
 
     int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
     int64_t points = 0;               // fractions with a point
     int64_t padded = 0;               // texts that are digits behind a 0 or a +
+    // Texts: days and months are dates if the day or the month comes first, `ordered` those that depend on this, and
+    // `clocks` those with a time of day; commas and dots are numbers with such a decimal mark (commas also among those
+    // with a point); lists have several numbers; others are none of these.
+    int64_t days = 0, months = 0, ordered = 0, clocks = 0, commas = 0, dots = 0, lists = 0, others = 0;
+    size_t length = 0;                // of the first vector; of a number, 1
     std::string example;              // the first cell
-    std::vector<Word> words;          // the first distinct texts
-    bool other_words = false;         // there are more
+    Words words, odd;                 // the first distinct texts, and those among the others
     bool weighted = false;            // rows have weights
     ExactSum sum, weight;             // of the numbers times the weights of their rows, and of these weights
     int64_t digits_sum = 0;           // of further numbers, which are digits
+    // Of days since 1970 times weights, if the day or the month comes first, or of each place of vectors; and of weights.
+    ExactSum of_days, of_months, special_weight;
+    std::vector<ExactSum> of_places;
     Ids distinct;                     // whole numbers and texts
     std::vector<uint64_t> small;      // a bit for each whole number below SMALL, which `distinct` lacks
     bool uncounted = false;           // there are more distinct texts
@@ -72,24 +103,32 @@ struct ColumnFacts {
         return all > 0 ? (sum.value() + static_cast<double>(digits_sum)) / all : 0;
     }
 
-    void add_word(std::string_view text, int64_t line) {
-        for (const Word& word : words)
-            if (word.text == text) return;
-        if (words.size() < MOST_WORDS) words.push_back({std::string(text), line});
-        else other_words = true;
-    }
+    // The weighted mean of a sum of times or vectors.
+    double mean_of(const ExactSum& of) const { return special_weight.value() > 0 ? of.value() / special_weight.value() : 0; }
 
     void add(const ColumnFacts& other, int64_t lines_before) {
         if (example.empty()) example = other.example;
-        for (const Word& word : other.words) add_word(word.text, lines_before + word.line);
-        other_words |= other.other_words;
+        words.add(other.words, lines_before);
+        odd.add(other.odd, lines_before);
         padded += other.padded;
         weighted |= other.weighted;
         digits_sum += other.digits_sum;
-        for (const auto& [into, from] : {std::pair(&sum, &other.sum), std::pair(&weight, &other.weight)}) {
-            into->add(from->high);
-            into->add(from->low);
-        }
+        sum.add(other.sum);
+        weight.add(other.weight);
+        special_weight.add(other.special_weight);
+        of_days.add(other.of_days);
+        of_months.add(other.of_months);
+        of_places.resize(std::max(of_places.size(), other.of_places.size()));
+        for (size_t at = 0; at < other.of_places.size(); ++at) of_places[at].add(other.of_places[at]);
+        if (!length) length = other.length;
+        days += other.days;
+        months += other.months;
+        ordered += other.ordered;
+        clocks += other.clocks;
+        commas += other.commas;
+        dots += other.dots;
+        lists += other.lists;
+        others += other.others;
         cells += other.cells;
         missing += other.missing;
         whole += other.whole;
@@ -133,18 +172,24 @@ class Survey : public RowReader {
     // What a cell is.
     enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, POINT, TEXT, PADDED, TRUTH };
 
+    // What it also is, in the bits above.
+    static constexpr int32_t SORTS = 7, DAY = 8, MONTH = 16, ORDERED = 32, CLOCK = 64, COMMA = 128, DOT = 256, LIST = 512;
+
+    std::string number_;  // in plain notation
+
     // The weight of a row. A cell that is none is a fault when the rows are read.
     double weight_of(const Cell& cell) {
         double weight = 0;
-        const std::string_view text = trimmed(cell);
-        return read_number(text.data(), text.data() + text.size(), weight) ? 0 : weight;
+        std::string_view text = trimmed(cell);
+        return read_plain(text, weight) ? 0 : weight;
     }
 
     void take(size_t column, ColumnFacts& facts, double weight) {
         const Cell& cell = cells_[column];
-        const bool counts = form_.columns[column].role == Role::UNKNOWN;
+        const Role role = form_.columns[column].role;
+        const bool counts = role == Role::UNKNOWN;
         uint64_t number;
-        if (facts.whole && has_few_digits(form_.columns[column], cell, number) && (!counts || number < ColumnFacts::SMALL)) {
+        if (facts.whole && role != Role::VECTOR && has_few_digits(form_.columns[column], cell, number) && (!counts || number < ColumnFacts::SMALL)) {
             if (counts) facts.add_small(number);
             ++facts.cells;
             ++facts.whole;
@@ -154,16 +199,19 @@ class Survey : public RowReader {
             return;
         }
         double fraction;
-        if (facts.fractions && form_.columns[column].missing.empty() && is_plain_fraction(trimmed(cell), fraction)) {
+        bool comma;
+        const bool fast = facts.fractions && role != Role::VECTOR && !form_.decimal && form_.columns[column].missing.empty();
+        if (fast && is_plain_fraction(trimmed(cell), fraction, comma)) {
             ++facts.cells;
             ++facts.fractions;
             ++facts.points;
+            facts.commas += comma;
             add_number(facts, fraction, weight);
             return;
         }
         int32_t& recent = recent_.find(column, cell.begin, cell.end, end_);
         if (recent == RecentCells::UNKNOWN) recent = look_at(form_.columns[column], trimmed(cell), facts, counts);
-        const Sort sort = static_cast<Sort>(recent);
+        const Sort sort = static_cast<Sort>(recent & SORTS);
         ++facts.cells;
         facts.missing += sort == MISSING;
         facts.whole += sort == WHOLE || sort == BIT;
@@ -172,7 +220,21 @@ class Survey : public RowReader {
         facts.points += sort == POINT;
         facts.padded += sort == PADDED;
         facts.truths += sort == TRUTH;
-        if (WHOLE <= sort && sort <= POINT) add_number(facts, value_of(trimmed(cell)), weight);
+        const int32_t kinds = recent & ~SORTS;
+        const bool is_number = WHOLE <= sort && sort <= POINT;
+        if (role == Role::VECTOR && (is_number || (kinds & LIST))) add_places(facts, trimmed(cell), weight);
+        else if (is_number) add_number(facts, value_of(trimmed(cell)), weight);
+        if (sort < POINT) return;
+        facts.commas += (kinds & COMMA) != 0;
+        if (sort == POINT) return;
+        facts.days += (kinds & DAY) != 0;
+        facts.months += (kinds & MONTH) != 0;
+        facts.ordered += (kinds & ORDERED) != 0;
+        facts.clocks += (kinds & CLOCK) != 0;
+        facts.dots += (kinds & DOT) != 0;
+        facts.lists += (kinds & LIST) != 0;
+        facts.others += !kinds;
+        if (kinds & (DAY | MONTH)) add_date(facts, trimmed(cell), weight);
     }
 
     static void add_number(ColumnFacts& facts, double number, double weight) {
@@ -186,16 +248,40 @@ class Survey : public RowReader {
     }
 
     // Whether a text is digits with a point among them, and no 0 at either end, which are a number.
-    bool is_plain_fraction(std::string_view text, double& value) const {
+    // `comma` tells whether it is also a number with a decimal comma, as 1.067 is.
+    bool is_plain_fraction(std::string_view text, double& value, bool& comma) const {
         Decimal number;
         if (!read_fast(text, number) || number.exponent >= 0 || text.back() == '0') return false;
         const size_t sign = text[0] == '-', point = text.size() + static_cast<size_t>(number.exponent) - 1;
+        comma = number.exponent == -3 && point <= sign + 3 && text[sign] != '0';
         return point < text.size() && text[point] == '.' && !(text[sign] == '0' && point > sign + 1) && to_double(number, value);
     }
 
-    double value_of(std::string_view text) const {
+    static void add_date(ColumnFacts& facts, std::string_view text, double weight) {
+        Moment moment;
+        const double by = weight == UNWEIGHTED ? 1 : weight;
+        if (read_moment(text, DateOrder::DAY, moment)) facts.of_days.add(moment.days() * by);
+        if (read_moment(text, DateOrder::MONTH, moment)) facts.of_months.add(moment.days() * by);
+        facts.special_weight.add(by);
+    }
+
+    // Adds the numbers of a vector. One of another length is a fault when the rows are read.
+    void add_places(ColumnFacts& facts, std::string_view text, double weight) {
+        facts.of_places.resize(facts.length);
+        size_t at = 0;
+        const double by = weight == UNWEIGHTED ? 1 : weight;
+        each_part(text, [&](std::string_view part) {
+            double number = 0;
+            if (at < facts.length && !read_plain(part, number)) facts.of_places[at].add(number * by);
+            return ++at < facts.length;
+        });
+        facts.special_weight.add(by);
+    }
+
+    double value_of(std::string_view text) {
         double value = 0;
         Decimal number;
+        make_plain(text);
         if (!read_fast(text, number) || !to_double(number, value)) read_number(text.data(), text.data() + text.size(), value);
         return value;
     }
@@ -210,11 +296,14 @@ class Survey : public RowReader {
     }
 
     // What a text is, which is counted as a new one; it may be an example for the column, which lacks its count so far.
-    Sort look_at(const TableColumn& column, std::string_view text, ColumnFacts& facts, bool counts) {
+    int32_t look_at(const TableColumn& column, std::string_view text, ColumnFacts& facts, bool counts) {
         if (is_missing(column, text)) return MISSING;
         if (facts.example.empty()) facts.example = text;
+        const std::string_view written = text;
+        const bool is_plain = make_plain(text);
         size_t digits = 0;
-        if (is_whole(text, digits)) {
+        if (is_plain && is_whole(text, digits)) {
+            if (!facts.length) facts.length = 1;
             if (counts) count(text.substr(0, digits), facts);
             return digits == 1 && (text[0] == '0' || text[0] == '1') ? BIT : WHOLE;
         }
@@ -222,12 +311,41 @@ class Survey : public RowReader {
         Decimal number;
         const size_t sign = text[0] == '-' || text[0] == '+';
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
-        if (!padded && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any)))
-            return text.find('.') == std::string_view::npos ? FRACTION : POINT;
-        facts.add_word(text, before_);
+        if (is_plain && !padded && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any))) {
+            if (!facts.length) facts.length = 1;
+            if (text.find('.') == std::string_view::npos) return FRACTION;
+            return POINT | (!form_.decimal && LocalNumber(',').read(text, number_) ? COMMA : 0);
+        }
+        facts.words.add(written, before_);
         if (counts && !facts.uncounted) add_distinct(named(text.data(), text.size()), facts);
+        const int32_t kinds = kinds_of(text, padded, facts);
+        if (!kinds) facts.odd.add(written, before_);
         if (padded && text.find_first_not_of("0123456789", sign) == std::string_view::npos) return PADDED;
-        return is_truth(text) ? TRUTH : TEXT;
+        return is_truth(text) ? TRUTH : TEXT | kinds;
+    }
+
+    // What a text is that is no number. padded : whether it begins with a 0 before other digits.
+    int32_t kinds_of(std::string_view text, bool padded, ColumnFacts& facts) {
+        int32_t kinds = 0;
+        Moment moment;
+        for (const DateOrder order : {DateOrder::DAY, DateOrder::MONTH}) {
+            if (!read_moment(text, order, moment)) continue;
+            kinds |= (order == DateOrder::DAY ? DAY : MONTH) | (moment.ordered ? ORDERED : 0) | (moment.midnight ? 0 : CLOCK);
+        }
+        if (kinds) return kinds;
+        if (!form_.decimal && !padded) {
+            if (LocalNumber(',').read(text, number_)) kinds |= COMMA;
+            if (LocalNumber('.').read(text, number_)) kinds |= DOT;
+        }
+        double any;
+        bool good = true;
+        const size_t parts = each_part(text, [&](std::string_view part) {
+            good = !read_plain(part, any);
+            return good;
+        });
+        if (!good || parts < 2) return kinds;
+        if (!facts.length) facts.length = parts;
+        return kinds | LIST;
     }
 
     // Counts a whole number.

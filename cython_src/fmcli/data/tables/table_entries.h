@@ -28,7 +28,7 @@ class TableEntries : public FeatureWriter {
         rows.repeated = false;
         for (const size_t i : features_) {
             const TableColumn& column = form_.columns[i];
-            rows.valued |= column.role == Role::NUMBER && column.bins.empty();
+            rows.valued |= column.role >= Role::NUMBER && column.bins.empty();
             rows.repeated |= column.role == Role::SEVERAL;
         }
         forget(begin, end);
@@ -55,6 +55,8 @@ class TableEntries : public FeatureWriter {
   private:
     // Of a cell that gives no entry.
     static constexpr int32_t NOTHING = -1;
+    // Of a time: months, weekdays and hours, and room for the entries of each.
+    static constexpr size_t TIME_PARTS = 3, PART = 24;
 
     // The entries of a row of another table.
     struct JoinedEntries {
@@ -64,7 +66,8 @@ class TableEntries : public FeatureWriter {
     NumberedRows* rows_ = nullptr;
     Array<char> room_;                        // for the text of an entry
     RecentCells recent_;                      // the numbers of their entries
-    std::vector<std::vector<int32_t>> once_;  // of each column, the entries of its bins; the last one is of its number
+    std::vector<std::vector<int32_t>> once_;  // of each column, the entries of its bins, of the parts of its times, or of
+                                              // its vector; then that of its number
     std::vector<int32_t> missing_;            // of each column
     std::vector<JoinedEntries> joined_;
     std::vector<int32_t> joined_entry_;
@@ -73,11 +76,16 @@ class TableEntries : public FeatureWriter {
     void forget(const char* begin, const char* end) {
         recent_.start(end - begin);
         once_.assign(form_.columns.size(), {});
-        for (const size_t i : features_) once_[i].assign(form_.columns[i].bins.size() + 1, RecentCells::UNKNOWN);
+        for (const size_t i : features_) once_[i].assign(entries_of(form_.columns[i]), RecentCells::UNKNOWN);
         missing_.assign(form_.columns.size(), RecentCells::UNKNOWN);
         joined_.clear();
         joined_entry_.clear();
         joined_value_.clear();
+    }
+
+    // The number of entries of a column that do not depend on its cells.
+    static size_t entries_of(const TableColumn& column) {
+        return (column.role == Role::TIME ? TIME_PARTS * PART : column.role == Role::VECTOR ? column.length : column.bins.size()) + 1;
     }
 
     bool read_row_entries() {
@@ -89,6 +97,8 @@ class TableEntries : public FeatureWriter {
             const TableColumn& column = form_.columns[i];
             const bool good = column.role == Role::CATEGORY ? add_category(i, column)
                 : column.role == Role::NUMBER               ? add_number(i, column)
+                : column.role == Role::TIME                 ? add_time(i, column)
+                : column.role == Role::VECTOR               ? add_vector(i, column)
                                                             : add_names(i, column);
             if (!good) return false;
         }
@@ -120,13 +130,15 @@ class TableEntries : public FeatureWriter {
         int32_t& recent = recent_.find(static_cast<size_t>(label_), cell.begin, cell.end, end_);
         if (recent == RecentCells::UNKNOWN) {
             bool missing;
-            if (!has_label(missing)) return false;
+            std::string_view text;
+            if (!find_label(text, missing)) return false;
             out_ = begun_;
-            if (!missing && !write_name(cell, trimmed(cell), true)) return false;
+            if (!missing && !write_name(cell, text, true)) return false;
             recent = missing ? NumberedRows::NONE : rows_->labels.add(begun_, static_cast<size_t>(out_ - begun_));
         }
         number = recent;
-        return number == NumberedRows::NONE || weight_ < 0 || read_weight(weight);
+        std::string_view text;
+        return number == NumberedRows::NONE || weight_ < 0 || read_weight(text, weight);
     }
 
     bool add_category(size_t i, const TableColumn& column) {
@@ -145,13 +157,13 @@ class TableEntries : public FeatureWriter {
 
     // Adds the entries that `write_missing` writes.
     bool add_missing(size_t i, const TableColumn& column) {
-        return fill(i, [&](float value, std::string_view text) { return add_value(i, column, value, text); },
+        return fill(i, [&](size_t at, float value, std::string_view text) { return add_at(i, column, at, value, text); },
                     [&] { return add(missing_[i], 1, [&] { return write_gap(column); }); });
     }
 
     bool add_number(size_t i, const TableColumn& column) {
         const Cell& cell = cells_[i];
-        const std::string_view text = trimmed(cell);
+        std::string_view text = trimmed(cell);
         if (is_missing(column, text)) return add_missing(i, column);
         float value;
         return read_value(column, cell, text, value) && add_value(i, column, value, text);
@@ -169,6 +181,43 @@ class TableEntries : public FeatureWriter {
         return value == 0 || add(once_[i].back(), value, [&] {
             put(column.prefix.data(), column.prefix.size());
             put(":1", 2);
+            return true;
+        });
+    }
+
+    bool add_time(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(column, text)) return add_missing(i, column);
+        Moment moment;
+        if (!find_moment(column, cell, text, moment)) return false;
+        size_t first = 0;
+        each_part_of(column, moment, [&](const char* name, int number) {
+            int32_t& entry = once_[i][first + static_cast<size_t>(number) % PART];
+            first += PART;
+            return add(entry, 1, [&] {
+                write_part_of(column, name, number);
+                return true;
+            });
+        });
+        return add_value(i, column, static_cast<float>(moment.days()), {});
+    }
+
+    bool add_vector(size_t i, const TableColumn& column) {
+        const Cell& cell = cells_[i];
+        const std::string_view text = trimmed(cell);
+        if (is_missing(column, text)) return add_missing(i, column);
+        return each_number(column, cell, text, [&](size_t at, std::string_view number, float value) {
+            return add_at(i, column, at, value, number);
+        });
+    }
+
+    // Adds the entry that `write_at` writes.
+    bool add_at(size_t i, const TableColumn& column, size_t at, float value, std::string_view text) {
+        if (column.role != Role::VECTOR) return add_value(i, column, value, text);
+        return value == 0 || add(once_[i][at], value, [&] {
+            write_place(column, at);
+            *out_++ = '1';
             return true;
         });
     }

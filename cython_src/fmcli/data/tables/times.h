@@ -2,37 +2,59 @@
 #ifndef FMCLI_TIMES_H
 #define FMCLI_TIMES_H
 
-#include <cmath>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "fmcli/data/numbers.h"
 
 namespace fmcli {
 
-// Reads the dates and times of ISO 8601 that data have: 1997-09-20, 1997-09-20 13:05, 1997-09-20T13:05:10.25Z, +02:00.
-// Without a zone, they are UTC.
+// What 03/04/2025 and 03-04-2025 begin with. UNKNOWN: such dates are not read.
+enum class DateOrder { UNKNOWN, DAY, MONTH };
+
+// The complaint about a text that is no time.
+inline constexpr const char* TIME_FORMS = "dates and times are as in 1997-09-20 13:05:10 or 20.09.1997";
+
+// A time. Month, weekday (1: Monday) and hour are those that are written; only the seconds depend on the time zone.
+struct Moment {
+    double seconds = 0;  // since 1970-01-01 in UTC
+    int month = 0, weekday = 0, hour = 0;
+    bool midnight = true;  // no other time of day is written
+    bool ordered = false;  // the text depends on the order of day and month
+
+    // Days since 1970-01-01 in UTC.
+    double days() const { return seconds / 86400; }
+};
+
+// Reads the dates and times that data have: 1997-09-20, 1997/9/20, 20.09.1997, 20-09-1997 or 9/20/1997 by the order of
+// day and month; then, behind T or a blank, 13:05, 13:05:10.25 or 1:05 PM; then Z, UTC or +02:00. Without a zone, they
+// are UTC.
 class TimeText {
   public:
-    explicit TimeText(std::string_view text) : text_(text) {}
+    explicit TimeText(std::string_view text, DateOrder order) : text_(text), order_(order) {}
 
-    // Sets the seconds since 1970-01-01. Returns whether the text is a time.
-    bool seconds(double& found) {
-        const int year = digits(4);
-        const int month = skip('-') ? digits(2) : -1;
-        const int day = skip('-') ? digits(2) : -1;
-        if (year < 0 || month < 1 || month > 12 || day < 1 || day > days_of(year, month)) return false;
-        found = 86400.0 * static_cast<double>(days_before(year, month) + day);
+    // Returns whether the text is a time, which is set.
+    bool read(Moment& found) {
+        int64_t days;
+        if (!date(days, found)) return false;
+        found.weekday = static_cast<int>(((days + 3) % WEEK + WEEK) % WEEK) + 1;  // 1970-01-01 was a Thursday
+        found.seconds = 86400.0 * static_cast<double>(days);
         if (text_.empty()) return true;
         if (!skip('T') && !skip(' ')) return false;
+        while (skip(' ')) {}
         double clock = 0;
-        if (!time(clock)) return false;
-        found += clock;
-        return text_.empty() || zone(found);
+        if (!time(clock, found)) return false;
+        found.midnight = clock == 0;
+        found.seconds += clock;
+        return zone(found.seconds);
     }
 
   private:
+    static constexpr int64_t WEEK = 7;
+
     std::string_view text_;
+    DateOrder order_;
 
     bool skip(char c) {
         if (text_.empty() || text_[0] != c) return false;
@@ -40,28 +62,88 @@ class TimeText {
         return true;
     }
 
-    // The number that so many digits make, or -1.
-    int digits(size_t count) {
-        if (text_.size() < count) return -1;
-        int number = 0;
-        for (size_t i = 0; i < count; ++i) {
-            if (!is_digit(text_[i])) return -1;
-            number = 10 * number + (text_[i] - '0');
+    bool skip_word(const char* word) {
+        std::string_view rest = text_;
+        for (; *word; ++word) {
+            if (rest.empty() || (rest[0] | 32) != *word) return false;
+            rest.remove_prefix(1);
         }
-        text_.remove_prefix(count);
-        return number;
+        text_ = rest;
+        return true;
     }
 
-    // hh:mm, hh:mm:ss, or hh:mm:ss and a fraction.
-    bool time(double& found) {
-        const int hour = digits(2), minute = skip(':') ? digits(2) : -1;
+    // The number that the next digits make, whose count is set; -1 if there are none, or too many.
+    int number(int& count) {
+        constexpr int MOST = 4;
+        int found = 0;
+        for (count = 0; !text_.empty() && is_digit(text_[0]); ++count) {
+            if (count == MOST) return -1;
+            found = 10 * found + (text_[0] - '0');
+            text_.remove_prefix(1);
+        }
+        return count ? found : -1;
+    }
+
+    // The number that so many digits make, or one fewer if `fewer`; -1 for others.
+    int digits(int count, bool fewer = false) {
+        int found;
+        const int value = number(found);
+        return found == count || (fewer && found == count - 1) ? value : -1;
+    }
+
+    // Reads a date: days since 1970-01-01.
+    bool date(int64_t& days, Moment& found) {
+        int first_size;
+        const int first = number(first_size);
+        if (first < 0 || text_.empty()) return false;
+        const char mark = text_[0];
+        if ((mark != '-' && mark != '/' && mark != '.') || !skip(mark)) return false;
+        const int middle = digits(2, true);
+        if (middle < 0 || !skip(mark)) return false;
+        int year = first, month = middle, day;
+        if (first_size == 4) {
+            day = digits(2, true);
+        } else {
+            year = digits(4);
+            day = first;
+            found.ordered = mark != '.';  // with points, the day is always first
+            if (first_size > 2 || (found.ordered && order_ == DateOrder::UNKNOWN)) return false;
+            if (found.ordered && order_ == DateOrder::MONTH) std::swap(day, month);
+        }
+        if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_of(year, month)) return false;
+        found.month = month;
+        days = days_before(year, month) + day;
+        return true;
+    }
+
+    // hh:mm, hh:mm:ss, or hh:mm:ss and a fraction; AM or PM may follow.
+    bool time(double& clock, Moment& found) {
+        int hour = digits(2, true);
+        const int minute = skip(':') ? digits(2) : -1;
         if (hour < 0 || hour > 23 || minute < 0 || minute > 59) return false;
-        found = 3600.0 * hour + 60.0 * minute;
-        if (!skip(':')) return true;
-        const int second = digits(2);
-        if (second < 0 || second > 59) return false;
-        found += second;
-        if (!skip('.')) return true;
+        double rest = 60.0 * minute;
+        if (skip(':')) {
+            const int second = digits(2);
+            if (second < 0 || second > 59) return false;
+            rest += second;
+            if (skip('.') && !fraction(rest)) return false;
+        }
+        std::string_view before = text_;
+        while (skip(' ')) {}
+        const bool morning = skip_word("am"), evening = !morning && skip_word("pm");
+        if (morning || evening) {
+            if (hour < 1 || hour > 12) return false;
+            hour = hour % 12 + (evening ? 12 : 0);
+        } else {
+            text_ = before;
+        }
+        found.hour = hour;
+        clock = 3600.0 * hour + rest;
+        return true;
+    }
+
+    // Adds the digits behind a point.
+    bool fraction(double& found) {
         if (text_.empty() || !is_digit(text_[0])) return false;
         for (double unit = 0.1; !text_.empty() && is_digit(text_[0]); unit /= 10) {
             found += unit * (text_[0] - '0');
@@ -70,16 +152,24 @@ class TimeText {
         return true;
     }
 
-    // Z, +hh:mm, -hh:mm, or the same without the colon: the rest of the text.
-    bool zone(double& found) {
-        if (skip('Z')) return text_.empty();
+    // Nothing, Z, UTC, +hh, +hh:mm, or the same without the colon or with a minus: the rest of the text.
+    bool zone(double& seconds) {
+        while (skip(' ')) {}
+        if (text_.empty() || skip_word("z") || skip_word("utc") || skip_word("gmt")) return text_.empty();
         const bool east = skip('+');
         if (!east && !skip('-')) return false;
-        const int hour = digits(2);
-        skip(':');
-        const int minute = digits(2);
+        int size;
+        int hour = number(size), minute = 0;
+        if (size == 4) {
+            minute = hour % 100;
+            hour /= 100;
+        } else if (size != 2) {
+            return false;
+        } else if (skip(':')) {
+            minute = digits(2);
+        }
         if (hour < 0 || hour > 23 || minute < 0 || minute > 59) return false;
-        found -= (east ? 1 : -1) * (3600.0 * hour + 60.0 * minute);
+        seconds -= (east ? 1 : -1) * (3600.0 * hour + 60.0 * minute);
         return text_.empty();
     }
 
@@ -100,11 +190,10 @@ class TimeText {
     }
 };
 
-// Reads a time: a number, or a date and time. Returns whether the text is one.
-inline bool read_time(std::string_view text, double& time) {
-    if (text.empty()) return false;
-    if (!read_number(text.data(), text.data() + text.size(), time)) return std::isfinite(time);
-    return TimeText(text).seconds(time);
+// Whether a text is a time, which is set.
+inline bool read_moment(std::string_view text, DateOrder order, Moment& found) {
+    found = Moment();
+    return !text.empty() && is_digit(text[0]) && TimeText(text, order).read(found);
 }
 
 }  // namespace fmcli

@@ -1,0 +1,182 @@
+"""Columns whose cells do not tell what they are: why, and what their user can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+Facts = Mapping[str, Any]
+Columns = Mapping[str, Facts]
+
+# Texts hardly repeat if there are fewer rows to each of them, unless there are few of them.
+ROWS_PER_TEXT, FEW_TEXTS = 2, 50
+# A column has dates or local numbers if this share of its cells are such.
+SOME = 0.25
+# The columns that an error describes, at most.
+MOST_DESCRIBED = 10
+
+DATES, MIXED_DATES, NO_DATE, LISTS, LOCAL, NAMES = "dates", "mixed dates", "no date", "lists", "local", "names"
+UNCLEAR_DATES = (DATES, MIXED_DATES, NO_DATE)
+
+
+def present(facts: Facts) -> int:
+    """Return the number of cells that are not missing."""
+    found: int = facts["cells"] - facts["missing"]
+    return found
+
+
+def date_order(facts: Facts) -> str | None:
+    """Return what the dates of a column begin with, "day" or "month"; "" if they have years or points there, so that it
+    does not matter; None if not all cells are dates, or if both are possible."""
+    cells = present(facts)
+    day_first, month_first = (cells == facts[of] > 0 for of in ("days", "months"))
+    if day_first and month_first:
+        return None if facts["ordered"] else ""
+    return "day" if day_first else "month" if month_first else None
+
+
+def decimal_marks(facts: Facts) -> list[str]:
+    """Return the decimal marks with which all cells of a column are numbers, if they are not all plain ones."""
+    if not facts["texts"]:
+        return []
+    cells = present(facts)
+    found = {",": facts["whole"] + facts["commas"], ".": facts["whole"] + facts["fractions"] + facts["dots"]}
+    return [mark for mark, count in found.items() if count == cells]
+
+
+def cause(facts: Facts) -> str | None:
+    """Return why it is not clear what a column of text is; None if it is a column of names."""
+    cells = present(facts)
+    if max(facts["days"], facts["months"]) > SOME * cells:
+        if date_order(facts) is not None:
+            return None
+        if facts["days"] == facts["months"] == cells:
+            return DATES
+        return NO_DATE if facts["others"] else MIXED_DATES
+    if facts["lists"] == cells:
+        return LISTS
+    if decimal_marks(facts) or max(facts["commas"], facts["dots"]) > SOME * cells:
+        return LOCAL
+    few = present(facts) * facts["times"] < ROWS_PER_TEXT * facts["distinct"]
+    return NAMES if few and facts["distinct"] > FEW_TEXTS and not facts["declared"] else None
+
+
+def described(facts: Columns) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """Return the messages about columns of text that are unclear, and the options that help."""
+    messages, options = [], dict[str, dict[str, str]]()
+    for why, message in MESSAGES.items():
+        columns = {name: one for name, one in facts.items() if cause(one) == why}
+        if columns:
+            text, helps = message(columns)
+            messages.append(text)
+            options = joined(options, helps)
+    return messages, options
+
+
+def joined(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that help, and others; columns that an option would name for one purpose are joined."""
+    found = {**others, **options}
+    for name in options.keys() & others.keys():
+        by_purpose: dict[str, list[str]] = {}
+        for values in (options[name], others[name]):
+            for value, why in values.items():
+                by_purpose.setdefault(why, []).append(value)
+        found[name] = {",".join(values): why for why, values in by_purpose.items()}
+    return found
+
+
+def listed(texts: Sequence[str], count: int) -> str:
+    """Return texts as a list, of which there are so many."""
+    more = [f"{count - len(texts):,} more"] if count > len(texts) else []
+    *most, last = [*texts, *more]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _each(columns: Columns, text: Callable[[str, Facts], str]) -> str:
+    return listed([text(*one) for one in islice(columns.items(), MOST_DESCRIBED)], len(columns))
+
+
+def _names(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    def text(name: str, one: Facts) -> str:
+        return f"{name!r} has {one['distinct']:,} different texts in {present(one):,} cells, such as {one['example']!r}"
+
+    every = ",".join(columns)
+    return (
+        f"the column {_each(columns, text)}: names that hardly repeat teach a model nothing",
+        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+    )
+
+
+def _local(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    """Describe numbers in local notation."""
+    every = ",".join(columns)
+    common = set(",.").intersection(*map(decimal_marks, columns.values())) or {
+        "," if one["commas"] >= one["dots"] else "." for one in columns.values()
+    }
+    return (
+        f"the column {_each(columns, lambda name, one: f'{name!r} has numbers such as {shown(one)!r}')}",
+        {"decimal": {mark: purpose(mark) for mark in sorted(common)}, "categorical": {every: "for names"}},
+    )
+
+
+def _dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    every = ",".join(columns)
+    return (
+        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, of which the "
+        "day or the month may be first; write them as 2025-12-31",
+        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+    )
+
+
+def _no_date(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    def text(name: str, one: Facts) -> str:
+        words = [f"{word!r} (line {line})" for word, line in one["odd"].items()]
+        more = ", and other texts," if one["other_odd"] else ""
+        return f"{listed(words, len(words))}{more} in the column {name!r}"
+
+    every = ",".join(columns)
+    missing = ",".join(dict.fromkeys(word for one in columns.values() for word in one["odd"]))
+    return (
+        f"found {_each(columns, text)}, where other cells are dates",
+        {"missing_values": {missing: "for cells that are missing"}, "categorical": {every: "for names"}},
+    )
+
+
+def _mixed_dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    every = ",".join(columns)
+    return (
+        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, in which the "
+        "day is first in some, and the month in others; write them as 2025-12-31",
+        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+    )
+
+
+def _lists(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    every = ",".join(columns)
+    return (
+        f"the column {_each(columns, lambda name, one: f'{name!r} has lists of numbers such as {shown(one)!r}')}",
+        {"vector": {every: "for vectors of numbers"}, "several": {every: "for names"}},
+    )
+
+
+def shown(facts: Facts) -> str:
+    """Return a text of a column as an example."""
+    longest = 40
+    text = next(iter(facts["words"]))
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def purpose(mark: str) -> str:
+    """Return what a decimal mark is for."""
+    return "if 1.067,5 is 1067.5" if mark == "," else "if 1,067.5, $5.50 and 12% are 1067.5, 5.5 and 12"
+
+
+MESSAGES: dict[str, Callable[[Columns], tuple[str, dict[str, dict[str, str]]]]] = {
+    DATES: _dates,
+    MIXED_DATES: _mixed_dates,
+    NO_DATE: _no_date,
+    LISTS: _lists,
+    LOCAL: _local,
+    NAMES: _names,
+}
