@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
-from pathlib import Path
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 from fmcli.base.finite import finite
 from fmcli.choosing.entrants import Reached, TrialRecord
-from fmcli.errors import BadInputError, OutputError, UsageError
+from fmcli.errors import BadInputError, BusyError, OutputError, UsageError
 from fmcli.training.checkpoint import differences, different
 
 STUDY, TRIAL = "study", "trial"
+NEWLINE, BEGIN = b"\n", b'{"event": "trial", '  # the beginning of the line of a trial
+ANOTHER = "give another name"
 WAY_OUT = "remove it to begin again, or give another name"
 # What a search depends on beside its usual run, with the names in messages; and what follows from all that.
 OF_SEARCH = {
@@ -48,40 +52,47 @@ def trial_event(trial: TrialRecord) -> dict[str, Any]:
 
 
 class Study:
-    """The trials so far, in a file that each new one is added to at once.
+    """The trials so far, in a file that each new one is added to at once. While it is open, no other run uses the file.
+
+    Bytes are only appended, each line by one call, to a file that is a study or empty. If the last line is cut short,
+    because a run was killed when the disk was full, the next line is the rest of it: a search that goes on repeats it.
 
     Parameters
     ----------
     path : the file; None: trials are not kept.
     identity : all that the trials depend on, but for their number; it has figures of JSON only.
 
-    Raises UsageError if the file is the study of another search, BadInputError if it is no study, and OutputError.
+    Raises UsageError if the file is the study of another search, BadInputError if it is no study, BusyError if another
+    run uses it, and OutputError.
     """
 
     def __init__(self, path: str | None, identity: Mapping[str, Any]) -> None:
         self._known: dict[tuple[int, int, int], Reached] = {}
-        self._file: BinaryIO | None = None
+        self._descriptor: int | None = None
+        self._cut = b""  # the beginning of a line at the end of the file
         if path is None:
             return
+        self._path = path
+        if os.path.exists(path) and not os.path.isfile(path):  # before it is opened, which may wait for a writer
+            raise BadInputError(f"{path}: is not a study, but no regular file; {ANOTHER}")
+        with _naming(path):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            text = Path(path).read_bytes() if Path(path).exists() else b""
-            whole = text[: text.rfind(b"\n") + 1]  # a process that was killed may leave a part of a line
-            if whole:
-                self._read(path, whole, identity)
-            self._file = open(path, "r+b" if text else "wb")  # noqa: SIM115 (closed by __exit__)
-            self._file.seek(len(whole))
-            self._file.truncate()
-            if not whole:
-                self._write({"event": STUDY, **identity})
-        except OSError as error:
-            raise OutputError(f"{path}: {error.strerror}") from error
+            with _naming(path):
+                _lock(path, self._descriptor)
+                with open(self._descriptor, "rb", closefd=False) as file:
+                    text = file.read()
+            self._begin(path, text, identity)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
 
     def __enter__(self) -> Study:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
     @property
     def trials(self) -> int:
@@ -97,13 +108,35 @@ class Study:
         key = trial.number, trial.asked, trial.rows
         if key not in self._known:
             self._known[key] = trial.reached
-            if self._file is not None:
-                self._write(trial_event(trial))
+            if self._descriptor is not None:
+                self._write(line_of(trial_event(trial)))
 
-    def _write(self, event: Mapping[str, Any]) -> None:
-        assert self._file is not None
-        self._file.write(f"{json.dumps(event, allow_nan=False)}\n".encode())
-        self._file.flush()
+    def _begin(self, path: str, text: bytes, identity: Mapping[str, Any]) -> None:
+        """Read the study, or begin it."""
+        header = line_of({"event": STUDY, **identity})
+        whole = text[: text.rfind(b"\n") + 1]
+        self._cut = text[len(whole) :]
+        if not whole and not header.startswith(text):
+            raise BadInputError(f"{path}: is not a study; {ANOTHER}")
+        if not whole:
+            self._write(header)
+            return
+        self._read(path, whole, identity)
+        if self._cut[: len(BEGIN)] != BEGIN[: len(self._cut)]:
+            raise BadInputError(f"{path}:{whole.count(NEWLINE) + 1}: is not a line of a study; {ANOTHER}")
+
+    def _write(self, line: bytes) -> None:
+        """Append a line, of which the file may have the beginning. If that is the beginning of another trial, which the
+        search has not repeated, it is removed."""
+        assert self._descriptor is not None
+        with _naming(self._path):
+            if not line.startswith(self._cut):
+                os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - len(self._cut))
+                self._cut = b""
+            rest = line[len(self._cut) :]
+            while rest:  # a full disk may take a part
+                rest = rest[os.write(self._descriptor, rest) :]
+        self._cut = b""
 
     def _read(self, path: str, text: bytes, identity: Mapping[str, Any]) -> None:
         """Read the trials of a file, if it is the study of this search."""
@@ -120,8 +153,32 @@ class Study:
                 value = None if value is None else float(value)
                 reached = Reached(int(event["epochs"]), value, best, event["ended"], float(event["sparsity"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise BadInputError(f"{path}:{number}: is not a line of a study; {WAY_OUT}") from error
+                raise BadInputError(f"{path}:{number}: is not a line of a study; {ANOTHER}") from error
             self._known[key] = reached
+
+
+def line_of(event: Mapping[str, Any]) -> bytes:
+    """Return an event as a line of JSON."""
+    return f"{json.dumps(event, allow_nan=False)}\n".encode()
+
+
+def _lock(path: str, descriptor: int) -> None:
+    """Lock a file until it is closed. On a file system without locks, it is not locked. Raises BusyError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BusyError(f"{path}: another run is using it; wait until it has ended") from error
+    except OSError:
+        return
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Turn an OSError into an OutputError that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
 
 
 def require_same(path: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

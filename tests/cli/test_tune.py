@@ -1,5 +1,6 @@
 """fmcli tune: the same trials for any number of threads and after an end, the command that it prints, and errors."""
 
+import fcntl
 import json
 import re
 import time
@@ -77,6 +78,18 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     assert "search: the training data or the weights of rows have changed; remove it" in other
     (tmp_path / "s1").write_text('{"event": "epoch"}\n')
     assert "s1:1: is not a line of a study" in run.fails(65, *TUNE, "--study", "s1", rows).stderr
+
+
+def test_a_study_that_is_in_use_or_none_is_left_alone(run, rows, tmp_path):
+    (tmp_path / "config.json").write_text('{"my": "only copy"}')
+    (tmp_path / "link").symlink_to("config.json")
+    for name in ("config.json", "link"):
+        assert f"{name}: is not a study" in run.fails(65, *TUNE, "--study", name, rows).stderr
+    assert (tmp_path / "config.json").read_text() == '{"my": "only copy"}'
+    with open(tmp_path / "busy", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "busy: another run is using it" in run.fails(75, *TUNE, "--study", "busy", rows).stderr
+    assert not (tmp_path / "busy").read_text()
 
 
 def test_the_first_trial_has_the_values_nearest_to_the_usual_ones(run, rows):
