@@ -28,26 +28,27 @@ def lock_of(path: str) -> str:
 def locked(path: str) -> Iterator[None]:
     """Hold the lock of a file, which need not exist. On a file system without locks, nothing is locked.
 
-    A lock file that this run has made is removed after the context, and by signals. That of a killed run is used, and
-    stays.
+    The lock file is removed after the context, and by signals, while it is locked; also that of a killed run. It stays
+    if something has been written to it, or if another run has made it and the file system has no locks.
 
     Raises BusyError if another process has the lock, UsageError if something else than a lock file has its name, and
     OutputError if there can be no lock file.
     """
     beside = lock_of(path)
-    descriptor, made = _lock(path, beside)
-    with Temporary(beside, descriptor) if made else nullcontext():
+    descriptor, ours = _lock(path, beside)
+    with Temporary(beside, descriptor) if ours else nullcontext():
         try:
             yield
         finally:
             with suppress(OSError):
-                if made and names(beside, descriptor):  # else somebody has put another file there
+                empty = os.fstat(descriptor).st_size == 0
+                if ours and empty and names(beside, descriptor):  # else somebody has put another file there
                     os.unlink(beside)
             os.close(descriptor)
 
 
 def _lock(path: str, beside: str) -> tuple[int, bool]:
-    """Return the descriptor of the locked lock file, and whether it is new."""
+    """Return the descriptor of the lock file, and whether it is locked or new."""
     while True:
         descriptor, made = _open(path, beside)
         try:
@@ -58,7 +59,7 @@ def _lock(path: str, beside: str) -> tuple[int, bool]:
         except OSError:  # the file system has no locks
             return descriptor, made
         if names(beside, descriptor):  # else the run that had the lock has removed the file
-            return descriptor, made
+            return descriptor, True
         os.close(descriptor)
 
 
