@@ -16,7 +16,7 @@ import pytest
 
 from fmcli.errors import OutputError
 from fmcli.system import leftovers
-from fmcli.system.files import atomic_output, probe_output, same_file, scratch_output
+from fmcli.system.files import atomic_output, identity_of, log_output, probe_output, scratch_output
 
 
 def write(path, data=b"new"):
@@ -338,17 +338,36 @@ def test_a_file_without_a_name_is_closed(tmp_path, error):
     assert file.closed
 
 
-def test_same_file(tmp_path, monkeypatch):
+def test_identity_of_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a").touch()
     Path("b").touch()
     os.link("a", "hard")
     os.symlink("a", "soft")
     os.symlink("new", "to_new")
-    for one, other in [("a", "a"), ("a", "./a"), ("a", "hard"), ("soft", "a"), ("new", "./new"), ("to_new", "new")]:
-        assert same_file(one, other), (one, other)
-    for one, other in [("a", "b"), ("a", "new"), ("new", "newer"), ("/dev/null", "/dev/null")]:
-        assert not same_file(one, other), (one, other)
+    os.symlink(".", "here")
+    os.mkfifo("pipe")
+    for same in ["a", "./a", "hard", "soft", "here/a"], ["new", "./new", "to_new", "here/to_new", tmp_path / "new"]:
+        assert len({identity_of(str(path)) for path in same}) == 1, same
+    assert len({identity_of(path) for path in ("a", "b", "new", "newer", "no/new")}) == 5
+    assert {identity_of(path) for path in ("/dev/null", "here", "pipe")} == {None}
+
+
+def test_a_log_is_in_place_at_the_end_whatever_that_is(tmp_path):
+    path = tmp_path / "log"
+    for text, error in (b"one", None), (b"two", ValueError("of the run")):
+        failing = pytest.raises(ValueError, match="of the run") if error else nullcontext()
+        with failing, log_output(str(path)) as file:
+            file.write(text)
+            file.flush()
+            assert not path.exists() or path.read_bytes() == b"one"
+            if error:
+                raise error
+        assert path.read_bytes() == text
+        assert os.listdir(tmp_path) == ["log"]
+    with pytest.raises(OutputError, match="full"), log_output(str(path)):
+        raise OutputError("the disk is full")
+    assert path.read_bytes() == b"two"
 
 
 # ---- Temporary files of killed runs ----

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fmcli.cli.files import InputFile
 from fmcli.cli.options import gathered, option
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
@@ -80,9 +81,23 @@ cluster_options = gathered(
         help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT of its scheduler, or local:N for N processes "
         "on this machine. Workers read the inputs, so that these are paths or patterns of files that they can see.",
     ),
-    option("machine", "--tls-ca-file", metavar="FILE", help="With --cluster tls://: the certificate of the authority."),
-    option("machine", "--tls-cert", metavar="FILE", help="With --cluster tls://: the certificate of this client."),
-    option("machine", "--tls-key", metavar="FILE", help="With --cluster tls://: the key of this client."),
+    option(
+        "machine",
+        "--tls-ca-file",
+        type=InputFile(),
+        metavar="FILE",
+        help="With --cluster tls://: the certificate of the authority.",
+    ),
+    option(
+        "machine",
+        "--tls-cert",
+        type=InputFile(),
+        metavar="FILE",
+        help="With --cluster tls://: the certificate of this client.",
+    ),
+    option(
+        "machine", "--tls-key", type=InputFile(), metavar="FILE", help="With --cluster tls://: the key of this client."
+    ),
 )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
+from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.gate import Rival, check_gate
 from fmcli.cli.groups import METRICS_OF_GROUPS, check_fields, group_field_option
 from fmcli.cli.options import (
@@ -19,7 +20,6 @@ from fmcli.cli.options import (
     LogChoice,
     SectionCommand,
     bad_line_options,
-    check_files,
     format_option,
     given,
     label_weights_option,
@@ -32,7 +32,6 @@ from fmcli.cli.output import Log, write_report
 from fmcli.cli.predict import log_counts, log_model
 from fmcli.cli.relations import (
     check_model,
-    files_of,
     join_option,
     missing_values_option,
     parse_relations,
@@ -176,7 +175,7 @@ class Request:
         "fmcli evaluate -x recall@10 --over films.csv --seen train.csv --relevant 4 ratings.fm test.csv",
     ],
 )
-@click.argument("paths", metavar="MODEL INPUT...", nargs=-1)
+@click.argument("paths", type=InputFile(), metavar="MODEL INPUT...", nargs=-1)
 @option(
     "validation",
     "-x",
@@ -201,6 +200,7 @@ class Request:
     "validation",
     "--no-worse-than",
     "current",
+    type=InputFile(),
     metavar="CURRENT",
     help="Also evaluate the model file CURRENT on the same rows, print the difference of the first metric (-x) with "
     "its standard error, and exit with status 1 if MODEL is worse by more than --by, and by more than 2 standard "
@@ -217,6 +217,7 @@ class Request:
 @option(
     "validation",
     "--predictions",
+    type=InputFile(),
     metavar="FILE",
     help='Evaluate these predictions instead of a MODEL: one line per row, as predict writes; "-" is standard input.',
 )
@@ -242,6 +243,7 @@ class Request:
 @option(
     "validation",
     "--over",
+    type=InputFile(),
     metavar="FILE",
     help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups: a row has the "
     "features of an item, and its other features are those of its user, unless --group-field or qid:N tells the user. "
@@ -251,6 +253,7 @@ class Request:
     "validation",
     "--seen",
     multiple=True,
+    type=InputFile(),
     metavar="FILE",
     help="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
     "except those in INPUT. Labels are optional; rows with the smaller of two do not count. May be repeated.",
@@ -314,9 +317,7 @@ def command(
         find_name("loss", loss, LOSSES)
     if cluster is not None:
         cluster.check(inputs)
-    there = inputs if cluster is None else cluster.files
-    others = (model, current, predictions, over, *seen)
-    check_files([path for path in (*others, *there, *files_of(related)) if path is not None])
+    check_files(elsewhere=() if cluster is None else inputs)
     if current is not None:
         check_gate(inputs)
     parsed = tuple(map(parse_limit, limits))

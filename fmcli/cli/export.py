@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, check_files, given, logging_options, option
+from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
+from fmcli.cli.files import MODEL as MODEL_KIND
+from fmcli.cli.options import LogChoice, SectionCommand, given, logging_options, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
 from fmcli.registry.modes import check_modes
-from fmcli.system.files import atomic_output, probe_output
+from fmcli.system.files import atomic_output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,8 +50,8 @@ FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
         "fmcli export --qubo train.libsvm.fm qubo.json",
     ],
 )
-@click.argument("model", metavar="MODEL")
-@click.argument("output", metavar="OUT")
+@click.argument("model", type=InputFile(), metavar="MODEL")
+@click.argument("output", type=OutputFile(DATA, {MODEL: MODEL_KIND}), metavar="OUT")
 @option(
     "output",
     "--kernel-form",
@@ -86,9 +88,7 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | No
     check_modes(chosen)
     check_ending(output, next((form for form in ("--kernel-form", "--qubo", "--to") if chosen[form]), ""))
     path = None if output == STANDARD_OUTPUT else output
-    check_files([model], [path] if path is not None else [])
-    if path is not None:
-        probe_output(path)
+    check_files()
     with logging.opened() as log:
         if path is not None and qubo:
             run_qubo(log, model, path)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fmcli.cli.files import InputFile
 from fmcli.cli.options import option
 from fmcli.cli.output import Log, seconds
 
@@ -23,6 +24,7 @@ def fold_in_option(function: F) -> F:
         "data",
         "--fold-in",
         multiple=True,
+        type=InputFile(),
         metavar="HISTORY",
         help="Labelled rows of features that the model does not know, such as new users: it learns these first, as "
         "train --only-new, in memory. May be repeated.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.options import LogChoice, SectionCommand, check_files, logging_options, model_path, option
+from fmcli.cli.files import MODEL, CommandFile, InputFile, OutputFile, check_files
+from fmcli.cli.options import LogChoice, SectionCommand, logging_options, model_path, option
 from fmcli.cli.output import Log
-from fmcli.system.files import probe_output
 
 # The names of TOOLS in fmcli.exchange.importing, whose imports are slow.
 TOOLS = ("libfm", "libffm", "xlearn")
@@ -37,7 +37,7 @@ def pair(value: str) -> tuple[float, float]:
         "fmcli import --loss logistic --no-norm xlearn.txt -o m.fm",
     ],
 )
-@click.argument("theirs", metavar="THEIRS")
+@click.argument("theirs", type=InputFile(), metavar="THEIRS")
 @option(
     "run",
     "--from",
@@ -75,7 +75,14 @@ def pair(value: str) -> tuple[float, float]:
     help="Whether a model of xLearn scales rows to unit length, as it usually does; files of libffm say it, and libFM "
     "does not. [default: --norm for an ffm of xLearn]",
 )
-@option("output", "-o", "--output", metavar="FILE", help="Model file. [default: THEIRS.fm in the current folder]")
+@option(
+    "output",
+    "-o",
+    "--output",
+    type=OutputFile(MODEL),
+    metavar="FILE",
+    help="Model file. [default: THEIRS.fm in the current folder]",
+)
 @logging_options
 def command(
     theirs: str,
@@ -95,8 +102,7 @@ def command(
     them: the step size (-r) and the penalty (--l2) of libffm and xLearn are 0.2 and 2e-5 unless they were told others.
     A binary model of libffm brings the state of adagrad, too."""
     path = model_path(output, theirs)
-    check_files([theirs], [path])
-    probe_output(path)
+    check_files([] if output else [CommandFile(path, OutputFile(MODEL))])
     with logging.opened() as log:
         run(log, theirs, tool, path, loss=loss, labels=labels, clip=clip, norm=norm)
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import click
 
+from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.options import (
     LogChoice,
     SectionCommand,
-    check_files,
     given,
     logging_options,
     option,
@@ -45,7 +45,7 @@ TITLES = {
         "fmcli inspect --verify large.fm",
     ],
 )
-@click.argument("model", metavar="MODEL")
+@click.argument("model", type=InputFile(), metavar="MODEL")
 @option(
     "run",
     "--top",
@@ -63,6 +63,7 @@ TITLES = {
 @option(
     "data",
     "--importance",
+    type=InputFile(),
     metavar="FILE",
     help="Rank fields and features by the mean absolute share that they have in the scores of the rows of FILE (see "
     "predict --explain), instead of showing the model.",
@@ -103,7 +104,7 @@ def command(
 ) -> None:
     """Show the kind of a model, its options, training summary and arrays, and what it has learned about features."""
     check_modes(given())
-    check_files([model, *([importance] if importance is not None else [])])
+    check_files()
     with logging.opened() as log:
         if importance is not None:
             run_importance(log, model, importance, dict(join), missing_values, top, permute, seed or 0, threads, json)

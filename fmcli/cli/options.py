@@ -10,9 +10,9 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
-from click.types import StringParamType
 
 from fmcli.cli import HELP_NAMES
+from fmcli.cli.files import OutputFile, force_option
 from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.output import Log, stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
@@ -37,8 +37,6 @@ SECTIONS = {
     "validation": "Validation",
     "output": "Output",
 }
-# Metavars of options whose values are files, for shell completion.
-FILES = ("FILE", "MODEL", "CURRENT")
 # The end of the names of model files.
 ENDING = ".fm"
 # The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
@@ -83,15 +81,6 @@ def not_negative(value: str) -> float:
     return number
 
 
-class FileName(StringParamType):
-    """The type of a file name, which shells complete. The file need not exist."""
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(incomplete, type="file")]
-
-
 class SectionOption(click.Option):
     """An option that is listed in a section of the help.
 
@@ -101,8 +90,6 @@ class SectionOption(click.Option):
     def __init__(self, *args: Any, section: str = "output", names: Iterable[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.section, self.names = section, names
-        if self.metavar in FILES:
-            self.type = FileName()
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -153,9 +140,8 @@ class SectionCommand(click.Command):
         self.examples, self.lists = examples, lists or {}
         if self.name in SCREENS:
             self.params.append(all_options())
-        for parameter in self.params:
-            if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
-                parameter.type = FileName()
+        if any(isinstance(parameter.type, OutputFile) for parameter in self.params):
+            self.params.append(force_option())
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -438,33 +424,3 @@ def model_path(output: str | None, source: str) -> str:
     if output is None and source == "-":
         raise UsageError("standard input does not give the model a file name; use -o FILE")
     return base_name(source) + ENDING if output is None else output
-
-
-def check_files(inputs: Sequence[str], outputs: Sequence[str] = ()) -> None:
-    """Check the file arguments of a command.
-
-    Raises UsageError if an output is remote or would overwrite an input or another output, or if standard input is
-    given twice, and MissingInputError if a local input does not exist.
-    """
-    import os
-    from itertools import combinations, product
-
-    from fmcli.data.sources import is_query
-    from fmcli.system.files import same_file
-
-    for output in filter(is_remote, outputs):
-        raise UsageError(f"cannot write {output}: only local files are written; write to one, and copy it there")
-    if inputs.count("-") > 1:
-        raise UsageError("standard input (-) can be read only once")
-    files = [path for path in inputs if path != "-" and not is_remote(path) and not is_query(path)]
-    for output, path in product(outputs, files):
-        if same_file(output, path):
-            raise UsageError(f"the output {output} would overwrite the input {path}")
-    for output, other in combinations(outputs, 2):
-        if same_file(output, other):
-            raise UsageError(f"the outputs {output} and {other} are the same file")
-    for path in files:
-        try:
-            os.stat(path)
-        except OSError as error:
-            raise MissingInputError(f"cannot read {path}: {error.strerror}") from error

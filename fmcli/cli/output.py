@@ -192,16 +192,17 @@ def open_sink(path: str | None, way_out: str = "-o FILE writes to a file") -> It
 
 @contextmanager
 def open_lines(path: str | None) -> Iterator[Lines]:
-    """Write lines to a file that can be followed, or to standard output if the path is "-"; None discards them."""
+    """Write lines to a file, which is in place when the context ends, or to standard output if the path is "-"; None
+    discards them."""
     if path is None:
         yield lambda line: None
     elif path == "-":
         output = StandardOutput("give a file name instead of -")
         yield lambda line: output.write(f"{line}\n".encode())
     else:
-        from fmcli.system.files import followed_output
+        from fmcli.system.files import log_output
 
-        with followed_output(path) as file:
+        with log_output(path) as file:
 
             def write(line: str) -> None:
                 file.write(f"{line}\n".encode())

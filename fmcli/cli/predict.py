@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
+from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.gaps import log_filled
 from fmcli.cli.options import (
@@ -17,7 +18,6 @@ from fmcli.cli.options import (
     LogChoice,
     SectionCommand,
     bad_line_options,
-    check_files,
     check_last,
     format_option,
     given,
@@ -30,7 +30,6 @@ from fmcli.cli.options import (
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.relations import (
     check_model,
-    files_of,
     join_option,
     missing_values_option,
     parse_relations,
@@ -41,7 +40,6 @@ from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.beside import Beside
-from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -113,8 +111,8 @@ class Request:
         "fmcli predict --explain 3 train.libsvm.fm test.libsvm > parts.tsv",
     ],
 )
-@click.argument("model", metavar="MODEL")
-@click.argument("inputs", metavar="[INPUT...]", nargs=-1)
+@click.argument("model", type=InputFile(), metavar="MODEL")
+@click.argument("inputs", type=InputFile(), metavar="[INPUT...]", nargs=-1)
 @format_option()
 @label_weights_option()
 @threads_option()
@@ -192,7 +190,14 @@ class Request:
     is_flag=True,
     help="Predict each line as soon as it has been read, for a program that waits for the answer. Slower.",
 )
-@option("output", "-o", "--output", metavar="FILE", help="Where to write predictions. [default: standard output]")
+@option(
+    "output",
+    "-o",
+    "--output",
+    type=OutputFile(DATA),
+    metavar="FILE",
+    help="Where to write predictions. [default: standard output]",
+)
 @option(
     "output",
     "--output-dir",
@@ -245,12 +250,9 @@ def command(
         check_last(inputs, "predictions")
     else:
         cluster.check(inputs)
-    there = inputs if cluster is None else cluster.files
-    check_files([model, *there, *fold_in, *files_of(related)], [output] if output is not None else [])
+    check_files(elsewhere=() if cluster is None else inputs)
     if output_dir is not None:
         check_output_dir(output_dir)
-    if output is not None:
-        probe_output(output)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
     with logging.opened(progress=not on_terminal) as log:
         bad = bad_lines.rule(log)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.options import (
     LogChoice,
     SectionCommand,
-    check_files,
     format_option,
     given,
     logging_options,
@@ -24,7 +24,6 @@ from fmcli.cli.relations import join_option, missing_values_option, names_option
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
-from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.scoring.prediction import Counts
@@ -76,12 +75,13 @@ class Request:
         "echo '405:1' | fmcli recommend ratings.fm --given - --over films.libsvm --top 5 --json",
     ],
 )
-@click.argument("model", metavar="MODEL")
+@click.argument("model", type=InputFile(), metavar="MODEL")
 @option(
     "data",
     "--given",
     "contexts",
     required=True,
+    type=InputFile(),
     metavar="FILE",
     help='Rows of features, or a table, for each of which items are recommended, such as users; "-" is standard input.',
 )
@@ -90,6 +90,7 @@ class Request:
     "--over",
     "items",
     required=True,
+    type=InputFile(),
     metavar="FILE",
     help="Rows of features, or a table, of the items to choose from. They have no feature in common with --given.",
 )
@@ -97,6 +98,7 @@ class Request:
     "data",
     "--seen",
     multiple=True,
+    type=InputFile(),
     metavar="FILE",
     help="Leave out pairs that occur in rows of FILE, such as the training rows: rows with both ids in the columns of "
     "these, or, if rows are no tables, with the first features of both. Labels are optional; rows with the smaller of "
@@ -138,7 +140,9 @@ class Request:
     "[default: none; >= 1]",
 )
 @option("output", "--json", is_flag=True, help="Write a JSON object for each row of --given, instead of a table.")
-@option("output", "-o", "--output", metavar="FILE", help="Where to write. [default: standard output]")
+@option(
+    "output", "-o", "--output", type=OutputFile(DATA), metavar="FILE", help="Where to write. [default: standard output]"
+)
 @logging_options
 def command(
     model: str,
@@ -167,9 +171,7 @@ def command(
     ids = id_column or (None,)
     if len(ids) > 2:
         raise UsageError("--id-column takes a column for --given and one for --over, not more")
-    check_files([model, contexts, items, *seen, *fold_in], [output] if output is not None else [])
-    if output is not None:
-        probe_output(output)
+    check_files()
     request = Request(
         *(
             model,

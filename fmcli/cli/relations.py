@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fmcli.cli.files import RelationFile, TableOfColumn
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
 
@@ -34,14 +35,6 @@ def names_option(section: str, *flags: str, **attributes: Any) -> Callable[[F], 
     return option(section, *flags, type=names, multiple=True, callback=united, **attributes)
 
 
-def column_table(value: str) -> tuple[str, str]:
-    """Return the type of an option COLUMN=TABLE."""
-    column, equals, path = value.partition("=")
-    if not (column and equals and path):
-        raise click.BadParameter(f"{value!r} is not COLUMN=TABLE, such as user=users.csv")
-    return column, path
-
-
 def once_each(context: click.Context, option: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> Any:
     """Return the values COLUMN=TABLE of an option. Raises UsageError for two tables of one column."""
     columns = [column for column, _ in pairs]
@@ -55,7 +48,7 @@ def join_option(function: F) -> F:
     return option(
         "data",
         "--join",
-        type=column_table,
+        type=TableOfColumn(),
         multiple=True,
         callback=once_each,
         metavar="COLUMN=TABLE",
@@ -80,6 +73,7 @@ def relation_option(rows: str, *, more: str = "", section: str = "data") -> Call
         "--relation",
         "relations",
         multiple=True,
+        type=RelationFile(),
         metavar="ROWS=MAP",
         help=f"Join each row of {rows} with a row of ROWS, libsvm text without labels, such as the features of its "
         "user. MAP has a line for each row, with the number of its row of ROWS, from 0. May be repeated. The joined "

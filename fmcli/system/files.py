@@ -46,10 +46,18 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def followed_output(path: str) -> Iterator[BinaryIO]:
-    """Open `path` for writing so that others can read what has been flushed. Raises OutputError as above."""
-    with _writer(path, path, "w") as file:
-        yield file
+def log_output(path: str) -> Iterator[BinaryIO]:
+    """`atomic_output` for a log: it also replaces `path` if the context fails, unless writing it failed."""
+    failure: BaseException | None = None
+    with atomic_output(path) as file:
+        try:
+            yield file
+        except OutputError:
+            raise
+        except Exception as error:
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
@@ -73,12 +81,18 @@ def probe_output(path: str) -> None:
         pass
 
 
-def same_file(a: str, b: str) -> bool:
-    """Return whether writing `a` would overwrite `b`: both are the same regular file, under any name or link."""
+def identity_of(path: str) -> tuple[object, ...] | None:
+    """Return what two paths have in common if writing one would overwrite the other: they name the same regular file,
+    which need not exist, under any name or link. None for a device, a pipe or a folder."""
     try:
-        return os.path.samefile(a, b) and os.path.isfile(a)
-    except OSError:
-        return os.path.realpath(a) == os.path.realpath(b)
+        status = os.stat(path)
+        return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+    except (OSError, ValueError):
+        folder, name = os.path.split(os.path.realpath(path))
+    with suppress(OSError):
+        status = os.stat(folder)
+        return status.st_dev, status.st_ino, name
+    return folder, name
 
 
 class _NamedOutput(io.FileIO):

@@ -205,7 +205,7 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
         (("train", "--resume", rows), 2, "--resume needs --checkpoint; give both"),
         (("train", "--checkpoint-every", "9", rows), 2, "--checkpoint-every needs --checkpoint; give both"),
         (("train", "--checkpoint", "-", rows), 2, "cannot be written to standard output"),
-        (("train", "--checkpoint", rows, rows), 2, "exists"),
+        (("train", "--checkpoint", rows, rows), 2, "would overwrite the input"),
         (("train", "-m", "kernel-basis", "--checkpoint", "d", rows), 2, "solved in one step"),
     ]:
         done = run(*arguments)

@@ -1,6 +1,7 @@
 """An interrupted command is terminated by the same signal and leaves no files behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,8 @@ def wait_for(condition):
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_training_that_is_interrupted_leaves_an_older_model(start, sample, tmp_path, number):
-    (tmp_path / "m").write_text("older")
+def test_training_that_is_interrupted_leaves_an_older_model(start, sample, adult_model, tmp_path, number):
+    shutil.copy(adult_model, tmp_path / "m")
     process = start("train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm")
     line = b""
     while not line.startswith(b"epoch"):
@@ -32,7 +33,7 @@ def test_training_that_is_interrupted_leaves_an_older_model(start, sample, tmp_p
     assert process.returncode == -number
     assert b"Traceback" not in log
     assert os.listdir(tmp_path) == ["m"]
-    assert (tmp_path / "m").read_text() == "older"
+    assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
 
 
 def test_prediction_that_is_interrupted_leaves_no_file(start, adult_model, tmp_path):

@@ -165,7 +165,7 @@ def test_the_figures_without_validation_are_those_of_all_rows(run, sample, tmp_p
 
 
 def test_json_lines_are_complete(run, sample, tmp_path):
-    (tmp_path / "log").write_text("older\n")
+    (tmp_path / "log").write_text('{"event": "older"}\n')
     usual = ["train", "-q", "-e", "3", "--holdout", "0", "-o", "m", sample / "adult.train.libsvm"]
     done = run(*usual, "--log-json", "log")
     assert (done.returncode, done.stderr) == (0, "")

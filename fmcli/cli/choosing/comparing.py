@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
+from fmcli.cli.files import FileName
 from fmcli.cli.options import SectionOption
 from fmcli.cli.train.kind_help import KindCommand
 from fmcli.registry.modes import MODES
@@ -16,9 +17,16 @@ class ComparingCommand(KindCommand):
     """A command with the options of train, except for those that it excludes by the mode of its name.
 
     others : option -> its metavar, or None, and its help, which are not those of train.
+    roles : option -> the role of the file that it names, if that is another.
     """
 
     others: ClassVar[Mapping[str, tuple[str | None, str]]] = {}
+    roles: ClassVar[Mapping[str, FileName]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for parameter in self.params:
+            parameter.type = self.roles.get(parameter.name or "", parameter.type)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         refused = set(next(mode for mode in MODES if mode.flag == self.name).refuses)

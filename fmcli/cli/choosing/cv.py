@@ -12,7 +12,8 @@ import click
 from click.core import ParameterSource
 
 from fmcli.cli.choosing.comparing import ComparingCommand
-from fmcli.cli.options import check_files, gathered, option
+from fmcli.cli.files import DATA, InputFile, OutputFile
+from fmcli.cli.options import gathered, option
 from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
 from fmcli.cli.report import as_json, section
 from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
@@ -24,7 +25,6 @@ from fmcli.records import dataclass
 from fmcli.registry.modes import CROSS, FOLDS_IN_FILE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import SOLVER
-from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.choosing.cross_validation import Candidate, Validated
@@ -42,13 +42,18 @@ COMPARED = frozenset(
 )
 
 
-def folds_or_file(value: str) -> int | str:
-    """Return the type of --folds."""
-    if not value.isdecimal():
-        return value
-    if int(value) < FEWEST:
-        raise click.BadParameter(f"{value} is not a number of folds, at least {FEWEST}")
-    return int(value)
+class FoldsFile(InputFile):
+    """The type of --folds: how many there are, or a file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not value.isdecimal():
+            return str(value)
+        if int(value) < FEWEST:
+            raise click.BadParameter(f"{value} is not a number of folds, at least {FEWEST}")
+        return int(value)
+
+    def paths(self, value: int | str) -> Sequence[str]:
+        return [value] if isinstance(value, str) else []
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ fold_options = gathered(
     option(
         "validation",
         "--folds",
-        type=folds_or_file,
+        type=FoldsFile(),
         default="5",
         metavar="N|FILE",
         help="How many folds there are; or a file with a line for each row: the number of its fold, from 1 as in the "
@@ -138,7 +143,13 @@ fold_options = gathered(
         default=True,
         help="Each fold has its share of each class. [default: --stratify]",
     ),
-    option("output", "--write-folds", metavar="FILE", help="Write the fold of each row, as --folds reads it."),
+    option(
+        "output",
+        "--write-folds",
+        type=OutputFile(DATA),
+        metavar="FILE",
+        help="Write the fold of each row, as --folds reads it.",
+    ),
 )
 
 
@@ -152,6 +163,7 @@ class CrossCommand(ComparingCommand):
             "and nan if no fold has the row. [default: none]",
         )
     }
+    roles: ClassVar = {"output": OutputFile(DATA)}
 
 
 @click.command(
@@ -187,19 +199,8 @@ def command(asked: Asked, folding: FoldChoice, against: tuple[str, ...], json: b
     request = asked.request(CROSS, by, {FOLDS_IN_FILE: isinstance(folding.folds, str)})
     others = {words: of_words(words, by) for words in against}
     request = replace(request, beside=tuple(other.settings for other in others.values()))
-    check_paths(request, folding, asked.written.output)
     with asked.logging.opened() as log:
         write_report(run(log, request, others, folding, asked.bad_lines.rule(log), as_text=not json))
-
-
-def check_paths(request: Request, folding: FoldChoice, output: str | None) -> None:
-    """Check the files that other commands do not have. Raises UsageError, MissingInputError and OutputError."""
-    read = [folding.folds] if isinstance(folding.folds, str) else []
-    written = [path for path in (folding.write_folds, output) if path is not None]
-    log = [] if request.written.log_json in (None, "-") else [request.written.log_json]
-    check_files([*request.inputs, *read], [*written, *log])
-    for path in written:
-        probe_output(path)
 
 
 def of_words(words: str, by: Held | None) -> Request:

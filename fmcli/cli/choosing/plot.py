@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from fmcli.cli.options import METRIC_NAMES, LogChoice, SectionCommand, check_files, logging_options, option
+from fmcli.cli.files import FIGURE, InputFile, check_files
+from fmcli.cli.options import METRIC_NAMES, LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.output import open_sink
 from fmcli.cli.rows.prepared import output_option
 from fmcli.drawing.logs import KINDS
 from fmcli.errors import UsageError
-from fmcli.system.files import probe_output
 
 
 @click.command(
@@ -22,7 +22,7 @@ from fmcli.system.files import probe_output
         "fmcli plot -o calibration.svg fm-report.json ffm-report.json",
     ],
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.argument("files", type=InputFile(), metavar="FILE...", nargs=-1, required=True)
 @option(
     "run",
     "--show",
@@ -42,7 +42,7 @@ from fmcli.system.files import probe_output
     names=("loss", *METRIC_NAMES),
     help="Metric to draw, in a panel of its own; may be repeated. [default: all that the files have]",
 )
-@output_option
+@output_option(FIGURE)
 @logging_options
 def command(
     files: tuple[str, ...], show: str | None, metrics: tuple[str, ...], output: str | None, logging: LogChoice
@@ -54,9 +54,7 @@ def command(
 
     if len(set(files)) < len(files):
         raise UsageError("a file is given twice")
-    check_files(files, [] if output is None else [output])
-    if output is not None:
-        probe_output(output)
+    check_files()
     with logging.opened() as log:
         drawn = svg(figure({path: read(path) for path in files}, show, metrics))
         with open_sink(output) as sink:

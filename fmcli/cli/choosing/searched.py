@@ -32,6 +32,7 @@ NOT_REPEATED = frozenset(
         "study",
         "refit",
         "output",
+        "force",
         "model",
         SOLVER,
         "threads",
@@ -111,6 +112,7 @@ class TuneCommand(ComparingCommand):
                 chosen[name] = next(one for one in self.params if one.name == name)
         refit, output = raw.pop("refit", None), raw.pop("output", None)
         inputs = raw.pop("inputs", ())
+        inputs = inputs if isinstance(inputs, list | tuple) else ()  # click's parser has no value without arguments
         ctx.meta[SEARCHED] = Searched(
             ranges, kinds, repeated, inputs, bool(raw.get("valid")), refit, output, raw.get("threads")
         )

@@ -15,8 +15,9 @@ from fmcli.choosing.look import Looked
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Begun, Wanted, chosen_options, tuned, winner_of
 from fmcli.cli.choosing.searched import SEARCHED, Searched, TuneCommand
+from fmcli.cli.files import MODEL, STUDY, CommandFile, OutputFile
 from fmcli.cli.flags import option_words
-from fmcli.cli.options import gathered, option
+from fmcli.cli.options import gathered, model_path, option
 from fmcli.cli.output import Lines, Log, clock, open_lines, write_report
 from fmcli.cli.train.command import COMPONENTS, Asked, train_options
 from fmcli.cli.train.command import command as train_command
@@ -90,6 +91,7 @@ search_options = gathered(
     option(
         "output",
         "--study",
+        type=OutputFile(STUDY),
         metavar="FILE",
         help="Add each trial to this file, in JSON; if it has trials of the same search, go on after them.",
     ),
@@ -125,7 +127,11 @@ def command(asked: Asked, search: SearchChoice) -> None:
     if wanted.held:
         asked = replace(asked, validation=replace(asked.validation, holdout=wanted.held))
     # A single fold is what --holdout says.
-    request = asked.request(TUNE, beside={FOLDS: search.folds and (search.folds > 1 or searched.valid)})
+    refit = searched.refit or (searched.refit is None and searched.output)
+    model = (
+        [CommandFile(model_path(searched.output, asked.inputs[0]), OutputFile(MODEL))] if refit and asked.inputs else []
+    )
+    request = asked.request(TUNE, beside={FOLDS: search.folds and (search.folds > 1 or searched.valid)}, files=model)
     others = tuple(searched.kinds[1:]) if searched.kinds else request.settings.rivals
     # With a rival, even if it is the same, as many rows are held out as a comparison needs.
     request = replace(request, settings=replace(request.settings, rivals=others or (request.settings.spec,)))
@@ -133,7 +139,7 @@ def command(asked: Asked, search: SearchChoice) -> None:
         with planned(log, request, asked.bad_lines.rule(log)) as plan:
             words = run(log, request, plan, searched, wanted)
         write_report(" ".join(map(shell_word, ["fmcli", "train", *words])) + "\n")
-        if searched.refit or (searched.refit is None and searched.output):
+        if refit:
             own = ["-q"] * log.quiet + ([] if searched.threads is None else ["-j", searched.threads])
             output = [] if searched.output is None else ["-o", searched.output]
             log.line("training it on all rows")

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import click
 
+from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.rows.prepared import (
-    check_paths,
     check_twice,
     log_order,
     log_written,
@@ -38,7 +38,7 @@ from fmcli.errors import UsageError
         "fmcli convert --numbers --label rating --categorical user,film ratings.csv -o ratings.libsvm",
     ],
 )
-@click.argument("table", metavar="TABLE", required=False)
+@click.argument("table", type=InputFile(), metavar="TABLE", required=False)
 @table_options
 @option(
     "data",
@@ -56,7 +56,7 @@ from fmcli.errors import UsageError
     help="Write features as numbers from 1 on instead of names. The table is read twice, and all names are kept in "
     "memory; the numbers hold for this table alone, so split it afterwards.",
 )
-@output_option
+@output_option()
 @logging_options
 def command(
     table: str | None,
@@ -76,7 +76,7 @@ def command(
     source = table_of(table, tables.sql)
     if numbers:
         check_twice(source, "--numbers")
-    check_paths([source, *(path for _, path in tables.join)], [output] if output else [])
+    check_files()
     from fmcli.data.sources import text_bytes
     from fmcli.data.tables.schema import IGNORED
     from fmcli.prepare.encode import Encoding

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from fmcli.cli.files import InputFile, TableOfColumn, check_files
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
-from fmcli.cli.relations import column_table, names_option, once_each
+from fmcli.cli.relations import names_option, once_each
 from fmcli.cli.rows.prepared import (
-    check_paths,
     form_of,
     log_written,
     output_option,
@@ -30,7 +30,7 @@ from fmcli.errors import UsageError
         "fmcli negatives --pair user,film --exclude train.csv --among film=films.csv test.csv -o rows.csv",
     ],
 )
-@click.argument("table", metavar="TABLE")
+@click.argument("table", type=InputFile(), metavar="TABLE")
 @names_option("run", "--pair", required=True, metavar="A,B", help="The two columns that make a pair.")
 @option(
     "run",
@@ -43,7 +43,7 @@ from fmcli.errors import UsageError
 @option(
     "run",
     "--among",
-    type=column_table,
+    type=TableOfColumn(),
     multiple=True,
     callback=once_each,
     metavar="COLUMN=TABLE",
@@ -53,6 +53,7 @@ from fmcli.errors import UsageError
 @option(
     "run",
     "--exclude",
+    type=InputFile(),
     metavar="FILE",
     multiple=True,
     help="A table with pairs that are no negatives either, in columns of the same names. May be repeated. "
@@ -60,7 +61,7 @@ from fmcli.errors import UsageError
 )
 @seed_option
 @table_options
-@output_option
+@output_option()
 @logging_options
 def command(
     table: str,
@@ -86,7 +87,7 @@ def command(
         raise UsageError("--pair needs the names of two columns, such as user,film")
     if unknown := {column for column, _ in among} - set(pair):
         raise UsageError(f"--among {sorted(unknown)[0]}: the column is not one of --pair {','.join(pair)}")
-    check_paths([table, *(path for _, path in among), *exclude], [output] if output else [])
+    check_files()
     from fmcli.prepare.negatives import Pairs, cells_of, with_negatives
 
     form = form_of(columns, delimiter, encoding)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fmcli.cli.options import check_files, option
+from fmcli.cli.files import DATA, OutputFile
+from fmcli.cli.options import option
 from fmcli.cli.output import Log, open_sink
 from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
-from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema
@@ -65,9 +65,10 @@ def table_options(function: F) -> F:
     )(function)
 
 
-def output_option(function: F) -> F:
-    """-o: the output."""
-    return option("output", "-o", "--output", metavar="FILE", help="Output file. [default: standard output]")(function)
+def output_option(kind: str = DATA) -> Callable[[F], F]:
+    """-o: the output, a file of a kind."""
+    more = "Output file. [default: standard output]"
+    return option("output", "-o", "--output", type=OutputFile(kind), metavar="FILE", help=more)
 
 
 def seed_option(function: F) -> F:
@@ -131,13 +132,6 @@ def check_twice(path: str, what: str) -> None:
 def named(path: str) -> str:
     """Return the name of an input that is no file, in words."""
     return "standard input" if path == "-" else path
-
-
-def check_paths(inputs: Sequence[str], outputs: Sequence[str]) -> None:
-    """Check files before any of them is read. Raises UsageError, MissingInputError and OutputError."""
-    check_files(inputs, outputs)
-    for path in outputs:
-        probe_output(path)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.options import LogChoice, SectionCommand, gathered, given, logging_options, option
 from fmcli.cli.rows.prepared import (
-    check_paths,
     check_twice,
     decimal_option,
     form_of,
@@ -109,8 +109,8 @@ rule_options = gathered(
         "fmcli split --last 1 --of user --by-time time ratings.csv train.csv test.csv",
     ],
 )
-@click.argument("source", metavar="INPUT")
-@click.argument("outputs", metavar="OUTPUT OUTPUT [OUTPUT...]", nargs=-1, required=True)
+@click.argument("source", type=InputFile(), metavar="INPUT")
+@click.argument("outputs", type=OutputFile(DATA), metavar="OUTPUT OUTPUT [OUTPUT...]", nargs=-1, required=True)
 @option(
     "run",
     "--shares",
@@ -164,7 +164,7 @@ def command(
     by = rule.rule(parts, seed)
     if by is not None:
         check_twice(source, "split")
-    check_paths([source], outputs)
+    check_files()
     from fmcli.prepare.keyed import Source
     from fmcli.prepare.rules import LastOf
     from fmcli.prepare.split import split, split_by

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from fmcli.cli.files import InputFile, QueryFile
 from fmcli.cli.options import gathered, option
 from fmcli.cli.relations import join_option, names, names_option
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, decimal_option, form_of, table_of
@@ -239,12 +240,14 @@ table_options = gathered(
     option(
         "data",
         "--schema",
+        type=InputFile(),
         metavar="FILE",
         help="Of a table: what its columns are, as --print-schema writes it. [default: options, and the cells]",
     ),
     option(
         "data",
         "--sql",
+        type=QueryFile(),
         metavar="QUERY",
         help="The result of a SELECT statement in place of a file, by DuckDB: FROM 'ratings.parquet' JOIN "
         "'users.csv' USING (user). [default: none]",

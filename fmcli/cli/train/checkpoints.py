@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fmcli.cli.files import CheckpointFile
 from fmcli.cli.options import gathered, option, positive
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
@@ -32,10 +33,6 @@ class CheckpointChoice:
     checkpoint_every: float | None
     resume: bool
 
-    @property
-    def outputs(self) -> list[str]:
-        return [] if self.checkpoint is None else [self.checkpoint]
-
     def check(self) -> None:
         """Raise UsageError if the checkpoint would overwrite a file."""
         if self.checkpoint == "-":
@@ -45,19 +42,6 @@ class CheckpointChoice:
                 f"{self.checkpoint} exists: --resume continues its run; remove it to train from the beginning, "
                 "or name another file with --checkpoint"
             )
-
-    def check_lock(self, files: Iterable[str]) -> None:
-        """Raise UsageError if another file of the command has the name of the checkpoint's lock file."""
-        from fmcli.system.files import same_file
-        from fmcli.system.lock import lock_of
-
-        if self.checkpoint is None:
-            return
-        for path in files:
-            if same_file(path, lock_of(self.checkpoint)):
-                raise UsageError(
-                    f"{path} is the name of the lock file of {self.checkpoint}; give one of them another name"
-                )
 
     @contextmanager
     def opened(self, log: Log, *, dry: bool = False) -> Iterator[Keeper]:
@@ -88,6 +72,7 @@ checkpoint_options = gathered(
     option(
         "run",
         "--checkpoint",
+        type=CheckpointFile(),
         metavar="FILE",
         help="Keep the progress of training in this file, for --resume: from time to time (if the solver is not "
         "stochastic: after an epoch), and before SIGTERM or Ctrl-C end the run; a second signal ends it at once. The "

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fmcli.cli.cluster import ClusterChoice, cluster_options
+from fmcli.cli.files import MODEL, CommandFile, InputFile, OutputFile, check_apart, check_files
 from fmcli.cli.groups import NEEDED_BY, group_field_option, parse_row_groups
 from fmcli.cli.options import (
     BadLineChoice,
     LogChoice,
     bad_line_options,
+    check_last,
     format_option,
     given,
     logging_options,
@@ -67,7 +69,7 @@ COMPONENTS = {
 
 # The inputs and the options, in the order of the help.
 TRAINING: tuple[Callable[[Any], Any], ...] = (
-    click.argument("inputs", metavar="TRAIN...", nargs=-1),
+    click.argument("inputs", type=InputFile(), metavar="TRAIN...", nargs=-1),
     option(
         "model",
         "-m",
@@ -103,6 +105,7 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
         "run",
         "-i",
         "--init-model",
+        type=InputFile(becomes=MODEL),
         metavar="FILE",
         help="Resume training from this model, which may have fewer features: its parameters, and the options that "
         "were given for it, except for the number of epochs, which is 1 by default for stochastic solvers; options "
@@ -192,21 +195,32 @@ class Asked:
     logging: LogChoice
     options: Mapping[str, Any]
 
-    def request(self, mode: str = "", by: Held | None = None, beside: Mapping[str, object] = {}) -> Request:
+    def request(
+        self,
+        mode: str = "",
+        by: Held | None = None,
+        beside: Mapping[str, object] = {},
+        files: Sequence[CommandFile] = (),
+    ) -> Request:
         """Return the request, checked. It begins now.
 
         mode : the name of a command that writes no model, and excludes options of train.
         by : what tells the groups of rows, or their times; None: what tells those that are held out.
         beside : choices of this command that modes exclude or need, beside its options.
+        files : what the command opens beside the files that its parameters name.
 
-        Raises UsageError for options that cannot be combined, and the errors of `Request.check_files`.
+        Raises UsageError for options that cannot be combined, and the errors of `check_files`.
         """
         begin, inputs, validation = time.perf_counter(), self.tables.inputs(self.inputs), self.validation
         choices = {name: value for name, value in self.options.items() if value is not None}
         if self.online:
             choices.setdefault("epochs", 1)
         written = self.written
-        of_model = self.model, self.solver, self.loss, choices, self.init_model, written.log_json
+        model = "" if mode else model_path(written.output, inputs[0])
+        if model and written.output is None:
+            files = [*files, CommandFile(model, OutputFile(MODEL))]
+        check_apart(files)
+        of_model = self.model, self.solver, self.loss, choices, self.init_model
         spec, warm_start = choose(*of_model, only_new=self.only_new)
         others: Sequence[Spec] = ()
         if validation.auto or mode == TUNE:
@@ -249,7 +263,7 @@ class Asked:
             cluster_dir=self.cluster_dir,
             online=self.online,
             validation=validation,
-            model="" if mode else model_path(written.output, inputs[0]),
+            model=model,
             written=written,
             dry_run=self.dry_run,
             choices=Choices.current(),
@@ -264,7 +278,8 @@ class Asked:
             self.cluster.check(inputs)
             check_output(inputs, written.output)
         self.checkpoint.check()
-        request.check_files(self.checkpoint, self.init_model)
+        check_last(self.inputs, "the model")
+        check_files(files, elsewhere=() if self.cluster is None else self.inputs, written=not self.dry_run)
         return request
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fmcli.cli.files import CACHE, OutputFile
 from fmcli.cli.options import gathered, option, positive
 from fmcli.records import dataclass
 from fmcli.registry.options import USUAL_MEMORY
@@ -45,6 +46,7 @@ disk_options = gathered(
     option(
         "machine",
         "--cache",
+        type=OutputFile(CACHE),
         metavar="FILE",
         help="Where --disk keeps the rows, in binary form. An earlier cache of the same inputs is used again; another "
         "one is replaced. It remains after training.",

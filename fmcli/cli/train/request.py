@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.options import check_files, check_last
-from fmcli.cli.relations import files_of
-from fmcli.errors import UsageError
+from fmcli.cli.files import check_input
 from fmcli.records import dataclass
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.modes import HOLDOUT_GROUP, HOLDOUT_LAST, RANKING
 from fmcli.registry.specs import Spec, make_spec
-from fmcli.system.files import probe_output
 
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
     from fmcli.cli.rows.table_options import TableChoice
-    from fmcli.cli.train.checkpoints import CheckpointChoice
     from fmcli.cli.train.disk import DiskChoice
     from fmcli.cli.train.sampling import SamplingChoice
     from fmcli.cli.train.start import Choices
@@ -106,28 +102,6 @@ class Request:
             RANKING: self.row_groups,
         }
 
-    def check_files(self, checkpoint: CheckpointChoice, init_model: str | None) -> None:
-        """Check all files of the command, and that outputs can be written. The model may replace `init_model`.
-
-        Raises UsageError if one overwrites another, MissingInputError, and OutputError.
-        """
-        texts = self.sampling.test_output, self.written.log_json
-        if texts == ("-", "-"):
-            raise UsageError(
-                "--test-output and --log-json cannot both be standard output; give one of them a file name"
-            )
-        check_last(self.inputs, "the model")
-        outputs = [self.model or None, self.disk.cache, *texts, *checkpoint.outputs]
-        written = [path for path in outputs if path is not None and path != "-"]
-        here = self.inputs if self.cluster is None else self.cluster.files
-        of_rows = filter(None, (self.sampling.groups, self.weighting and self.weighting.file))
-        read = [*here, *self.validation.valid, *self.sampling.test, *files_of(self.relations), *of_rows]
-        checkpoint.check_lock([*read, *filter(None, (init_model,)), *written])
-        check_files(read, written)
-        if not self.dry_run:
-            for path in written:
-                probe_output(path)
-
 
 def choose(
     model: str | None,
@@ -135,7 +109,6 @@ def choose(
     loss: str | None,
     options: Mapping[str, Any],
     init_model: str | None,
-    log_json: str | None,
     *,
     only_new: bool = False,
 ) -> tuple[Spec, WarmStart | None]:
@@ -147,7 +120,7 @@ def choose(
     """
     if init_model is None:
         return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
-    check_files([init_model], [log_json] if log_json not in (None, "-") else [])
+    check_input(init_model)
     from fmcli.training.saving import load_warm_start
 
     warm_start = load_warm_start(init_model, several=only_new)

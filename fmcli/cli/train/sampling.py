@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from fmcli.cli.files import DATA, InputFile, OutputFile
 from fmcli.cli.options import gathered, option
 from fmcli.records import dataclass
 
@@ -33,6 +34,7 @@ sampling_options = gathered(
         "solver",
         "--prior-groups",
         "groups",
+        type=InputFile(),
         metavar="FILE",
         help="For mcmc: the groups of features whose parameters have a common prior. FILE has a line for each feature, "
         "from 0 on, with a whole number, its group; or lines with the id of a feature and its group. [default: those "
@@ -42,6 +44,7 @@ sampling_options = gathered(
         "validation",
         "--test",
         multiple=True,
+        type=InputFile(),
         metavar="FILE",
         help="With mcmc: predict these rows during training, averaging all sweeps after the burn-in (the model file "
         "keeps only --draws of them). If they have labels, the metrics of these predictions are shown. May be "
@@ -50,6 +53,7 @@ sampling_options = gathered(
     option(
         "output",
         "--test-output",
+        type=OutputFile(DATA),
         metavar="FILE",
         help="Where to write the predictions for --test, in the form of predict; - is standard output. [default: none]",
     ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.files import InputFile
 from fmcli.cli.groups import QUERY
 from fmcli.cli.options import METRIC_NAMES, gathered, option
 from fmcli.errors import UsageError
@@ -77,6 +78,7 @@ validation_options = gathered(
         "-v",
         "--valid",
         multiple=True,
+        type=InputFile(),
         metavar="FILE",
         help="Validation data for early stopping, in the format of TRAIN; several files (-v A -v B) are concatenated.",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fmcli.cli.files import InputFile
 from fmcli.cli.options import gathered, label_weights_option, option, positive, positive_number
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
@@ -52,6 +53,7 @@ weight_options = gathered(
     option(
         "data",
         "--sample-weights",
+        type=InputFile(),
         metavar="FILE",
         help="Weights of the rows of TRAIN: a file with one number per line. A row of weight 2 counts like two equal "
         "rows; metrics of training and held-out rows are weighted as well. [default: all 1]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from fmcli.cli.files import LOG, MODEL, OutputFile
 from fmcli.cli.options import gathered, option
 from fmcli.records import dataclass
 
@@ -31,6 +32,7 @@ output_options = gathered(
         "output",
         "-o",
         "--output",
+        type=OutputFile(MODEL),
         metavar="MODEL",
         help="Model file; an existing file is replaced. [default: the first input's name with .fm, in the current "
         "folder]",
@@ -45,8 +47,10 @@ output_options = gathered(
     option(
         "output",
         "--log-json",
+        type=OutputFile(LOG),
         metavar="FILE",
-        help="Write the figures of each epoch and of the model as lines of JSON.",
+        help="Write the figures of each epoch and of the model as lines of JSON. A file is in place when the command "
+        'ends, also with an error; "-", standard output, and a pipe get each line at once.',
     ),
     option(
         "output",
