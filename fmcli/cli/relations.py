@@ -96,11 +96,6 @@ def parse_relations(texts: Sequence[str]) -> tuple[RelationFiles, ...]:
     return tuple(found)
 
 
-def files_of(relations: Sequence[RelationFiles]) -> list[str]:
-    """Return the files of relations, each once."""
-    return list(dict.fromkeys(path for relation in relations for path in (relation.rows, relation.map)))
-
-
 def check_model(relations: Sequence[RelationFiles], scorer: Scorer) -> None:
     """Raise UsageError if a model cannot score rows with relations."""
     if relations and scorer.needs_fields:

@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -211,16 +213,26 @@ def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, 
         assert json.loads(again.stdout.splitlines()[1]) == {"event": "rows", "epoch": 1, "rows": 1000, "loss": alone}
 
 
-def test_json_lines_can_be_followed(start, sample, tmp_path):
-    process = start(
-        "train", "--no-look", "-e", "1000000", "--log-json", "log", "-o", "m", sample / "adult.train.libsvm"
-    )
+def test_json_lines_can_be_followed_through_a_pipe(start, sample, tmp_path):
+    os.mkfifo(tmp_path / "log")
+    train = ["train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm"]
+    process = start(*train, "--log-json", "log", stderr=subprocess.DEVNULL)
+    with open(tmp_path / "log") as log:
+        events = [json.loads(log.readline()) for _ in range(4)]
+        process.terminate()
+        process.communicate(timeout=30)
+    assert [event["epoch"] for event in events[1:]] == [1, 2, 3]
+
+
+def test_the_log_before_a_run_that_is_killed_stays(start, sample, tmp_path):
+    (tmp_path / "log").write_text('{"event": "older"}\n')
+    train = ["train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm"]
+    process = start(*train, "--log-json", "log")
     while not process.stderr.readline().startswith(b"epoch       3"):
         assert process.poll() is None
-    lines = (tmp_path / "log").read_text().splitlines()
-    process.terminate()
+    process.kill()
     process.communicate(timeout=30)
-    assert [json.loads(line)["epoch"] for line in lines[1:3]] == [1, 2]
+    assert (tmp_path / "log").read_text() == '{"event": "older"}\n'
 
 
 def test_a_full_disk_behind_json_lines_is_an_error(run, sample, tmp_path):
