@@ -46,7 +46,7 @@ class Encoding:
     threads : that read the table.
     known : what the columns are; None: what `named` says, and the cells, for which the table is read twice.
 
-    An empty cell gives no feature, and so does the number 0.
+    An empty cell gives no feature, or the mean of its column if this is one of numbers; the number 0 gives none.
     """
 
     named: Named

@@ -77,7 +77,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         ----------
         X : array, sparse matrix, list of dict, or frame
             Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are those of a table: texts
-            and categories are names, numbers are numbers, and empty cells are no features.
+            and categories are names, numbers are numbers, and missing numbers are the mean of their column.
         y : array-like
             Shape (rows,): the class of each row.
         sample_weight : array-like, optional

@@ -85,6 +85,17 @@ def test_a_gap_at_scoring_is_the_mean_and_is_counted(run, tmp_path):
     assert "its mean stands for 2 missing cells" in done.stderr
 
 
+def test_a_word_among_numbers_that_training_lacks_is_refused_with_the_option(run, tmp_path):
+    write(tmp_path / "t.csv", rows_of(100, 0))
+    run.ok("train", *QUICK, "-o", "m.fm", "t.csv")
+    (tmp_path / "new.csv").write_text("x,color\nn/a,r\n,r\n")
+    done = run.fails(65, "predict", "m.fm", "new.csv")
+    expected = "new.csv:2:1: found 'n/a', expected a number in the column 'x'; it is not a number; if it stands for a "
+    assert expected + "missing one, --missing-values 'n/a' says so" in done.stderr
+    one, other = run.ok("predict", "--missing-values", "n/a", "m.fm", "new.csv").stdout.split()
+    assert one == other
+
+
 @pytest.mark.parametrize("option", ["auto", "none", "feature"])
 def test_missing_says_which_columns_have_a_feature(run, tmp_path, option):
     rows = [(x if i % 7 else "", color if i % 5 else "", y, i % 3) for i, (x, color, y) in enumerate(rows_of(100, 0))]

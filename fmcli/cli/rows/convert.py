@@ -71,8 +71,9 @@ def command(
 
     Columns are what they are in fmcli train; if columns of features are named, others are left out. Cells may be in
     double quotes if the delimiter is a comma or a semicolon. Blanks, colons and % in names become %XX. An empty cell
-    gives no feature, and so does the number 0. In ffm text, the fields are the columns used, from 0 on, in the order of
-    the table. The log has the number of rows and the SHA-256 digest of the output."""
+    gives no feature, in a column of numbers the mean and the feature column=; the number 0 gives none. In ffm text, the
+    fields are the columns used, from 0 on, in the order of the table. The log has the number of rows and the
+    SHA-256 digest of the output."""
     source = table_of(table, tables.sql)
     if numbers:
         check_twice(source, "--numbers")

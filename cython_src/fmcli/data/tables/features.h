@@ -156,7 +156,7 @@ class FeatureWriter : public RowReader {
         if (!make_plain(text)) return fail(cell.begin, cell.end, column.expected, std::string("it ") + other_notation());
         if (read_fast(text, decimal) && to_float(decimal, value)) return true;
         const char* const complaint = read_number(text.data(), text.data() + text.size(), value);
-        return !complaint || fail(cell.begin, cell.end, column.expected, std::string("it ") + complaint);
+        return !complaint || fail_number(column, cell, text, complaint);
     }
 
     // The number of the bin of a number.

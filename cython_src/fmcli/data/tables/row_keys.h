@@ -65,7 +65,7 @@ class KeyReader : public RowReader {
                 double number = NAN;
                 if (!is_missing(form_.columns[column], text))
                     if (const char* complaint = read_plain(text, number))
-                        return fail(cell.begin, cell.end, form_.columns[column].expected, std::string("it ") + complaint);
+                        return fail_number(form_.columns[column], cell, text, complaint);
                 found.push_back(number);
             }
             return true;

@@ -207,8 +207,16 @@ class RowReader {
         return false;
     }
 
+    // Describes a text that is no number, and returns false.
+    bool fail_number(const TableColumn& column, const Cell& cell, std::string_view text, const char* complaint) {
+        std::string found = std::string("it ") + complaint;
+        if (text.size() <= LONGEST_SHOWN && text.find_first_of("0123456789,") == std::string_view::npos)
+            found += "; if it stands for a missing one, --missing-values '" + std::string(text) + "' says so";
+        return fail(cell.begin, cell.end, column.expected, found);
+    }
+
   private:
-    static constexpr int64_t LONGEST_SHOWN = 20;  // bytes of a cell whose quotes do not end
+    static constexpr size_t LONGEST_SHOWN = 20;  // bytes of a cell in a message
     // BITS collects the lowest bits of eight bytes in the highest one.
     static constexpr uint64_t EACH = 0x0101010101010101, HIGH = 0x80 * EACH, LOW = ~HIGH, BITS = 0x0102040810204080;
     static constexpr size_t WIDTH = 64;
@@ -322,7 +330,7 @@ class RowReader {
         while (true) {
             p = static_cast<const char*>(std::memchr(p, '"', static_cast<size_t>(end - p)));
             if (!p) {
-                fail(open, std::min(open + LONGEST_SHOWN, end - 1), "quotes at the end of the cell", "they do not end");
+                fail(open, std::min(open + static_cast<ptrdiff_t>(LONGEST_SHOWN), end - 1), "quotes at the end of the cell", "they do not end");
                 return nullptr;
             }
             if (p[1] != '"') break;
