@@ -70,7 +70,7 @@ rule_options = gathered(
         "--by-time",
         metavar="COL",
         help="The first rows by the time in a column of a table are in the first output, the last ones in the last; "
-        "all rows of a time are in one output. Times are numbers, or dates and times; in text, COL is qid or a field.",
+        "all rows of a time are in one output. Times are numbers or dates; in text, COL is qid or a field.",
     ),
     option(
         "run",
@@ -93,7 +93,7 @@ rule_options = gathered(
         help="The last N rows of each group by --of are in the second output, by --by-time, with others of the first "
         "one's time, or by the order of the file. A group without earlier rows stays whole. [>= 1]",
     ),
-    option("run", "--of", metavar="COL", help="What tells the groups of --last, as in --by-group."),
+    option("run", "--of", metavar="COL", help="The groups of --last, as in --by-group."),
 )
 
 
@@ -146,8 +146,7 @@ def command(
     """Split the rows of a file or of standard input (-) into two or more files, at random or by a rule. Each row is
     written to one of them, unchanged and in the order of the input; blank lines and comments are left out.
 
-    Without a rule, the shares are exact in each chunk of 262,144 rows. With one, the file is read twice, so that it
-    cannot be standard input, and takes 16 bytes of memory a row.
+    Without a rule, the shares are exact in each chunk of 262,144 rows. With one, INPUT is a file, which is read twice.
 
     The log has the rows and the SHA-256 digest of each output: the same input and seed give the same files."""
     if len(outputs) < FEWEST:
