@@ -25,6 +25,7 @@ FLAGS = {
     "groups": "--prior-groups",
     "group_field": "--group-field",
     "disk": "--disk",
+    "cache": "--cache",
     "online": "--online",
     "memory": "--memory",
     "class_weight": "--class-weight",
