@@ -26,6 +26,7 @@ FLAGS = {
     "group_field": "--group-field",
     "disk": "--disk",
     "cache": "--cache",
+    "cluster": "--cluster",
     "online": "--online",
     "memory": "--memory",
     "class_weight": "--class-weight",
