@@ -21,7 +21,7 @@ from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
 from fmcli.data.sources import BUFFER_BYTES, Extent, Input, LongLineError, TextBuffer, buffers, name_of, table_in
 from fmcli.data.workers import closing_unless_read, in_order
-from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
+from fmcli.errors import BadInputError, UsageError
 from fmcli.records import dataclass
 
 LARGEST_INDEX = 2**31 - 2
@@ -218,8 +218,7 @@ class Text:
             if self._sure and not self.ffm:
                 raise BadInputError(
                     f"{self._ahead[-1].name}: found {self.format} text, whose features have no fields, so that none "
-                    "tells the groups of rows; write qid:number after each label",
-                    group_field=LEAVE_OUT,
+                    "tells the groups of rows; write qid:number after each label, and name qid in place of the field"
                 )
             return {"grouped": True, "group_field": row_groups.field}
         if row_groups.known:
