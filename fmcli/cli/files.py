@@ -234,7 +234,7 @@ def force_option() -> click.Option:
         is_flag=True,
         expose_value=False,
         callback=remember,
-        help="Replace a file of another kind: a model by what is none, or data by a model or a log.",
+        help="Replace files of other kinds, too.",
     )
 
 
