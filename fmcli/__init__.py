@@ -166,9 +166,9 @@ has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
 parses the arguments (spellings/translate.py; other_tools.py beside it knows the options of libFM, libffm, xLearn,
-alphaFM, liblinear and VW, and synonyms.py those of further tools). The library raises subclasses of FmcliError, each
-with its exit status, and with the options that help, which the command writes as flags (cli/flags.py); it never prints
-and never imports click.
+alphaFM, liblinear and VW, and registry/synonyms.py, which Python shares, those of further tools). The library raises
+subclasses of FmcliError, each with its exit status, and with the options that help, which the command writes as flags
+(cli/flags.py); it never prints and never imports click.
 """
 
 TYPE_CHECKING = False  # not that of typing, whose import would be the longest part of this one

@@ -193,7 +193,12 @@ def keywords() -> str:
     types = {**{one.name: or_none(str(one.type)) for one in fields(Choices)}, **of_options}
     for name, help, renamed, more in (
         ("Keywords", "Keyword arguments of fmcli.train.", {}, {}),
-        ("Parameters", "Parameters of estimators.", RENAMED, {"verbose": "int", "random_state": "Any"}),
+        (
+            "Parameters",
+            "Parameters of estimators.",
+            RENAMED,
+            {"callbacks": "Any", "warm_start": "bool", "verbose": "int", "random_state": "Any"},
+        ),
     ):
         without = OF_ROWS if renamed else ()
         lines += ["", f"class {name}(TypedDict, total=False):", f'    """{help}"""', ""]

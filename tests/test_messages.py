@@ -24,7 +24,11 @@ from fmcli.registry.specs import make_spec
 SOURCES = Path(fmcli.__file__).parent
 TABLES = {"-m": MODELS, "-s": SOLVERS, "--loss": LOSSES}
 # Where options of other programs are named.
-OTHERS = {SOURCES / "cli" / "spellings" / name for name in ("other_tools.py", "synonyms.py")}
+OTHERS = {
+    SOURCES / "cli" / "spellings" / "other_tools.py",
+    SOURCES / "registry" / "synonyms.py",
+    SOURCES / "api" / "words.py",
+}
 # Options of other programs (pip, ulimit, dask worker), and -q twice.
 FOREIGN = {"-m pip", "-v", "-u", "-qq", "--nthreads"}
 # Words that may follow an option without being its value.

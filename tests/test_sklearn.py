@@ -179,7 +179,7 @@ def test_dicts_and_fields():
     estimator = FMRegressor(**QUICK).fit(rows, np.arange(60) % 7)
     assert estimator.predict(rows[:3]).shape == (3,)
     fields = np.arange(COLUMNS) // 5
-    ffm = FMClassifier(model="ffm", epochs=5, holdout=0).fit(X, CLASS, fields=fields)
+    ffm = FMClassifier(model="ffm", epochs=5, holdout=0, random_state=0).fit(X, CLASS, fields=fields)
     model = fmcli.train(fmcli.Data(X, CLASS, fields=fields), model="ffm", epochs=5, holdout=0)
     np.testing.assert_array_equal(ffm.decision_function(X), model.predict(X, "raw", fields=fields))
 
@@ -195,7 +195,11 @@ def test_sparse_rows_are_not_copied_and_names_of_columns_are_checked():
 
 def test_parameters_are_those_of_the_table():
     names = {RENAMED.get(name, name) for name in Keywords.__annotations__.keys() - set(OF_ROWS)}
-    assert FMClassifier().get_params().keys() == names | {"verbose"} == Parameters.__annotations__.keys()
+    assert (
+        FMClassifier().get_params().keys()
+        == names | {"callbacks", "warm_start", "verbose"}
+        == Parameters.__annotations__.keys()
+    )
     assert OPTIONS.keys() <= Keywords.__annotations__.keys()
     assert FMRegressor().get_params().keys() == FMClassifier().get_params().keys() - {"class_weight"}
     for estimator in ESTIMATORS:
@@ -212,6 +216,33 @@ def test_a_random_state_is_a_seed_or_a_generator():
     assert (seeds[0] != seeds[2]).any()
     states = [FMRegressor(**{**QUICK, "random_state": np.random.RandomState(1)}).fit(X, Y) for _ in range(2)]
     np.testing.assert_array_equal(states[0].predict(X), states[1].predict(X))
+
+
+def test_no_random_state_draws_a_seed():
+    """As in scikit-learn: from the global generator of NumPy; `partial_fit` keeps the seed of its first call."""
+    drawn = {**QUICK, "random_state": None}
+    np.random.seed(3)
+    models = [FMRegressor(**drawn).fit(X, Y).model_ for _ in range(2)]
+    np.random.seed(3)
+    models.append(FMRegressor(**drawn).fit(X, Y).model_)
+    seeds = [model.options["seed"] for model in models]
+    assert seeds[0] == seeds[2] != seeds[1]
+    steps = FMRegressor(random_state=None).partial_fit(X, Y)
+    seed = steps.model_.options["seed"]
+    assert steps.partial_fit(X, Y).model_.options["seed"] == seed
+    assert fmcli.train((X, Y), epochs=1).options["seed"] == 0
+
+
+@pytest.mark.parametrize("estimator", [FMClassifier, FMRegressor, FMRanker, FMFeatures])
+def test_a_warm_start_goes_on_from_the_model_before(estimator):
+    y = Y > 0 if estimator in (FMClassifier, FMFeatures) else Y
+    more = {"qid": np.arange(len(Y)) // 10} if estimator is FMRanker else {}
+    seen = []
+    one = estimator(**QUICK, warm_start=True, callbacks=lambda epoch: seen.append(epoch.number)).fit(X, y, **more)
+    before = len(seen)
+    assert one.fit(X, y, **more).model_.summary["epochs"] > before > 0
+    again = estimator(**QUICK).fit(X, y, **more)
+    assert again.fit(X, y, **more).model_.summary["epochs"] == before
 
 
 def test_verbose_writes_the_log(capfd):

@@ -12,6 +12,8 @@ MYPY = (sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent")
 RIGHT = '''
 """Trains models from Python."""
 
+from typing import Any, assert_type
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +40,8 @@ scores: dict[str, float] = model.evaluate(data, ["auc"])
 factors: NDArray[np.float64] = model.factors(X)
 weights: NDArray[np.float32] = model.parameters["w"]
 last: float = model.history[-1]["loss"]
+assert_type(model.predict(X), NDArray[Any])
+assert_type(model.predict(X, std=True), tuple[NDArray[Any], ...])
 model.save("m.fm")
 model.export("m.libfm", to="libfm")
 theirs: fmcli.Model = fmcli.import_model("m.libfm", "libfm", loss="logistic", labels=(0, 1))
@@ -50,8 +54,13 @@ except (FmcliError, FileNotFoundError) as error:
 classifier: FMClassifier = FMClassifier(model="ffm", rank=4, random_state=0).fit(X, y, fields=[0, 0, 1, 1])
 labels: NDArray[np.float64] = classifier.predict(X)
 chances: NDArray[np.float64] = classifier.predict_proba(X)
+assert_type(classifier.predict(X), NDArray[Any])
+assert_type(classifier.predict_proba(X), NDArray[np.float64])
+assert_type(classifier.partial_fit(X, y), FMClassifier)
 accuracy: float = classifier.score(X, y)
 regressor: FMRegressor = FMRegressor(solver="mcmc", n_jobs=2).fit(X, y, sample_weight=[1, 1, 2, 2])
+assert_type(regressor.predict(X), NDArray[np.float64])
+assert_type(regressor.predict(X, return_std=True), tuple[NDArray[np.float64], NDArray[np.float64]])
 ranker: FMRanker = FMRanker().fit(X, y, qid=[0, 0, 1, 1])
 embedded: NDArray[np.float64] = FMFeatures(rank=2).fit_transform(X, y)
 '''

@@ -38,6 +38,7 @@ PARAMETERS = {
     "--disk": "cache",
     "--init-model": "init_model",
     "--metric": "metrics",
+    "--rare": "share_rare",
     **{flag: name for name, option in OPTIONS.items() for flag in option.flags},
 }
 FLAG = re.compile(r"(?<![\w'-])--?[a-z][a-z0-9-]*")

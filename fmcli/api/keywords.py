@@ -204,4 +204,6 @@ class Parameters(TypedDict, total=False):
     norm: bool | None
     shuffle: bool | None
     random_state: Any
+    callbacks: Any
+    warm_start: bool
     verbose: int

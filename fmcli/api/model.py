@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -120,6 +120,30 @@ class Model:
         with in_python():
             return exported(self._scorer)
 
+    @overload
+    def predict(
+        self,
+        X: Any,
+        output: Output | None = None,
+        *,
+        fields: ArrayLike | None = None,
+        std: Literal[False] = False,
+        interval: None = None,
+        missing_values: str | Sequence[str] = (),
+        threads: int | None = None,
+    ) -> NDArray[Any]: ...
+    @overload
+    def predict(
+        self,
+        X: Any,
+        output: Output | None = None,
+        *,
+        fields: ArrayLike | None = None,
+        std: bool = False,
+        interval: float | None = None,
+        missing_values: str | Sequence[str] = (),
+        threads: int | None = None,
+    ) -> tuple[NDArray[Any], ...]: ...
     def predict(
         self,
         X: Any,

@@ -13,6 +13,8 @@ from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
 from fmcli.api.values import option_value, value_of
+from fmcli.api.words import counterpart
+from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.words import notes
@@ -197,6 +199,9 @@ def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
         for name, value in given.items()
         if name in DEFAULTS and value is not None
     }
+    for name in given:
+        if name not in DEFAULTS and name not in OPTIONS and (meant := counterpart(name)):
+            raise UsageError(f"there is no option {name!r}: {meant}")
     options = {
         name: option_value(OPTIONS[name], value) if name in OPTIONS else value
         for name, value in given.items()

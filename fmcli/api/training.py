@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from numbers import Number
 from types import FrameType
 from typing import Any, NamedTuple, Unpack
 
@@ -20,7 +21,7 @@ from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
 from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
-from fmcli.api.rows import RowForm, as_data, form_of, is_files
+from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labelled
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.completing import completed
@@ -38,6 +39,8 @@ from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
 from fmcli.registry.rivals import suited
 from fmcli.registry.specs import Spec, make_spec
 from fmcli.scoring.calibration import Calibration
+from fmcli.scoring.metrics import need_groups
+from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
 from fmcli.training.account import MEGABYTE, require_room
@@ -142,6 +145,11 @@ def trained_model(
     warm_start = resumed(choices.init_model, several=choices.only_new)
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
+    refuse(choices.ensemble > 1 and callbacks, "callbacks see the epochs of a single model; leave out ensemble")
+    refuse(
+        is_labels(valid) and not is_labelled(data),
+        "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
+    )
     read = read_rows(data, spec, choices, warm_start)
     unweighted, evaluated = validating(valid, read, spec, auto=choices.auto)
     try:
@@ -169,6 +177,13 @@ def trained_model(
     del trained, plan  # and the rows, which would take memory beside the copy
     return_freed(memory)
     return Model(copied(file, UNNAMED), UNNAMED, history)
+
+
+def is_labels(value: Any) -> bool:
+    """Return whether an argument is an array of labels."""
+    return len(getattr(value, "shape", ())) == 1 or (
+        isinstance(value, list) and len(value) > 0 and isinstance(value[0], Number)
+    )
 
 
 def validating(valid: Any, read: Read, spec: Spec, *, auto: bool) -> tuple[Dataset | None, Dataset | None]:
@@ -208,6 +223,11 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
     refuse(choices.threads is not None and choices.threads < 1, "threads must be at least 1")
     for name, value in (("max_seconds", choices.max_seconds), ("memory", choices.memory)):
         refuse(value is not None and not 0 < value < math.inf, f"{name} must be a positive number")
+    pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
+    refuse(
+        choices.group_field is not None and not pairwise and not need_groups(of_predictions(choices.metrics or ())),
+        "group_field is for ranking: for the loss bpr, and for metrics of groups, such as gauc and ndcg",
+    )
     refuse(choices.calibrate not in (None, *CALIBRATIONS), 'calibrate must be "isotonic" or "platt"')
     given = {
         "-v": valid is not None,
@@ -224,6 +244,9 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
         "--ensemble": choices.ensemble > 1,
         "--max-seconds": choices.max_seconds,
         "--keep-state": choices.keep_state,
+        "--no-keep-state": choices.keep_state is False,
+        "--min-count": choices.min_count > 1,
+        "--rare": choices.share_rare,
         "--auto": choices.auto,
         "--disk": choices.cache is not None,
         "--memory": choices.memory,

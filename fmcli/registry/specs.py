@@ -15,6 +15,7 @@ from fmcli.registry.losses import CLIPPED_LOSS, CLOSED_FORM_LOSS, LOSSES, OTHERS
 from fmcli.registry.models import DEFAULT_MODEL, MODELS, ModelEntry
 from fmcli.registry.options import COMMON, GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
 from fmcli.registry.solvers import CLOSED_FORM, DEFAULT_SOLVER, SOLVERS, SolverEntry, solver_entry
+from fmcli.registry.synonyms import other_name
 from fmcli.text import number
 
 E = TypeVar("E", bound=Entry)
@@ -395,6 +396,8 @@ def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
 
 def find(table: Mapping[str, E], what: str, name: str) -> E:
     """Return the entry with this name. Raises UsageError, which suggests similar names, if there is none."""
+    if name not in table and (suggested := other_name(what, name)):
+        raise UsageError(suggested)
     return table[find_name(what, name, table)]
 
 

@@ -23,6 +23,7 @@ from fmcli.losses.loss import Loss, Ordinal, SoftLogistic
 from fmcli.names import find_name
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.synonyms import other_name
 from fmcli.scoring.ranking import (
     OfGroups,
     RankedRows,
@@ -551,6 +552,8 @@ def metric_of(name: str) -> Metric:
     """Return the metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
     base, at, places = name.partition("@")
     if base not in OF_PLACES or (not at and base in METRICS):
+        if name not in METRICS and (suggested := other_name("metric", name)):
+            raise UsageError(suggested)
         return METRICS[find_name("metric", name, METRICS)]
     if not places.isdecimal() or not int(places):
         raise UsageError(f"there is no metric {name!r}; write {base}@K with a number of places K, such as 10")

@@ -18,6 +18,7 @@ from fmcli.api.model import Model
 from fmcli.api.parameters import OF_ROWS, RENAMED, documented, parameters, split
 from fmcli.api.rows import form_of, is_frame, of_pair
 from fmcli.api.training import LOG, held_out, resumed, spec_of, trained_model
+from fmcli.api.words import counterpart
 from fmcli.data.labels import Names
 from fmcli.errors import FmcliError
 from fmcli.registry.models import DEFAULT_MODEL
@@ -38,6 +39,8 @@ except ImportError as error:
 # The names of `fmcli.train` for parameters that have another one in scikit-learn.
 NAMES = {new: old for old, new in RENAMED.items()}
 LARGEST_SEED = 2**31 - 1
+# The parameters that only estimators have, and their defaults.
+OWN = {"callbacks": (), "warm_start": False, "verbose": 0}
 # Parameters that a run has in place of those of its estimator.
 Changed = Mapping[str, Any]
 NO_CHANGES: Changed = {}
@@ -48,13 +51,15 @@ NUMBERS = (np.float32, np.float64)
 def with_signature(cls: type[Any]) -> type[Any]:
     """Return a class of estimators whose constructor and docstring have the parameters of training."""
     own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-    verbose = Parameter("verbose", Parameter.KEYWORD_ONLY, default=0)
-    every = [own, *parameters(RENAMED, (*OF_ROWS, *cls._without)), verbose]
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in OWN.items()]
+    every = [own, *parameters(RENAMED, (*OF_ROWS, *cls._without)), *more]
 
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807 (it becomes that of the class)
         known = cls._usual
         if unknown := given.keys() - known.keys():
-            raise TypeError(f"{cls.__name__} has no parameter {min(unknown)!r}")
+            name = min(unknown)
+            meant = counterpart(name)
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}" + (f": {meant}" if meant else ""))
         vars(self).update({**known, **given})
 
     __init__.__signature__ = Signature(every)  # type: ignore[attr-defined]
@@ -77,6 +82,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     model_: Model
     fields_: NDArray[np.int64] | None
     n_features_in_: int
+    callbacks: Any
+    warm_start: bool
+    verbose: int
 
     if TYPE_CHECKING:  # `with_signature` makes it
 
@@ -106,7 +114,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _choices(self) -> dict[str, Any]:
         """Return the parameters under the names of `fmcli.train`."""
         given = {NAMES.get(name, name): value for name, value in self.get_params(deep=False).items()}
-        del given["verbose"]
+        for name in OWN:
+            del given[name]
         seed = given["seed"]
         if seed is not None and not isinstance(seed, int | np.integer):
             given["seed"] = int(check_random_state(seed).randint(LARGEST_SEED))
@@ -116,10 +125,17 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _trained(self, data: Data, eval_set: Any, changed: Changed = NO_CHANGES) -> Model:
         """Return the model of the parameters, some of which are changed. Raises the errors of `fmcli.train`."""
-        choices, options = split({**self._choices(), **changed})
         with in_python(), reporting(self.verbose):
+            choices, options = split({**self._choices(), **changed})
+            if options["seed"] is None and choices.init_model is None:
+                options["seed"] = int(check_random_state(None).randint(LARGEST_SEED))
             valid = None if eval_set is None else self._evaluated(eval_set, data)
-            return trained_model(data, valid, choices, options)
+            callbacks = (self.callbacks,) if callable(self.callbacks) else tuple(self.callbacks)
+            return trained_model(data, valid, choices, options, callbacks)
+
+    def _resumed(self) -> dict[str, Any]:
+        """Return the changes of parameters with which `fit` goes on from the model that it has trained before."""
+        return {"init_model": self.model_} if self.warm_start and "model_" in vars(self) else {}
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Return a matrix, or dicts or a frame as they are, checked as in scikit-learn."""
@@ -160,8 +176,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         changed: Changed = NO_CHANGES,
     ) -> Data:
         """Return rows with labels. schema : what the columns of a frame are, if it is known. Raises BadInputError."""
-        choices, options = split({**self._choices(), **changed})
         with in_python():
+            choices, options = split({**self._choices(), **changed})
             warm_start = resumed(choices.init_model)
             schema = schema or (warm_start.transform.table if warm_start else None)
             form = form_of(choices, spec_of(choices, options, warm_start), held_out(choices, None), names, schema)

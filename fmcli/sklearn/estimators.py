@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +16,14 @@ from fmcli.data.labels import NUMBERS as NUMERIC
 from fmcli.registry.losses import LOSSES
 from fmcli.sklearn.base import Estimator, labels_for, with_signature
 from fmcli.text import unescaped
+
+if TYPE_CHECKING:
+    F = TypeVar("F", bound=Callable[..., Any])
+
+    def available_if(check: Callable[[Any], bool]) -> Callable[[F], F]:
+        """Return a decorator of a method, for type checkers: that of scikit-learn has no types."""
+else:
+    from sklearn.utils.metaestimators import available_if
 
 # Names of losses.
 SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
@@ -45,6 +53,10 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     Parameters
     ----------
     {parameters}
+    callbacks : callable or sequence of callable
+        As in `fmcli.train`.
+    warm_start : bool
+        Whether `fit` goes on from the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -102,12 +114,12 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"y has 1 class, {self.classes_[0]}; a classifier needs at least 2")
         self._set_fields(fields)
-        changed = {"loss": self._loss_of_classes()}
+        changed = {"loss": self._loss_of_classes(), **self._resumed()}
         data = self._data(X, label, labels_for(self.classes_), weight=weight, changed=changed)
         self.model_ = self._trained(data, eval_set, changed)
         return self
 
-    @available_if(is_stochastic)  # type: ignore[untyped-decorator]
+    @available_if(is_stochastic)
     def partial_fit(
         self,
         X: Any,
@@ -180,7 +192,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             return np.asarray(self.classes_[[place[text] for text in found]])
         return np.asarray(self.classes_[np.searchsorted(self.classes_.astype(np.float64), found)])
 
-    @available_if(is_probable)  # type: ignore[untyped-decorator]
+    @available_if(is_probable)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each class; with a loss that has none, there is no such method.
 
@@ -247,6 +259,10 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     Parameters
     ----------
     {parameters}
+    callbacks : callable or sequence of callable
+        As in `fmcli.train`.
+    warm_start : bool
+        Whether `fit` goes on from the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -300,10 +316,11 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         """
         X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=True)
         self._set_fields(fields)
-        self.model_ = self._trained(self._data(X, label, NUMERIC, weight=weight), eval_set)
+        changed = self._resumed()
+        self.model_ = self._trained(self._data(X, label, NUMERIC, weight=weight, changed=changed), eval_set, changed)
         return self
 
-    @available_if(is_stochastic)  # type: ignore[untyped-decorator]
+    @available_if(is_stochastic)
     def partial_fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, fields: ArrayLike | None = None
     ) -> Self:
@@ -332,6 +349,10 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         self.model_ = self._trained(self._data(X, label, NUMERIC, weight=weight, changed=steps), None, steps)
         return self
 
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> NDArray[np.float64]: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions.
 
@@ -359,6 +380,10 @@ class FMRanker(Estimator):
     Parameters
     ----------
     {parameters}
+    callbacks : callable or sequence of callable
+        As in `fmcli.train`.
+    warm_start : bool
+        Whether `fit` goes on from the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -399,7 +424,7 @@ class FMRanker(Estimator):
         if data.rows < 2:
             raise ValueError("a ranker needs rows of a group to compare, but n_samples=1")
         is_whole = qid is None and self.holdout is None  # a single group cannot be held out
-        self.model_ = self._trained(data, None, {"holdout": 0} if is_whole else {})
+        self.model_ = self._trained(data, None, {**self._resumed(), **({"holdout": 0} if is_whole else {})})
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -442,5 +467,5 @@ class FMRanker(Estimator):
         """Return labelled rows with groups. Raises ValueError."""
         X, label, _ = self._given(X, y, None, reset=reset, numbers=True)
         group = np.zeros(len(label), dtype=np.int64) if qid is None else qid
-        schema = None if reset else self.model_._scorer.transform.table
-        return self._data(X, label, NUMERIC, group=group, schema=schema)
+        schema = None if reset and not self._resumed() else self.model_._scorer.transform.table
+        return self._data(X, label, NUMERIC, group=group, schema=schema, changed=self._resumed() if reset else {})

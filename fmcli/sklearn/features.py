@@ -22,6 +22,10 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
     Parameters
     ----------
     {parameters}
+    callbacks : callable or sequence of callable
+        As in `fmcli.train`.
+    warm_start : bool
+        Whether `fit` goes on from the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -57,7 +61,8 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
         loss = self.loss or ("squared" if is_number else "logistic" if kind == "binary" else "softmax")
         if len(label) < 2:
             raise ValueError("a model needs several rows, but n_samples=1")
-        self.model_ = self._trained(self._data(X, label, names, changed={"loss": loss}), None, {"loss": loss})
+        changed = {"loss": loss, **self._resumed()}
+        self.model_ = self._trained(self._data(X, label, names, changed=changed), None, changed)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:

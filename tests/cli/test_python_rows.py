@@ -276,7 +276,9 @@ WRONG = {
     "chunk 0 of data has a frame": lambda frames: fmcli.train([frames[1:]]),
     "memory needs cache": lambda frames: fmcli.train((X, Y), memory=5),
     "weight_column needs a frame with its labels": lambda frames: fmcli.train(frames[1:], weight_column="age"),
-    "group_field needs a frame with its labels": lambda frames: fmcli.train(frames[1:], group_field="user"),
+    "group_field needs a frame with its labels": lambda frames: fmcli.train(
+        frames[1:], group_field="user", metrics="gauc"
+    ),
     r"y has a label that is missing \(None\)": lambda frames: fmcli.train((X, ["a", None] * (ROWS // 2))),
     r"y has the label 'b\\x07', expected": lambda frames: fmcli.train((X, ["a", "b\a"] * (ROWS // 2))),
     "memory must be a positive number": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),

@@ -9,21 +9,17 @@ from fmcli.cli import group
 from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
 from fmcli.cli.spellings.other_tools import (
     FREE_LETTERS,
-    LOSS_NAMES,
-    METRIC_NAMES,
-    MODEL_NAMES,
-    SOLVER_NAMES,
     VALUES,
     WORDS,
 )
 from fmcli.cli.spellings.other_tools import OPTIONS as OTHER_OPTIONS
-from fmcli.cli.spellings.synonyms import SYNONYMS
 from fmcli.cli.spellings.translate import SPELLINGS, options_of
 from fmcli.errors import UsageError
 from fmcli.names import close, wrong_letters
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.synonyms import LOSS_NAMES, METRIC_NAMES, MODEL_NAMES, SOLVER_NAMES, SYNONYMS
 from fmcli.scoring.metrics import METRICS
 
 TOP = click.Context(group, info_name="fmcli")
@@ -290,18 +286,17 @@ def test_each_word_has_one_counterpart():
 
 def test_other_names_of_commands_losses_and_models_lead_to_ours():
     assert set(OTHER_COMMANDS.values()) <= {*COMMANDS, "--help"}
-    assert set(LOSS_NAMES.values()) <= LOSSES.keys()
-    assert set(MODEL_NAMES.values()) <= MODELS.keys()
-    assert set(SOLVER_NAMES.values()) <= SOLVERS.keys()
-    assert {name for names in METRIC_NAMES.values() for name in names} <= METRICS.keys()
+    tables = (LOSS_NAMES, LOSSES), (MODEL_NAMES, MODELS), (SOLVER_NAMES, SOLVERS), (METRIC_NAMES, METRICS)
+    for theirs, ours in tables:
+        assert {name for names in theirs.values() for name in names} <= ours.keys()
     assert not SOLVER_NAMES.keys() & SOLVERS.keys()
     assert not METRIC_NAMES.keys() & METRICS.keys()
     assert not MODEL_NAMES.keys() & MODELS.keys()
     assert not OTHER_COMMANDS.keys() & COMMANDS.keys()
     assert not LOSS_NAMES.keys() & LOSSES.keys()
-    for name, meant in LOSS_NAMES.items():
+    for name, (meant,) in LOSS_NAMES.items():
         assert refused("train", "--loss", name, "x") == f"there is no loss {name!r}; did you mean {meant}?"
-    for name, meant in MODEL_NAMES.items():
+    for name, (meant,) in MODEL_NAMES.items():
         assert refused("train", "-m", name, "x") == f"there is no model {name!r}; did you mean {meant}?"
 
 

@@ -1,5 +1,6 @@
 """Options of libFM, libffm, xLearn, alphaFM, liblinear and VW: a message for each of their options that fmcli does not
-have, and for option values that have a meaning only in another tool. synonyms.py has the words of further tools.
+have, and for option values that have a meaning only in another tool. registry/synonyms.py has the words of further
+tools.
 
 The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, so that no command of fmcli uses them.
 """
@@ -7,13 +8,12 @@ The letters -b -c -d -l -n -p -t -u -w have different meanings in these tools, s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 
-from fmcli.cli.spellings.synonyms import OF_TABLES, SYNONYMS, synonyms
-from fmcli.names import one_of
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.synonyms import OF_TABLES, SYNONYMS, other_name, synonyms
 
 FREE_LETTERS = "bcdlnptuw"
 
@@ -34,7 +34,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "u": "the standard deviation of the initial factors (xLearn's -u) is --init-std",
         "w": "the weight of a label (liblinear's -w) is --class-weight LABEL=W",
         "B": "a bias is learned unless --no-bias is given (liblinear's -B)",
-        "C": "to tune the penalty (liblinear's -C), try values of --l2 with -v FILE",
+        "C": "the penalty is tuned (liblinear's -C) by fmcli tune --l2 1e-6..1e-1",
         "R": "the bias is never penalised, so that liblinear's -R is not needed",
         # libFM
         "task": "the loss follows the labels, or is --loss squared, --loss logistic (libFM's r and c)",
@@ -58,7 +58,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "lambda-2": "the L2 penalty is --l2",
         "pre": "the model to resume from is -i",
         "block": "what rows may take in memory (xLearn's -block) is --memory MB, with --disk",
-        "cv": "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows",
+        "cv": "cross-validation is fmcli cv --folds K",
         "dis-es": "training stops early only with validation data: --holdout 0 trains on all rows for all epochs",
         "dis-lock-free": "every run is reproducible without this option",
         # alphaFM
@@ -142,48 +142,6 @@ COMMANDS = {
     "dump": "export",
 }
 
-# Other names for losses, models, solvers and metrics.
-LOSS_NAMES = {
-    **dict.fromkeys(("log", "logloss", "log-loss", "bce", "cross-entropy", "binary", "classification"), "logistic"),
-    **dict.fromkeys(("binary:logistic", "binary-crossentropy", "sigmoid", "logit"), "logistic"),
-    **dict.fromkeys(("mse", "rmse", "l2", "regression", "quadratic", "least-squares"), "squared"),
-    **dict.fromkeys(("squared-error", "squared-loss", "reg:squarederror", "ols"), "squared"),
-    **dict.fromkeys(("multiclass", "multinomial", "oaa", "multi:softmax", "multi:softprob"), "softmax"),
-    **dict.fromkeys(("categorical-crossentropy", "softmax-cross-entropy"), "softmax"),
-    **dict.fromkeys(("svm", "l1-svm"), "hinge"),
-    **dict.fromkeys(("rank:pairwise", "pairwise", "ranknet", "lambdarank", "warp", "warp-kos", "ranking"), "bpr"),
-    **dict.fromkeys(("mae", "l1", "absolute", "modified-huber", "smooth-l1"), "huber"),
-    **dict.fromkeys(("count", "counts", "count:poisson"), "poisson"),
-    "l2-svm": "squared-hinge",
-}
-MODEL_NAMES = {
-    **dict.fromkeys(("lr", "lm", "logistic", "logistic-regression", "glm", "ridge", "lasso", "svm"), "linear"),
-    **dict.fromkeys(("fm2", "mf", "matrix-factorization", "factorization-machine"), "fm"),
-    **dict.fromkeys(("poly", "polynomial"), "poly2"),
-    "field-aware": "ffm",
-}
-SOLVER_NAMES = {
-    **dict.fromkeys(("als", "coordinate-descent", "coordinate", "ccd"), "cd"),
-    **dict.fromkeys(("bfgs", "l-bfgs", "l-bfgs-b", "newton-cg"), "lbfgs"),
-    **dict.fromkeys(("gibbs", "bayes", "bayesian", "bpmf"), "mcmc"),
-    **dict.fromkeys(("adam", "adamw", "adadelta", "rmsprop"), "adagrad"),
-    **dict.fromkeys(("ftrl-proximal", "ftrlp"), "ftrl"),
-    **dict.fromkeys(("proximal", "prox", "proximal-gradient", "fista"), "fobos"),
-    "sgda": "sgd",
-}
-METRIC_NAMES = {
-    **dict.fromkeys(("f1", "f1-score", "f-score", "f-measure"), ("micro-f1", "macro-f1", "macro-f1-pr")),
-    **dict.fromkeys(("acc", "error", "binary-error"), ("accuracy",)),
-    **dict.fromkeys(("roc-auc", "auroc", "roc", "gini"), ("auc",)),
-    **dict.fromkeys(("log-loss", "binary-logloss", "multi-logloss", "cross-entropy", "ce", "nll"), ("logloss",)),
-    **dict.fromkeys(("mse", "l2", "squared-error"), ("rmse",)),
-    **dict.fromkeys(("l1", "absolute-error"), ("mae",)),
-    **dict.fromkeys(("average-precision", "ap", "auprc", "aucpr", "prc"), ("pr-auc",)),
-    **dict.fromkeys(("user-auc", "group-auc"), ("gauc",)),
-    "brier-score": ("brier",),
-    "r-squared": ("r2",),
-}
-
 
 def words_of(command: str | None) -> dict[str, str]:
     """Return the options of other tools for a command, with their counterparts."""
@@ -199,36 +157,24 @@ def model(value: str) -> str | None:
     """-m is the model file in xLearn and alphaFM."""
     if value not in MODELS and looks_like_a_file(value):
         return f"-m is the model kind; the model file is -o: -o {value}"
-    return other_name("model", value, MODEL_NAMES, MODELS)
+    return None if value in MODELS else other_name("model", value)
 
 
 def loss(value: str) -> str | None:
     """Losses have other names elsewhere."""
-    return other_name("loss", value, LOSS_NAMES, LOSSES)
-
-
-def other_name(what: str, value: str, names: Mapping[str, str], ours: Collection[str]) -> str | None:
-    """Return a suggestion for a name that fmcli does not have."""
-    meant = names.get(plain(value))
-    return f"there is no {what} {value!r}; did you mean {meant}?" if meant and value not in ours else None
-
-
-def plain(name: str) -> str:
-    """Return a name as it is written in the tables."""
-    return name.lower().replace("_", "-").replace(" ", "-")
+    return None if value in LOSSES else other_name("loss", value)
 
 
 def solver(value: str) -> str | None:
     """-s is the number of threads in libffm, of a task in xLearn, of a solver and loss in liblinear."""
     if value.isdecimal():
         return f"-s is the solver; threads are -j: -j {value}; tasks that have numbers elsewhere are --loss and -m"
-    return other_name("solver", value, SOLVER_NAMES, SOLVERS)
+    return None if value in SOLVERS else other_name("solver", value)
 
 
 def metric(value: str) -> str | None:
     """Return metrics have other names elsewhere, and some have several here."""
-    meant = METRIC_NAMES.get(plain(value))
-    return f"there is no metric {value!r}; did you mean {one_of(meant)}?" if meant else None
+    return other_name("metric", value)
 
 
 def limit(value: str) -> str | None:
@@ -249,7 +195,7 @@ def valid(value: str) -> str | None:
 def format(value: str) -> str | None:
     """-f is the model file in VW, and the number of folds in xLearn."""
     if value.isdecimal():
-        return f"-f is the format; --holdout 0.2 holds out a fifth of the rows, and there are no folds: -f {value}"
+        return f"-f is the format; folds are fmcli cv --folds {value}"
     return f"-f is the format; the model file is -o: -o {value}" if looks_like_a_file(value) else None
 
 

@@ -1,6 +1,8 @@
 """Words of the field for options that fmcli names otherwise: those of scikit-learn, LightFM, implicit, fastFM,
 LightGBM, XGBoost and frameworks for neural networks, by their counterparts."""
 
+from fmcli.names import one_of
+
 # What separates the cells of a table, in every command that reads one.
 DELIMITER = {
     "what separates cells is --delimiter": "sep field-sep field-separator fields-separator csv-delimiter delim"
@@ -43,8 +45,7 @@ SYNONYMS: dict[str, dict[str, str]] = {
         "eval-data dev",
         "--holdout 0.2 holds out a fifth of the rows": "validation-fraction validation-split val-split test-size "
         "holdout-fraction holdout-period",
-        "there is no cross-validation; --holdout 0.2 holds out a fifth of the rows": "folds fold n-folds nfolds kfold "
-        "k-fold cross-validation",
+        "cross-validation is fmcli cv --folds K": "folds fold n-folds nfolds kfold k-fold cross-validation",
         "epochs to wait for a better one are --patience": "early early-stopping early-stop early-stopping-round "
         "early-stopping-rounds n-iter-no-change stop-window",
         "the model file is -o": "model-file model-path model-out model-output output-model save save-path "
@@ -102,3 +103,56 @@ def synonyms(command: str) -> dict[str, str]:
     """Return the words for options of a command, with their counterparts."""
     answers = {**SYNONYMS.get(command, {}), **(DELIMITER if command in OF_TABLES else {})}
     return {word: ours for ours, words in answers.items() for word in words.split()}
+
+
+Meant = dict[str, tuple[str, ...]]
+# Other names for losses, models, solvers and metrics.
+LOSS_NAMES: Meant = {
+    **dict.fromkeys(("log", "logloss", "log-loss", "bce", "cross-entropy", "binary", "classification"), ("logistic",)),
+    **dict.fromkeys(("binary:logistic", "binary-crossentropy", "sigmoid", "logit"), ("logistic",)),
+    **dict.fromkeys(("mse", "rmse", "l2", "regression", "quadratic", "least-squares"), ("squared",)),
+    **dict.fromkeys(("squared-error", "squared-loss", "reg:squarederror", "ols"), ("squared",)),
+    **dict.fromkeys(("multiclass", "multinomial", "oaa", "multi:softmax", "multi:softprob"), ("softmax",)),
+    **dict.fromkeys(("categorical-crossentropy", "softmax-cross-entropy"), ("softmax",)),
+    **dict.fromkeys(("svm", "l1-svm"), ("hinge",)),
+    **dict.fromkeys(("rank:pairwise", "pairwise", "ranknet", "lambdarank", "warp", "warp-kos", "ranking"), ("bpr",)),
+    **dict.fromkeys(("mae", "l1", "absolute", "modified-huber", "smooth-l1"), ("huber",)),
+    **dict.fromkeys(("count", "counts", "count:poisson"), ("poisson",)),
+    "l2-svm": ("squared-hinge",),
+}
+MODEL_NAMES: Meant = {
+    **dict.fromkeys(("lr", "lm", "logistic", "logistic-regression", "glm", "ridge", "lasso", "svm"), ("linear",)),
+    **dict.fromkeys(("fm2", "mf", "matrix-factorization", "factorization-machine"), ("fm",)),
+    **dict.fromkeys(("poly", "polynomial"), ("poly2",)),
+    "field-aware": ("ffm",),
+}
+SOLVER_NAMES: Meant = {
+    **dict.fromkeys(("als", "coordinate-descent", "coordinate", "ccd"), ("cd",)),
+    **dict.fromkeys(("bfgs", "l-bfgs", "l-bfgs-b", "newton-cg"), ("lbfgs",)),
+    **dict.fromkeys(("gibbs", "bayes", "bayesian", "bpmf"), ("mcmc",)),
+    **dict.fromkeys(("adam", "adamw", "adadelta", "rmsprop"), ("adagrad",)),
+    **dict.fromkeys(("ftrl-proximal", "ftrlp"), ("ftrl",)),
+    **dict.fromkeys(("proximal", "prox", "proximal-gradient", "fista"), ("fobos",)),
+    "sgda": ("sgd",),
+}
+METRIC_NAMES: Meant = {
+    **dict.fromkeys(("f1", "f1-score", "f-score", "f-measure"), ("micro-f1", "macro-f1", "macro-f1-pr")),
+    **dict.fromkeys(("acc", "error", "binary-error"), ("accuracy",)),
+    **dict.fromkeys(("roc-auc", "roc-auc-score", "auroc", "roc", "gini"), ("auc",)),
+    **dict.fromkeys(("log-loss", "binary-logloss", "multi-logloss", "cross-entropy", "ce", "nll"), ("logloss",)),
+    **dict.fromkeys(("neg-log-loss", "binary-crossentropy"), ("logloss",)),
+    **dict.fromkeys(("mse", "l2", "squared-error", "root-mean-squared-error"), ("rmse",)),
+    **dict.fromkeys(("mean-squared-error", "neg-mean-squared-error", "neg-root-mean-squared-error"), ("rmse",)),
+    **dict.fromkeys(("l1", "absolute-error", "mean-absolute-error", "neg-mean-absolute-error"), ("mae",)),
+    **dict.fromkeys(("average-precision", "ap", "auprc", "aucpr", "prc"), ("pr-auc",)),
+    **dict.fromkeys(("user-auc", "group-auc"), ("gauc",)),
+    **dict.fromkeys(("brier-score", "neg-brier-score"), ("brier",)),
+    **dict.fromkeys(("r-squared", "r2-score"), ("r2",)),
+}
+NAMES = {"loss": LOSS_NAMES, "model": MODEL_NAMES, "solver": SOLVER_NAMES, "metric": METRIC_NAMES}
+
+
+def other_name(what: str, name: str) -> str | None:
+    """Return a suggestion for a name that a loss, model, solver or metric has elsewhere; None if it is not known."""
+    meant = NAMES.get(what, {}).get(name.lower().replace("_", "-").replace(" ", "-"))
+    return f"there is no {what} {name!r}; did you mean {one_of(meant)}?" if meant else None
