@@ -55,7 +55,7 @@ def table_options(function: F) -> F:
         "run",
         "--delimiter",
         metavar="TEXT",
-        help=r"What separates cells. [default: the first of ::, tab, comma, semicolon, | that the first line has]",
+        help=r"What separates cells. [default: the first of ::, tab, comma, semicolon, | in the first line]",
     )(function)
     return names_option(
         "run",
