@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from fmcli.data.chunks import Columns, Piece, score_chunks
 from fmcli.data.faults import describe
 from fmcli.data.formats import COMMENT, RowGroups, Stream
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.reading import opened
+from fmcli.data.tables.reading import opened, order_of_dates
 from fmcli.data.tables.scanner import Keys
-from fmcli.data.tables.schema import IGNORED, ColumnForm, Layout, Schema
+from fmcli.data.tables.schema import IGNORED, ORDERS, ColumnForm, Layout, Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.lines import lines
@@ -132,7 +132,7 @@ class Source:
                 if name is not None and name not in head.names:
                     raise BadInputError(f"{source}: {no_such('column', name, head.names)}")
             heads.append(head)
-            return [ColumnForm(IGNORED)] * len(head.names)
+            return [ColumnForm(IGNORED, order=ORDERS.index(self.form.orders.get(name, ""))) for name in head.names]
 
         keys: Keys | None = None
         line = first = 0
@@ -144,6 +144,9 @@ class Source:
                     keys = Keys(next(columns), next(columns), self.time or "")
                 line += buffer.before
                 lines_read, faults = keys.read(buffer.scanner, buffer.data, buffer.start, buffer.stop)
+                if faults and not first and self._finds_order():
+                    yield from self._table()
+                    return
                 if faults:
                     raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
                 text = memoryview(buffer.data)
@@ -151,6 +154,17 @@ class Source:
                 times = numbers_from(first, len(texts)) if keys.times is None else keys.times
                 yield KeyedRows(texts, keys.groups, times, b"" if first else heads[0].text)
                 line, first = line + lines_read, first + len(texts)
+
+    def _finds_order(self) -> bool:
+        """Learn from all rows whether the times are dates that begin with the day or the month, if this is not known.
+        Return whether they are. Raises BadInputError if both are possible."""
+        if self.time is None or self.time in self.form.orders:
+            return False
+        order = order_of_dates(self.path, self.time, self.form)
+        if not order:
+            return False
+        self.form = replace(self.form, orders={self.time: order})
+        return True
 
 
 def numbers_from(first: int, rows: int) -> Times:

@@ -76,6 +76,40 @@ def test_the_whole_column_tells_what_dates_begin_with(run, tmp_path):
     run.ok("train", *QUICK, "--label", "y", "--missing-values", "soon", "-o", "m.fm", "t.csv")
 
 
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m-%d-%Y %H:%M", "%d.%m.%Y"])
+def test_rows_are_split_and_held_out_by_dates(run, tmp_path, form):
+    days = [DAYS[n * 7 % len(DAYS)] for n in range(len(DAYS))]
+    write(tmp_path / "t.csv", ["when", "row"], [[f"{one:{form}}", f"r{n}"] for n, one in enumerate(days)])
+    run.ok("split", "-q", "--by-time", "when", "--shares", "2/1", "t.csv", "a.csv", "b.csv")
+    first, last = (
+        [datetime.strptime(line.split(",")[0], form) for line in (tmp_path / name).read_text().splitlines()[1:]]
+        for name in ("a.csv", "b.csv")
+    )
+    assert len(first) + len(last) == len(days)
+    assert max(first) < min(last)
+    fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "--label", "y", "-o", "m"]
+    run.ok("train", *fixed, "--categorical", "row", "--holdout", "time:when:0.3", "t.csv")
+    run.ok("export", "m", "w.txt")
+    text = (tmp_path / "w.txt").read_text()
+    weights, names = (text.split(f"array {name} ")[1].splitlines()[1].split() for name in ("w", "features"))
+    seen = {int(name.removeprefix("row=r")) for name, one in zip(names, weights, strict=True) if float(one)}
+    times = [datetime.strptime(f"{one:{form}}", form) for one in days]
+    held = [times[n] for n in range(len(times)) if n not in seen]
+    assert held
+    assert max(times[n] for n in seen) < min(held)
+
+
+def test_dates_whose_order_nothing_tells_split_nothing(run, tmp_path):
+    write(tmp_path / "t.csv", ["when"], [["03/04/2025"], ["04/05/2025"]] * 5)
+    done = run.fails(65, "split", "--by-time", "when", "t.csv", "a.csv", "b.csv")
+    assert "t.csv: the column 'when' has dates such as '03/04/2025', of which the day or" in done.stderr
+    write(tmp_path / "t.csv", ["when"], [["03/04/2025"], ["soon"]] * 5)
+    assert "soon" in run.fails(65, "split", "--by-time", "when", "t.csv", "a.csv", "b.csv").stderr
+    write(tmp_path / "t.csv", ["when"], [[f"{n},5"] for n in range(9)], ";")
+    run.ok("split", "-q", "--by-time", "when", "--decimal", ",", "--shares", "1/1", "t.csv", "a.csv", "b.csv")
+    assert (tmp_path / "a.csv").read_text().splitlines()[-1] == "3,5;1"
+
+
 def test_missing_times_and_vectors_are_means_and_a_feature(run, tmp_path):
     days = ["2024-01-01", "NA", "2024-01-03", ""]
     write(tmp_path / "t.csv", ["when", "emb"], [[days[n % 4], ("1|2", "?", "3|6", "")[n % 4]] for n in range(8)])

@@ -27,8 +27,10 @@ from fmcli.data.tables.schema import (
     Layout,
     Named,
     Schema,
+    check_order,
     is_header,
 )
+from fmcli.data.tables.unclear import date_order
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.names import no_such
@@ -458,6 +460,16 @@ def surveyed(
                 lines, rows = lines + read, rows + found
     assert total is not None
     return heads[0], total, rows
+
+
+def order_of_dates(path: Input, column: str, form: Schema) -> str | None:
+    """Return what all dates in a column of a table begin with, one of ORDERS; None if not all cells are dates. Raises
+    BadInputError if both the day and the month are possible."""
+    named = Named(aside=column, form=form, rest=IGNORED)
+    head, facts, _ = surveyed([path], named, 1, lambda names, name: None)
+    found = figures(head, facts, named, 1.0)[column]
+    check_order(column, found, name_of(str(path)))
+    return date_order(found)
 
 
 ColumnFacts = dict[str, dict[str, Any]]

@@ -477,9 +477,8 @@ class Named:
             )
         dated = [name for name, kind in kinds.items() if name in facts and (kind == TIME or name == self.aside)]
         orders = {name: order for name in dated if (order := date_order(facts[name])) is not None}
-        times = {name: one for name, one in facts.items() if name == self.aside and cause(one) in UNCLEAR_DATES}
-        if times:
-            raise BadInputError(f"{source}: {described(times)[0][0]}")
+        if self.aside is not None and self.aside in facts:
+            check_order(self.aside, facts[self.aside], source)
         return replace(
             self.form,
             kinds=kinds,
@@ -503,6 +502,12 @@ class Named:
         ]
         names = [name for name, kind in kinds.items() if kind in (CATEGORY, SEVERAL)]
         return frozenset({AUTO: numbers, NEVER: [], EVERY: [*numbers, *names]}[self.gap_features])
+
+
+def check_order(name: str, facts: Mapping[str, Any], source: str) -> None:
+    """Raise BadInputError for a column of times whose dates may begin with the day or the month."""
+    if cause(facts) in UNCLEAR_DATES:
+        raise BadInputError(f"{source}: {described({name: facts})[0][0]}")
 
 
 def lengths_of(names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], source: str) -> dict[str, int]:
