@@ -37,6 +37,7 @@ class Keywords(TypedDict, total=False):
     several: Sequence[str] | None
     vector: Sequence[str] | None
     separator: str | None
+    delimiter: str | None
     ignore: Sequence[str] | None
     missing_values: Sequence[str] | None
     missing: str | None
@@ -136,6 +137,7 @@ class Parameters(TypedDict, total=False):
     several: Sequence[str] | None
     vector: Sequence[str] | None
     separator: str | None
+    delimiter: str | None
     ignore: Sequence[str] | None
     missing_values: Sequence[str] | None
     missing: str | None

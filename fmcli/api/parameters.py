@@ -65,6 +65,7 @@ class Choices:
     several: Sequence[str] = ()
     vector: Sequence[str] = ()
     separator: str = "|"
+    delimiter: str | None = None
     ignore: Sequence[str] = ()
     missing_values: Sequence[str] = ()
     missing: str = "auto"
@@ -146,6 +147,10 @@ DOCS = {
         "vectors by themselves.",
     ),
     "separator": Doc("str", "The separator of the values in a cell of a column of `several` or `vector`."),
+    "delimiter": Doc(
+        "str, optional",
+        "Of a table: what separates cells; by default the first of ::, tab, comma, semicolon and | in its first line.",
+    ),
     "ignore": Doc("str or sequence of str", "Of a table: columns that are not used."),
     "missing_values": Doc("str or sequence of str", "Of a table: cells that are like empty ones, such as ?."),
     "missing": Doc(
@@ -173,6 +178,7 @@ OF_TABLES = (
     "several",
     "vector",
     "separator",
+    "delimiter",
     "ignore",
     "missing_values",
     "missing",

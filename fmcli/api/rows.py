@@ -84,10 +84,17 @@ def named_of(choices: Choices, held: Held) -> Named:
     """Return the columns of tables that choices name. Raises UsageError."""
     refuse(choices.missing not in ("auto", "none", "feature"), 'missing must be "auto", "none" or "feature"')
     refuse(choices.decimal not in ("", ".", ","), 'decimal must be "." or ","')
+    refuse(choices.delimiter == "", "delimiter needs at least one character")
     splits = choices.several or choices.vector
     refuse(choices.separator != DEFAULTS["separator"] and not splits, "separator needs several or vector")
     refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
-    form = Schema({}, separator=choices.separator, missing=tuple(choices.missing_values), decimal=choices.decimal)
+    form = Schema(
+        {},
+        separator=choices.separator,
+        delimiter=choices.delimiter,
+        missing=tuple(choices.missing_values),
+        decimal=choices.decimal,
+    )
     return Named(
         choices.label,
         choices.weight_column,

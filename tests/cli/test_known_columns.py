@@ -82,7 +82,7 @@ def test_options_that_say_something_else_are_refused(run, known):
 def test_python_refuses_the_same(known):
     model = fmcli.load(known / "m.fm")
     for option, value in CASES:
-        if option in ("columns", "delimiter", "encoding"):  # of the command alone
+        if option in ("columns", "encoding"):  # of the command alone
             continue
         choices = {option: int(value) if option == "bins" else value.split(",") if "," in value else value}
         choices |= {"several": "tags"} if option == "separator" else {}

@@ -30,6 +30,7 @@ def features_of(days, hours, name="when"):
 FORMS = {
     "iso": ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:00Z", "%Y-%m-%d %H:%M:00 UTC", "%Y/%m/%d %H:%M:00.5"),
     "day": ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y %H:%M", "%d/%m/%Y %I:%M %p"),
+    "names": ("%d-%b-%Y", "%d %B %Y", "%b %d, %Y %H:%M", "%B %d %Y"),
     "month": ("%m/%d/%Y", "%m-%d-%Y %H:%M", "%m/%d/%Y %I:%M:00%p", "%m/%d/%Y %H:%M+00:00"),
 }
 
@@ -37,7 +38,7 @@ FORMS = {
 @pytest.mark.parametrize("form", [one for forms in FORMS.values() for one in forms])
 def test_times_are_months_weekdays_hours_and_days(run, tmp_path, form):
     hours = "%M" in form
-    write(tmp_path / "t.csv", ["when"], [[f"{one:{form}}"] for one in DAYS])
+    write(tmp_path / "t.csv", ["when"], [[f"{one:{form}}"] for one in DAYS], "\t")
     lines = run.ok("convert", "-q", "--label", "y", "t.csv").stdout.decode().splitlines()
     for line, day in zip(lines, DAYS, strict=True):
         *categories, number = line.split()[1:]
@@ -47,13 +48,33 @@ def test_times_are_months_weekdays_hours_and_days(run, tmp_path, form):
         assert abs(np.float32(number.removeprefix("when:")) - days) <= (1e-3 if hours else 0)
     run.ok("train", *QUICK, "--label", "y", "-o", "m.fm", "t.csv")
     later = f"{datetime(2031, 12, 31, 9):{form}}"
-    (tmp_path / "new.csv").write_text(f"when\n{later}\n")
+    (tmp_path / "new.csv").write_text(f'when\n"{later}"\n')
     run.ok("predict", "-q", "m.fm", "new.csv")
     (tmp_path / "new.csv").write_text("when\nsoon\n")
     done = run.fails(65, "predict", "m.fm", "new.csv")
     assert (
         "new.csv:2:1: found 'soon', expected a date and time in the column 'when'; dates and times are" in done.stderr
     )
+
+
+def test_ends_of_lines_and_commas_of_numbers_are_named(run, tmp_path):
+    (tmp_path / "t.csv").write_text("a;y\n" + "x;1;;\nz;0;;\n" * 5)
+    done = run.fails(65, "train", "--label", "y", "t.csv")
+    assert "t.csv:2:1: found 'x;1;;', expected 2 cells; the row has 4, and those behind it are empty" in done.stderr
+    assert "delete the ;; at the ends of lines, or name these columns" in done.stderr
+    rows = "".join(f"{n},6;{n % 2}\n" for n in range(100))
+    for text, names in (("price, EUR;y\n" + rows, ()), (rows, ("--columns", "price,y"))):
+        (tmp_path / "t.csv").write_text(text)
+        done = run.fails(65, "train", "--label", "y", *names, "t.csv")
+        assert "t.csv:1: found commas and semicolons in all lines, as many semicolons in each" in done.stderr
+        assert "use --delimiter ';' if semicolons separate cells, or --delimiter , if commas do" in done.stderr
+        done = run.fails(65, "train", "--label", "y", *names, "--delimiter", ";", "t.csv")
+        assert "use --decimal , if" in done.stderr
+        more = (*names, "--delimiter", ";", "--decimal", ",")
+        run.ok("train", *QUICK, "--label", "y", *more, "-o", "m.fm", "t.csv")
+        assert len(run.ok("predict", "-q", "m.fm", "t.csv").stdout.split()) == 100
+    (tmp_path / "t.csv").write_text('a,"b;c",y\n1.5,"x;y",0\n2.5,u,1\n')
+    run.ok("train", *QUICK, "--label", "y", "-o", "m.fm", "t.csv")
 
 
 def test_the_whole_column_tells_what_dates_begin_with(run, tmp_path):

@@ -124,7 +124,7 @@ rule_options = gathered(
     "run",
     "--header",
     is_flag=True,
-    help="The first line is the header of a table, with which every output begins; so it is if a column of a table "
+    help="The first line is the header of a table, with which every output begins; as if a column "
     "decides, unless --columns names them.",
 )
 @table_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -53,6 +54,8 @@ SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, VECTOR, WEIGHT)} 
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
+# Text in quotes, and how much of a table shows what separates its cells.
+QUOTED, FIRST_BYTES = re.compile(rb'"[^"]*"'), 1 << 13
 # Bytes of a buffer. Each learns its cells anew, so that buffers are larger than those of text; more gains little.
 BUFFER_BYTES = 1 << 21
 # Bytes of a cell in a message.
@@ -199,6 +202,22 @@ def delimiter_of(line: bytes, form: Schema) -> str:
     return form.delimiter or found
 
 
+def check_delimiter(buffer: TextBuffer, start: int, delimiter: str, lines: int) -> None:
+    """Raise BadInputError if commas seem to separate the cells of a table, but each of its first lines has the same
+    number of semicolons: then the commas may be decimal marks."""
+    if delimiter != ",":
+        return
+    text = bytes(buffer.data[start : min(buffer.stop, start + FIRST_BYTES)])
+    first = [QUOTED.sub(b"", line) for line in text.splitlines(keepends=True) if line.endswith(b"\n") and line.strip()]
+    semicolons = {line.count(b";") for line in first}
+    if len(semicolons) == 1 and semicolons != {0}:
+        raise BadInputError(
+            f"{buffer.name}:{lines + 1}: found commas and semicolons in all lines, as many semicolons in each; commas "
+            "may be decimal marks",
+            delimiter={";": "if semicolons separate cells", ",": "if commas do"},
+        )
+
+
 def head_of(buffer: TextBuffer, form: Schema) -> Head:
     """Return the head of a table that begins with a buffer. Raises BadInputError if it has none."""
     start, line = first_line(buffer)
@@ -212,6 +231,8 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     if not (form.names or line.strip()):
         raise BadInputError(f"{buffer.name}: the table is empty")
     delimiter = delimiter_of(line, form)
+    if buffer.texts is None and form.delimiter is None:
+        check_delimiter(buffer, start, delimiter, lines)
     if form.names:
         return Head(list(form.names), delimiter, start, lines)
     encoding = "latin-1" if form.latin1 else "utf-8"

@@ -234,15 +234,24 @@ class RowReader {
         const char* const start = p;
         size_t count = plain_cells(p);
         Cell extra;
+        bool empty = true;  // all cells behind the last one
         do {
-            p = read_cell(p, end, count < cells_.size() ? cells_[count] : extra);
+            const bool more = count >= cells_.size();
+            p = read_cell(p, end, more ? extra : cells_[count]);
             if (!p) return nullptr;
+            empty &= !more || extra.begin == extra.end;
             ++count;
         } while (goes_on_);
         if (count == cells_.size()) return p;
         const char* stop = p - 1;
         stop -= stop > start && stop[-1] == '\r';
-        fail(start, stop, std::to_string(cells_.size()) + " cells", "the row has " + std::to_string(count));
+        std::string complaint = "the row has " + std::to_string(count);
+        if (count > cells_.size() && empty) {
+            complaint += ", and those behind it are empty: delete the ";
+            for (size_t i = cells_.size(); i < count; ++i) complaint += form_.delimiter;
+            complaint += " at the ends of lines, or name these columns in the header";
+        }
+        fail(start, stop, std::to_string(cells_.size()) + " cells", std::move(complaint));
         return nullptr;
     }
 

@@ -28,7 +28,7 @@ struct Moment {
 };
 
 // Reads the dates and times that data have: 1997-09-20, 1997/9/20, 20.09.1997, 20-09-1997 or 9/20/1997 by the order of
-// day and month; then, behind T or a blank, 13:05, 13:05:10.25 or 1:05 PM; then Z, UTC or +02:00. Without a zone, they
+// day and month, 20-Sep-1997, 20 September 1997, Sep 20, 1997; then, behind T or a blank, 13:05, 13:05:10.25 or 1:05 PM; then Z, UTC or +02:00. Without a zone, they
 // are UTC.
 class TimeText {
   public:
@@ -94,9 +94,15 @@ class TimeText {
     // Reads a date: days since 1970-01-01.
     bool date(int64_t& days, Moment& found) {
         int first_size;
+        if (!is_digit(text_[0])) return month_first(days, found);
         const int first = number(first_size);
         if (first < 0 || text_.empty()) return false;
         const char mark = text_[0];
+        if ((mark == '-' || mark == ' ') && text_.size() > 1 && !is_digit(text_[1])) {
+            skip(mark);
+            const int month = named_month();
+            return first_size <= 2 && skip(mark) && count(digits(4), month, first, days, found);
+        }
         if ((mark != '-' && mark != '/' && mark != '.') || !skip(mark)) return false;
         const int middle = digits(2, true);
         if (middle < 0 || !skip(mark)) return false;
@@ -110,6 +116,33 @@ class TimeText {
             if (first_size > 2 || (found.ordered && order_ == DateOrder::UNKNOWN)) return false;
             if (found.ordered && order_ == DateOrder::MONTH) std::swap(day, month);
         }
+        return count(year, month, day, days, found);
+    }
+
+    // Reads Sep 20, 1997.
+    bool month_first(int64_t& days, Moment& found) {
+        const int month = named_month();
+        if (month < 0 || !skip(' ')) return false;
+        const int day = digits(2, true);
+        skip(',');
+        return skip(' ') && count(digits(4), month, day, days, found);
+    }
+
+    // The month whose English name, or its first three letters, the text begins with; -1: none.
+    int named_month() {
+        constexpr const char* MONTHS[] = {"january", "february", "march", "april", "may", "june", "july", "august", "september",
+                                          "october", "november", "december"};
+        for (int month = 0; month < 12; ++month) {
+            const std::string_view name = MONTHS[month];
+            if (skip_word(MONTHS[month])) return month + 1;
+            const char first[] = {name[0], name[1], name[2], 0};
+            if (skip_word(first)) return month + 1;
+        }
+        return -1;
+    }
+
+    // Sets the days from 1970-01-01 to a date, and the month. Returns whether there is such a date.
+    static bool count(int year, int month, int day, int64_t& days, Moment& found) {
         if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_of(year, month)) return false;
         found.month = month;
         days = days_before(year, month) + day;
@@ -193,7 +226,7 @@ class TimeText {
 // Whether a text is a time, which is set.
 inline bool read_moment(std::string_view text, DateOrder order, Moment& found) {
     found = Moment();
-    return !text.empty() && is_digit(text[0]) && TimeText(text, order).read(found);
+    return !text.empty() && TimeText(text, order).read(found);
 }
 
 }  // namespace fmcli
