@@ -3,12 +3,14 @@
 import ctypes
 import struct
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p, py_object
+from decimal import Context, Decimal
 
 FORMATS = {"c": "b", "C": "B", "s": "h", "S": "H", "i": "i", "I": "I", "l": "q", "L": "Q", "f": "f", "g": "d"}
 NAME = b"arrow_array_stream"
 # What C points to, which must outlive every stream: garbage is collected in any order.
 KEPT = []
 INLINE = 12  # bytes of text in a view
+EXACT = Context(prec=80)  # of the digits of every decimal
 
 
 class Schema(Structure):
@@ -163,6 +165,10 @@ def buffers_of(format, cells):
         return [bytes(bits)]
     if format in FORMATS:
         return [struct.pack(f"{len(cells)}{FORMATS[format]}", *(cell or 0 for cell in cells))]
+    if format.startswith("d:"):
+        scale, bits = [*map(int, format[2:].split(",")), 128][1:3]
+        wholes = [int((cell or Decimal(0)).scaleb(scale, EXACT)) for cell in cells]
+        return [b"".join(whole.to_bytes(bits // 8, "little", signed=True) for whole in wholes)]
     if format == "vu":
         views, data = b"", b""
         for text in (cell.encode() if cell else b"" for cell in cells):

@@ -4,10 +4,11 @@ import csv
 import ctypes
 import io
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
-from arrow_tables import FORMATS, Column, Table
+from arrow_tables import EXACT, FORMATS, Column, Table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,19 @@ TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 RANGES = {"c": (-(2**7), 2**7 - 1), "C": (0, 2**8 - 1), "s": (-(2**15), 2**15 - 1), "S": (0, 2**16 - 1)}
 RANGES |= {"i": (-(2**31), 2**31 - 1), "I": (0, 2**32 - 1), "l": (-(2**63), 2**63 - 1), "L": (0, 2**64 - 1)}
 PLAIN = {format: st.integers(*limits) for format, limits in RANGES.items()}
+PLAIN |= {
+    f"d:{digits},{scale}{bits}": st.integers(1 - 10**digits, 10**digits - 1).map(
+        lambda whole, scale=scale: Decimal(whole).scaleb(-scale, EXACT)
+    )
+    for digits, scale, bits in (
+        (38, 0, ""),
+        (38, 10, ",128"),
+        (9, 9, ",32"),
+        (18, 2, ",64"),
+        (76, 70, ",256"),
+        (5, -3, ""),
+    )
+}
 PLAIN |= {"f": st.floats(width=32), "g": st.floats(), "b": st.booleans(), "u": TEXT, "U": TEXT, "vu": TEXT}
 
 
@@ -42,6 +56,9 @@ def as_text(format, cell):
         return ""
     if format == "b":
         return "true" if cell else "false"
+    if isinstance(cell, Decimal):
+        text = f"{cell:f}"
+        return text.rstrip("0").rstrip(".") or "0" if "." in text else str(int(cell))
     return str(cell)
 
 
@@ -119,7 +136,9 @@ def test_any_room_has_the_same_text(size):
     assert read(Table([columns] * 3), size=size) == read(Table([columns] * 3))
 
 
-@pytest.mark.parametrize("format", ["ttu", "tiD", "d:10,2", "z", "e", "+s", "+m", "", "uu", "w:3", "+vl"])
+@pytest.mark.parametrize(
+    "format", ["ttu", "tiD", "d:10,2,16", "d:10", "d:10,99", "d:x,1", "z", "e", "+s", "+m", "", "uu", "w:3", "+vl"]
+)
 def test_other_types_are_named_and_refused(format):
     table = Table([[Column("i", [1], name="a"), Column("i", [1], name="b")]])
     schema = table.schema

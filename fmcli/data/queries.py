@@ -29,7 +29,6 @@ CONFIGURATION = {
 LEAST_LINE, MOST_DIGITS = 1 << 21, 32
 # The beginning of the format of an Arrow type that is not read -> its name.
 TYPES = {
-    "d:": "decimal",
     "tt": "time",
     "tD": "duration",
     "ti": "interval",

@@ -69,25 +69,29 @@ namespace fmcli {
 
 // The kinds of cells. OTHER: they cannot be read.
 enum class Cell : uint8_t {
-    OTHER, EMPTY, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT, DOUBLE, TEXT, LARGE_TEXT, VIEW,
-    DAYS, MILLISECOND_DAYS, TIMESTAMP, LIST, LARGE_LIST, FIXED_LIST, DICTIONARY,
+    OTHER, EMPTY, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT, DOUBLE, DECIMAL,
+    TEXT, LARGE_TEXT, VIEW, DAYS, MILLISECOND_DAYS, TIMESTAMP, LIST, LARGE_LIST, FIXED_LIST, DICTIONARY,
 };
 
 inline bool is_whole(Cell cell) { return cell >= Cell::INT8 && cell <= Cell::UINT64; }
 // Whether no cell needs quotes.
 inline bool is_plain(Cell cell) { return cell < Cell::TEXT || (cell >= Cell::DAYS && cell <= Cell::TIMESTAMP); }
 inline bool is_list(Cell cell) { return cell >= Cell::LIST && cell <= Cell::FIXED_LIST; }
-inline bool is_fraction(Cell cell) { return cell == Cell::FLOAT || cell == Cell::DOUBLE; }
+inline bool is_fraction(Cell cell) { return cell >= Cell::FLOAT && cell <= Cell::DECIMAL; }
 
 // The type of a column. index : of a dictionary's numbers. inner : of a list's cells, or of a dictionary's (0 or 1).
 // size : of a FIXED_LIST, its length; of a TIMESTAMP, its units in a second. zoned : whether a TIMESTAMP has a time zone.
+// A decimal is a whole number of so many bytes, divided by 10^scale.
 struct ArrowType {
     Cell cell = Cell::OTHER;
     Cell index = Cell::OTHER;
     int64_t size = 0;
     bool zoned = false;
     std::vector<ArrowType> inner;
+    int bytes = 0, scale = 0;
 };
+
+constexpr int MOST_DIGITS = 76;  // of a decimal of 32 bytes
 
 // Whether cells are texts, also those in a dictionary.
 inline bool is_text(const ArrowType& type) {
@@ -95,7 +99,7 @@ inline bool is_text(const ArrowType& type) {
         (type.cell == Cell::DICTIONARY && is_text(type.inner[0]));
 }
 
-inline bool is_number(const ArrowType& type) { return type.cell >= Cell::INT8 && type.cell <= Cell::DOUBLE; }
+inline bool is_number(const ArrowType& type) { return type.cell >= Cell::INT8 && type.cell <= Cell::DECIMAL; }
 // Whether cells are names: booleans, and entries of a dictionary.
 inline bool is_name(const ArrowType& type) {
     return type.cell == Cell::BOOL || type.cell == Cell::DICTIONARY;
@@ -132,6 +136,25 @@ inline Cell plain_cell(const char* format) {
     }
 }
 
+// The type of "d:precision,scale" and "d:precision,scale,bits".
+inline ArrowType decimal_type(std::string_view format) {
+    int numbers[3] = {0, 0, 128};
+    const char *p = format.data() + 2, *const end = format.data() + format.size();
+    int at = 0;
+    for (; at < 3 && p < end; ++at) {
+        const auto read = std::from_chars(p, end, numbers[at]);
+        if (read.ec != std::errc() || (read.ptr < end && *read.ptr != ',')) return {};
+        p = read.ptr + (read.ptr < end);
+    }
+    const auto [precision, scale, bits] = numbers;
+    const bool known = bits == 32 || bits == 64 || bits == 128 || bits == 256;
+    if (at < 2 || p < end || !known || precision < 1 || scale < -MOST_DIGITS || scale > MOST_DIGITS) return {};
+    ArrowType type;
+    type.cell = Cell::DECIMAL;
+    type.bytes = bits / 8, type.scale = scale;
+    return type;
+}
+
 // The type of a schema; within a list, that of its cells, and within a dictionary, that of its values.
 inline ArrowType arrow_type(const ArrowSchema& schema, bool in_list = false, bool in_dictionary = false) {
     ArrowType type;
@@ -149,6 +172,7 @@ inline ArrowType arrow_type(const ArrowSchema& schema, bool in_list = false, boo
         type.inner.push_back(arrow_type(*schema.children[0], true));
         return type.inner[0].cell != Cell::OTHER ? type : ArrowType();
     }
+    if (format.substr(0, 2) == "d:") return decimal_type(format);
     if (format.substr(0, 3) == "+w:") {
         const char* const end = format.data() + format.size();
         if (in_list || schema.n_children != 1 || !schema.children || !schema.children[0]) return {};
@@ -391,6 +415,42 @@ private:
         return true;
     }
 
+    // The shortest text of a decimal: all of its digits, without zeros at the end of a fraction.
+    bool decimal(const char* cell, const ArrowType& type, std::string_view& found) {
+        constexpr uint32_t BILLION = 1000000000;
+        constexpr int DIGITS = 9;  // of a number below it
+        uint32_t words[8];
+        const int count = type.bytes / 4;
+        std::memcpy(words, cell, static_cast<size_t>(type.bytes));
+        const bool negative = words[count - 1] >> 31;
+        uint64_t carry = negative;
+        for (int at = 0; negative && at < count; ++at, carry >>= 32) {
+            carry += static_cast<uint32_t>(~words[at]);
+            words[at] = static_cast<uint32_t>(carry);
+        }
+        cell_.clear();  // the digits, the last one first
+        while (std::any_of(words, words + count, [](uint32_t word) { return word != 0; })) {
+            uint64_t rest = 0;
+            for (int at = count; at-- > 0;) {
+                rest = rest << 32 | words[at];
+                words[at] = static_cast<uint32_t>(rest / BILLION);
+                rest %= BILLION;
+            }
+            for (int digit = 0; digit < DIGITS; ++digit, rest /= 10) cell_.push_back(static_cast<char>('0' + rest % 10));
+        }
+        const size_t fraction = static_cast<size_t>(std::max(type.scale, 0));
+        if (cell_.size() <= fraction) cell_.append(fraction + 1 - cell_.size(), '0');
+        while (cell_.size() > fraction + 1 && cell_.back() == '0') cell_.pop_back();
+        const size_t zeros = std::min(cell_.find_first_not_of('0'), fraction);  // at the end of the fraction
+        if (fraction) cell_.insert(fraction, 1, '.');
+        cell_.erase(0, zeros < fraction ? zeros : fraction + (fraction > 0));
+        if (type.scale < 0 && cell_ != "0") cell_.insert(0, static_cast<size_t>(-type.scale), '0');
+        if (negative) cell_.push_back('-');
+        std::reverse(cell_.begin(), cell_.end());
+        found = cell_;
+        return true;
+    }
+
     // Appends a number with leading zeros, and a mark unless it is 0.
     void padded(int64_t number, size_t width, char mark) {
         const std::string digits = std::to_string(number);
@@ -416,6 +476,7 @@ private:
             case Cell::UINT64: return number<uint64_t>(array, at, found);
             case Cell::FLOAT: return number<float>(array, at, found);
             case Cell::DOUBLE: return number<double>(array, at, found);
+            case Cell::DECIMAL: return decimal(buffer<char>(array, 1) + at * type.bytes, type, found);
             case Cell::DAYS: return time(buffer<int32_t>(array, 1)[at], 0, type, found);
             case Cell::MILLISECOND_DAYS: return time(floored(buffer<int64_t>(array, 1)[at], MILLISECONDS), 0, type, found);
             case Cell::TIMESTAMP: {
