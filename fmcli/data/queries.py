@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
+from fmcli.data.query_files import with_types
 from fmcli.data.sources import read_by_duckdb
 from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
 from fmcli.system.memory import available
@@ -120,7 +121,7 @@ class QueryText(StreamText):
         try:
             connection = _connect(self._duckdb)
             self._require_select(connection, query)
-            super().__init__(connection.sql(query), name, used)
+            super().__init__(connection.sql(with_types(connection, query, name)), name, used)
         except self._duckdb.Error as error:
             raise self._located(error) from error
 

@@ -84,6 +84,116 @@ def test_nothing_is_written_beside_the_output(run, tmp_path):
     assert not os.listdir(home)
 
 
+# Cells of one column: in the rows from which DuckDB would guess its type, and behind them.
+LATE = {
+    "zeros": ("7", "007"),
+    "word": ("7", "NA"),
+    "plus": ("7", "+7"),
+    "minus": ("7", "-0"),
+    "long": ("7", "12345678901234567890"),
+    "hex": ("7", "49018e16"),
+    "truth": ("true", "yes"),
+    "number": ("true", "1"),
+    "quoted": ("7", '"7, 8"'),
+}
+# The same of columns of numbers.
+NUMBERS = {
+    "fraction": ("7", "1.6"),
+    "exact": ("1.5", "12345678901234567.5"),
+    "power": ("0.5", "1e-05"),
+    "gap": ("7", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory):
+    """A folder with tables of such cells."""
+    folder = tmp_path_factory.mktemp("late")
+    cells = {**LATE, **NUMBERS}
+    names, (early, last) = ",".join(cells), (",".join(cell[place] for cell in cells.values()) for place in (0, 1))
+    (folder / "late.csv").write_text(f"y,{names}\n" + f"0,{early}\n" * 20_500 + f"1,{last}\n1,{early}\n")
+    (folder / "late.part-2.csv").write_text(f"y,{names}\n1,{last}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM 'late.csv'",
+        "SELECT 'é' AS other, late.* FROM \"./late.csv\" WHERE late.y >= 0",
+        "WITH b(y, plus) AS (SELECT 9, 'é') SELECT a.* FROM b RIGHT JOIN late.csv AS a USING (y)",
+        "SELECT * FROM 'late*.csv' LIMIT 20502",
+    ],
+)
+def test_a_query_reads_the_cells_of_a_csv_file_as_they_are(run, late, tmp_path, query):
+    columns = ["--categorical", ",".join(LATE), "--numeric", ",".join(NUMBERS)]
+    options = ["convert", "-q", "--label", "y", *columns]
+    for path in late.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    assert run.ok(*options, "--sql", query).stdout == run.ok(*options, "late.csv").stdout
+
+
+def test_a_query_reads_the_cells_of_a_json_file_as_they_are(run, tmp_path):
+    early, last = '{"y": 0, "n": 1, "b": 1, "s": "007"}\n', '{"y": 1, "n": 1.6, "b": true, "s": "x"}\n'
+    (tmp_path / "late.jsonl").write_text(early * 20_500 + last)
+    done = run.ok(
+        "convert", "-q", "--label", "y", "--categorical", "b,s", "--numeric", "n", "--sql", "FROM 'late.jsonl'"
+    )
+    assert done.stdout.splitlines()[-2:] == [b"0 n:1 b=1:1 s=007:1", b"1 n:1.6 b=true:1 s=x:1"]
+
+
+def test_a_query_reads_times_of_a_csv_file_as_they_are(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    forms = ("31.01.2020", "01/31/2020", "2020-01-31", "2020-01-31 10:20:30", "2020-01-31T10:20:31Z", "10:20:30")
+    cells = [",".join(forms), ",".join(form.replace("31", "02", 1) for form in forms)]
+    (tmp_path / "t.csv").write_text("y,a,b,c,d,e,f\n" + "".join(f"{row % 2},{cells[row % 2]}\n" for row in range(8)))
+    found = [run.ok("convert", "-q", "--label", "y", *table).stdout for table in (["t.csv"], ["--sql", "FROM 't.csv'"])]
+    assert found[0] == found[1]
+
+
+def test_a_query_computes_with_cells_of_a_csv_file(run, tmp_path):
+    (tmp_path / "t.csv").write_text("y;whole;half;truth;day\n0;10;1.50;true;2020-01-31\n1;9;;False;2020-02-01\n")
+    query = "SELECT y, whole > 9 AS more, half * 2 AS twice, NOT truth AS untrue, month(day) AS month FROM 't.csv'"
+    done = run.ok("convert", "-q", "--label", "y", "--categorical", "more,twice,untrue,month", "--sql", query)
+    assert done.stdout == (
+        b"0 more=true:1 twice=3:1 untrue=false:1 month=1:1\n1 more=false:1 untrue=true:1 month=2:1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "function", "advice"),
+    [
+        ("FROM read_csv('t.csv')", "read_csv", "add all_varchar = true"),
+        ("FROM read_csv('t.csv', all_varchar = false)", "read_csv", "add all_varchar = true"),
+        ("SELECT * FROM (SELECT 1 AS y) JOIN READ_CSV_AUTO('t.csv') USING (y)", "read_csv_auto", "add all_varchar"),
+        ("SELECT 1 IN (SELECT y FROM read_json('t.json', sample_size = 7))", "read_json", "give columns = "),
+        ("FROM query('FROM ''t.csv''')", "query", "write that query itself"),
+        ("FROM query_table('t.csv')", "query_table", "write that query itself"),
+    ],
+)
+def test_functions_that_guess_types_are_refused(run, tmp_path, query, function, advice):
+    (tmp_path / "t.csv").write_text("y,x\n1,2\n0,007\n")
+    (tmp_path / "t.json").write_text('{"y": 1}')
+    done = run.fails(2, "convert", "--label", "y", "--sql", query)
+    assert f"the query calls {function}(), " in done.stderr
+    assert advice in done.stderr
+
+
+@pytest.mark.parametrize("typed", ["all_varchar = true", "columns = {'y': 'INTEGER', 'x': 'VARCHAR'}"])
+def test_functions_with_types_are_taken(run, tmp_path, typed):
+    (tmp_path / "t.csv").write_text("y,x\n1,2\n0,007\n")
+    query = f"FROM read_csv('t.csv', {typed})"
+    done = run.ok("convert", "-q", "--label", "y", "--categorical", "x", "--sql", query)
+    assert done.stdout == b"1 x=2:1\n0 x=007:1\n"
+
+
+def test_files_of_a_query_have_the_same_columns(run, tmp_path):
+    (tmp_path / "a1.csv").write_text("y,x\n1,2\n")
+    (tmp_path / "a2.csv").write_text("x,y\n1,2\n")
+    done = run.fails(65, "convert", "--label", "y", "--sql", "FROM 'a*.csv'")
+    assert "a2.csv has not the columns and the form of a1.csv" in done.stderr
+
+
 def test_sums_and_literals_of_a_query_are_exact_numbers(run):
     rows = "(VALUES ('a', {}, 1), ('b', 2, 0)) t(u, x, y)"
     query = f"SELECT u, sum(x) AS s, 1.5 AS q, sum(x * 1.05) AS p, max(y) AS y FROM {rows}"

@@ -1,0 +1,207 @@
+"""CSV and JSON files that a query reads by their names.
+
+DuckDB guesses the types of their columns from the first rows, and casts later cells to these: 1.6 becomes 2, and 007
+becomes 7. Here all rows tell the types, and a column has one that is not text only if no cell loses anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from fmcli.errors import BadInputError, UsageError
+
+CSV, JSON = re.compile(r"\.[ct]sv\b", re.IGNORECASE), re.compile(r"\.(?:json|jsonl|ndjson)\b", re.IGNORECASE)
+TEXT = "VARCHAR"
+# The types of columns, the first of which is taken -> the texts of cells that it holds as they are. An id that looks
+# like a number is none: it has zeros in front, more digits than a number holds exactly, or an e among digits.
+EXACT = {
+    "BIGINT": "-?(?:0|[1-9][0-9]{0,14})",
+    "DOUBLE": r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?|-?[0-9](?:\.[0-9]+)?[eE][-+][0-9]+",
+    "BOOLEAN": "(?i)true|false",
+}
+# The types that DuckDB guesses -> those of the cells that are looked for first; of text, that no cell has another type.
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+GUESSED = {
+    **dict.fromkeys((*INTEGERS, *(f"U{type}" for type in INTEGERS)), "BIGINT"),
+    **{"FLOAT": "DOUBLE", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", TEXT: TEXT},
+}
+# The parameters by which a CSV file is read -> what DuckDB calls them; and its words for those that it does not know.
+FORM = {
+    **{
+        "delim": "Delimiter",
+        "quote": "Quote",
+        "escape": "Escape",
+        "comment": "Comment",
+        "new_line": "NewLineDelimiter",
+    },
+    **{"skip": "SkipRows", "header": "HasHeader", "dateformat": "DateFormat", "timestampformat": "TimestampFormat"},
+}
+UNKNOWN = (None, "(empty)")
+# The types of times that are kept -> the parameters for their forms, which leave no doubt of what is the month.
+ISO, TIMES = "%Y-%m-%d", {"DATE": "dateformat", "TIMESTAMP": "timestampformat"}
+QUOTES = {"quote": '"', "escape": '"'}  # if no cell in the first rows has any
+# Functions that guess types -> the words of a parameter that keeps them from it, one of these sets.
+CSV_TYPES, JSON_TYPES = ({"columns"}, {"all_varchar", "true"}), ({"columns"},)
+GUESSING = {
+    **dict.fromkeys(("read_csv", "read_csv_auto"), CSV_TYPES),
+    **dict.fromkeys(("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"), JSON_TYPES),
+}
+# Functions that read what a text names.
+INDIRECT = ("query", "query_table")
+
+
+class Found(NamedTuple):
+    """A file in a query: its name, the place in bytes, and whether its rows have another name there."""
+
+    name: str
+    at: int
+    named: bool
+
+
+def with_types(connection: Any, query: str, source: str) -> str:
+    """Return a query with the types of the columns of each file. Raises BadInputError, UsageError and DuckDB's errors.
+
+    source : of the query in messages.
+    """
+    ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+    tree = json.loads(text)
+    if tree["error"]:
+        raise BadInputError(f"{source}: DuckDB cannot tell which files it reads: {tree['error_message']}")
+    code = query.encode()
+    for found in sorted(_files(tree, source), key=lambda found: -found.at):
+        written = next((len(name) for name in _spellings(found.name) if code.startswith(name, found.at)), None)
+        if written is None:
+            raise BadInputError(f"{source}: {found.name} is not found in it; write its name in single quotes")
+        reader = _typed_csv if CSV.search(found.name) else _typed_json
+        call = reader(connection, found.name)
+        if not found.named:
+            call += f' AS "{PurePath(found.name).name.partition(".")[0]}"'
+        code = code[: found.at] + call.encode() + code[found.at + written :]
+    return code.decode()
+
+
+def _spellings(name: str) -> list[bytes]:
+    return [one.encode() for one in (_quoted(name), '"' + name.replace('"', '""') + '"', name)]
+
+
+def _files(tree: Any, source: str) -> Iterator[Found]:
+    """Yield the files in a parsed query. Raises UsageError for functions that guess types."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _files(part, source)
+    if not isinstance(tree, dict):
+        return
+    for part in tree.values():
+        yield from _files(part, source)
+    if tree.get("type") == "BASE_TABLE":
+        name = ".".join(filter(None, (tree.get(part) for part in ("catalog_name", "schema_name", "table_name"))))
+        if CSV.search(name) or JSON.search(name):
+            yield Found(name, tree["query_location"], bool(tree["alias"]))
+    elif tree.get("type") == "TABLE_FUNCTION":
+        _require_types(tree["function"], source)
+
+
+def _require_types(function: Any, source: str) -> None:
+    name = function["function_name"].lower()
+    if name in INDIRECT:
+        raise UsageError(f"{source} calls {name}(), whose text is not read here; write that query itself")
+    if name not in GUESSING:
+        return
+    for given in function.get("arguments", function.get("children", ())):
+        words = {str(word).lower() for word in _leaves(given)}
+        if any(needed <= words for needed in GUESSING[name]):
+            return
+    text = "or add all_varchar = true" if GUESSING[name] is CSV_TYPES else "or give columns = {..}"
+    raise UsageError(
+        f"{source} calls {name}(), which guesses types from the first rows and may change cells behind them; write "
+        f"only the name of the file, in quotes, and all rows tell the types, {text} and cast what is no text"
+    )
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, (dict, list)):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _leaves(part)
+    else:
+        yield tree
+
+
+def _typed_csv(connection: Any, name: str) -> str:
+    """Return the call that reads CSV files with the types of all of their rows."""
+    files = [path for (path,) in connection.execute("SELECT file FROM glob(?)", [name]).fetchall()] or [name]
+    sniffed = [_sniffed(connection, file) for file in files]
+    form, types = sniffed[0]
+    for file, (other_form, others) in zip(files, sniffed, strict=True):
+        if [*others] != [*types] or any(form.setdefault(one, text) != text for one, text in other_form.items()):
+            raise BadInputError(f"{file} has not the columns and the form of {files[0]}, so that {name} is no table")
+        types = {column: type if others[column] == type else TEXT for column, type in types.items()}
+    written = "".join(f"{parameter} = {_quoted(text)}, " for parameter, text in {**QUOTES, **form}.items())
+    tested = [column for column, type in types.items() if type in GUESSED]
+    return _tested(connection, "read_csv", name, f"auto_detect = false, {written}", types, tested)
+
+
+def _sniffed(connection: Any, file: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the parameters by which a CSV file is read, and the types of its columns."""
+    form, types = _sniffed_in(connection, "FROM sniff_csv(?)", file)
+    if {*types.values()} <= {*GUESSED}:
+        return form, types
+    form, types = _sniffed_in(connection, "FROM sniff_csv(?, sample_size = -1)", file)  # dates, which are not tested
+    kept = {*GUESSED, *(type for type, parameter in TIMES.items() if form.get(parameter, ISO).startswith(ISO))}
+    return form, {column: type if type in kept else TEXT for column, type in types.items()}
+
+
+def _sniffed_in(connection: Any, query: str, file: str) -> tuple[dict[str, str], dict[str, str]]:
+    cursor = connection.execute(query, [file])
+    names = [column[0] for column in cursor.description]
+    (row,) = cursor.fetchall()
+    found = dict(zip(names, row, strict=True))
+    form = {parameter: str(found[field]) for parameter, field in FORM.items() if found[field] not in UNKNOWN}
+    return form, {column["name"]: str(column["type"]) for column in found["Columns"]}
+
+
+def _typed_json(connection: Any, name: str) -> str:
+    """Return the call that reads JSON files with the types of all of their rows. A JSON is a cell of several types."""
+    described = connection.execute("DESCRIBE FROM read_json(?, sample_size = -1)", [name]).fetchall()
+    types = {column: TEXT if type == "JSON" else type for column, type, *_ in described}
+    tested = [column for column, type in types.items() if type in GUESSED and type != TEXT]
+    return _tested(connection, "read_json", name, "", types, tested)
+
+
+def _tested(connection: Any, function: str, name: str, form: str, types: dict[str, str], tested: Sequence[str]) -> str:
+    """Return the call of a function that reads files. Columns to test have the first type that holds all of their cells
+    exactly, or else are text."""
+    found = types | dict.fromkeys(tested, TEXT)
+    as_text = _call(function, name, form, found)
+    guesses = {column: GUESSED[types[column]] for column in tested}
+    any_type = "|".join(f"(?:{exact})" for exact in EXACT.values())
+    are_guessed = _hold(connection, as_text, [(one, EXACT.get(type, any_type)) for one, type in guesses.items()])
+    wrong = [one for one, is_guessed in zip(guesses, are_guessed, strict=True) if is_guessed == (guesses[one] == TEXT)]
+    found |= {column: type for column, type in guesses.items() if column not in wrong}
+    exact = iter(_hold(connection, as_text, [(column, exact) for column in wrong for exact in EXACT.values()]))
+    for column in wrong:
+        holding = [type for type in EXACT if next(exact)]
+        found[column] = next(iter(holding), TEXT)
+    return _call(function, name, form, found)
+
+
+def _hold(connection: Any, call: str, forms: Sequence[tuple[str, str]]) -> Sequence[bool]:
+    """Return whether all cells of a column have a form, for each of these pairs. A column without cells has none."""
+    tests = [f"coalesce(bool_and(regexp_full_match({_name(one)}, {_quoted(form)})), false)" for one, form in forms]
+    ((*hold,),) = connection.execute(f"SELECT {', '.join(tests)} FROM {call}").fetchall() if tests else ((),)
+    return hold
+
+
+def _call(function: str, name: str, form: str, types: dict[str, str]) -> str:
+    columns = ", ".join(f"{_quoted(column)}: {_quoted(type)}" for column, type in types.items())
+    return f"{function}({_quoted(name)}, {form}columns = {{{columns}}})"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
