@@ -13,6 +13,7 @@ from fmcli.base.scan import most_frequent
 from fmcli.data.counts import occurrences
 from fmcli.data.counts.occurrences import Occurrences, added, compact
 from fmcli.data.counts.pairs import first_fields, together
+from fmcli.data.label_unit import ONE
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import Subject
 from fmcli.inspect.interactions import interactions
@@ -28,7 +29,7 @@ def scorer_of(name, rng, frequent, outputs=1, together=None, **options):
     params = fill(model, rng)
     features, fields = np.array(frequent, dtype=np.int32).reshape(-1, 2).T
     found = Occurrences(np.ascontiguousarray(features), np.ascontiguousarray(fields), together=together)
-    labels = SimpleNamespace(values=None, shown=None)
+    labels = SimpleNamespace(values=None, shown=None, unit=ONE)
     scorer = SimpleNamespace(
         model=model,
         occurrences=found,

@@ -46,11 +46,12 @@ def test_intervals_have_their_share_of_new_labels():
 def test_each_draw_of_each_member_has_its_noise():
     x, y = planted(120)
     options = {"solver": "mcmc", "epochs": 8, "draws": 3, "rank": 1}
-    noise = fmcli.train((x, y), ensemble=2, **options)._scorer.noise
+    scorer = fmcli.train((x, y), ensemble=2, **options)._scorer
+    noise = scorer.noise
     apart = [fmcli.train((x, y), seed=seed, **options)._scorer.noise for seed in (0, 1)]
     assert noise.tolist() == np.concatenate(apart).tolist()
     assert len(set(noise)) == 6
-    assert noise == pytest.approx(1 / 4, rel=0.6)
+    assert noise / scorer.labels.unit.scale**2 == pytest.approx(1 / 4, rel=0.6)
 
 
 def test_models_without_noise_have_no_intervals():

@@ -71,7 +71,7 @@ def test_given_options_are_inherited_and_defaults_are_computed_again(tmp_path):
     warm_start = warm_start_of(tmp_path, "fm", "ftrl", "huber", rank=3, l2_v=0.5, alpha=0.2, norm=True, epochs=1)
     spec = warm_start.continued(None, None, None, {})
     assert (spec.model, spec.solver, spec.loss) == ("fm", "ftrl", "huber")
-    usual = {**make_spec("fm", "ftrl", "huber").values, "clip": False}
+    usual = {**make_spec("fm", "ftrl", "huber").values, "clip": False, "scale_labels": False}
     assert spec.values == {**usual, "rank": 3, "l2_v": 0.5, "alpha": 0.2, "alpha_w": 0.2, "alpha_v": 0.2, "norm": True}
     assert spec.given == {"solver", "rank", "l2_v", "alpha", "norm"}
     assert warm_start.run.changed(spec) == warm_start.run.dropped(spec) == {}
@@ -102,7 +102,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
     spec = warm_start.continued("sglfm", None, None, {})
     assert (spec.solver, spec.values["rank"]) == ("fobos", 3)
     usual = make_spec("sglfm").values
-    others = usual.keys() - {"rank", "clip"}
+    others = usual.keys() - {"rank", "clip", "scale_labels"}
     assert {name: spec.values[name] for name in others} == {name: usual[name] for name in others}
     rows, _ = planted("fm", "squared")
     resumed = train(rows, warm_start.continued("sglfm", None, None, {"epochs": 0}), warm_start=warm_start)

@@ -113,15 +113,15 @@ def test_factors_of_a_sampler_start_with_a_share_of_the_variance_of_labels():
         known = {"rows": 9, "nonzeros": 18, "features": 9, "validated": False, **facts}
         return resolve(make_spec(kind, solver, None, options), **known).values["init_std"]
 
-    for rank, spread, products in ((8, 1.0, 1.0), (4, 20.0, 91.0), (32, 0.1, 0.25)):
-        found = start(options={"rank": rank}, spread=spread, products=products)
-        assert rank * products * found**4 == pytest.approx(0.003 * spread**2)
-        assert start("hofm", options={"rank": [rank, 2]}, spread=spread, products=products) >= max(found, 0.1)
-        simplex = start("hofm-simplex", options={"rank": rank, "order": 2}, spread=spread, products=products)
+    for rank, products in ((8, 1.0), (4, 91.0), (32, 0.25)):
+        found = start(options={"rank": rank}, products=products)
+        assert rank * products * found**4 == pytest.approx(0.003)
+        assert start("hofm", options={"rank": [rank, 2]}, products=products) >= max(found, 0.1)
+        simplex = start("hofm-simplex", options={"rank": rank, "order": 2}, products=products)
         assert simplex == pytest.approx(10**0.25 * found)
-        assert start("hofm-simplex", options={"order": 3}, spread=spread, products=products) >= 0.2
+        assert start("hofm-simplex", options={"order": 3}, products=products) >= 0.2
     assert start("hofm-simplex", "cd") == 0.1
-    assert start(products=0.0) == start(spread=0.0) == 0.1
+    assert start(products=0.0) == 0.1
     assert start("ffm", options={"init_std": 0.5}) == 0.5
     assert start("ffm", "adagrad") == 0.03
 
@@ -133,8 +133,8 @@ def test_few_sweeps_find_interactions_whatever_the_scale_of_the_labels(scale):
     one, other = rng.normal(size=(2, users, rank))
     label = scale * (np.sum(one[pairs[:, 0]] * other[pairs[:, 1]], axis=1) + 0.1 * rng.normal(size=len(pairs)))
     data = dataset([{int(a): 1.0, users + int(b): 1.0} for a, b in pairs], 2 * users, label)
-    error = train(data, "fm", "mcmc", epochs=12, burn_in=8, rank=4).epochs[-1].loss
-    assert error < 0.1 * train(data, "linear", "cd").epochs[-1].loss
+    error = train(data, "fm", "mcmc", epochs=12, burn_in=8, rank=4, scale_labels=True).epochs[-1].loss
+    assert error < 0.1 * train(data, "linear", "cd", scale_labels=True).epochs[-1].loss
 
 
 def test_a_sampler_does_not_take_shared_factors_for_linear_weights():
@@ -147,9 +147,11 @@ def test_a_sampler_does_not_take_shared_factors_for_linear_weights():
     label += (factors[0][pairs[:, 0]] * factors[1][pairs[:, 1]]).sum(axis=1) + noise * rng.normal(size=len(pairs))
     data = dataset([{int(a): 1.0, users + int(b): 1.0} for a, b in pairs], 2 * users, label)
     default, small = (
-        train(data, "hofm-simplex", "mcmc", epochs=60, rank=4, **options) for options in ({}, {"init_std": 0.1})
+        train(data, "hofm-simplex", "mcmc", epochs=60, rank=4, scale_labels=True, **options)
+        for options in ({}, {"init_std": 0.1})
     )
-    assert default.epochs[-1].loss < 1.05 * noise**2 / 2 < 1.1 * noise**2 / 2 < small.epochs[-1].loss
+    least = noise**2 / 2 / label.var()
+    assert default.epochs[-1].loss < 1.05 * least < 1.1 * least < small.epochs[-1].loss
     assert default.plan.model.parameters["theta"][0, 1] > 0.4
 
 

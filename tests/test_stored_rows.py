@@ -118,7 +118,7 @@ def test_the_shards_have_all_rows(small, tmp_path, rng, shuffled):
 
 
 def plan_of(cache, model, solver, threads=2, **options):
-    options = {"epochs": EPOCHS, "norm": False, **taken(model, LEARNABLE), **options}
+    options = {"epochs": EPOCHS, "norm": False, "scale_labels": False, **taken(model, LEARNABLE), **options}
     return prepare(Settings(make_spec(model, solver, None, options), threads=threads), rows_of_cache(cache))
 
 
@@ -294,7 +294,7 @@ def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, lo
     weight = 0.5 + rng.random(ROWS) if weighted else None
     data = planted("fm", "squared", rows=ROWS)[0].changed(label=label, weight=weight)
     cache = stored(tmp_path / "c", data, weighted=weighted)
-    settings = Settings(make_spec("fm", "adagrad", loss, {"epochs": 1}), holdout=0.4)
+    settings = Settings(make_spec("fm", "adagrad", loss, {"epochs": 1, "scale_labels": False}), holdout=0.4)
     of_labels = {0.0: 3.0} if weighted else {}
     plan = prepare(settings, rows_of_cache(cache).with_label_weights(of_labels))
     raw = [cache.load(shard) for shard in left(plan)]

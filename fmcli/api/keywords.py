@@ -104,6 +104,7 @@ class Keywords(TypedDict, total=False):
     batch_size: int | None
     round_size: int | None
     clip: bool | None
+    scale_labels: bool | None
     scale: str | None
     norm: bool | None
     shuffle: bool | None
@@ -202,6 +203,7 @@ class Parameters(TypedDict, total=False):
     batch_size: int | None
     round_size: int | None
     clip: bool | None
+    scale_labels: bool | None
     scale: str | None
     norm: bool | None
     shuffle: bool | None

@@ -23,6 +23,7 @@ from fmcli.data.pieces import concatenated
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange.importing import IMPORTED_FROM
 from fmcli.export.arrays import exported
+from fmcli.export.in_unit import in_unit
 from fmcli.model_file.container import ModelFile, from_bytes, load, save, to_bytes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.beside import Beside
@@ -411,7 +412,8 @@ class Model:
             rows = transform.valued(self._in_columns(X, None))
             value = np.ones(rows.nnz, dtype=np.float32) if rows.value is None else rows.value
             matrix = csr_array((value, rows.index, rows.indptr), shape=(rows.rows, rows.features))
-            return np.hstack([matrix @ each.astype(np.float64) for each in factors])
+            found = in_unit(model.exported(), self._scorer.labels.unit, self.options)["V"]
+            return np.hstack([matrix @ each.astype(np.float64) for each in found])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file, which the command reads, too.

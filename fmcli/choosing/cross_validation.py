@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fmcli.choosing.completing import completed
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
 from fmcli.data.dataset import Dataset
+from fmcli.data.label_unit import ONE, LabelUnit
 from fmcli.data.labels import Names, text_of
 from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError
@@ -89,6 +90,7 @@ class Validated:
     predicted : (rows of the fold, columns) the predictions.
     figures : the summary of the run that trained the model.
     epochs : its epochs; none of an ensemble.
+    unit : of the labels that it was trained on.
     """
 
     fold: Fold
@@ -98,6 +100,7 @@ class Validated:
     figures: dict[str, Any]
     epochs: list[Epoch]
     seconds: float
+    unit: LabelUnit = ONE
 
 
 def fold_numbers(candidate: Candidate, facts: RowFacts, folding: Folding) -> list[Numbers]:
@@ -192,6 +195,7 @@ def cross_validate(
             summary,
             epochs,
             time.perf_counter() - begin,
+            scorer.labels.unit,
         )
 
     with nullcontext() if settings.spec.by_rows and not settings.rivals else one_blas_thread():

@@ -24,6 +24,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX
+from fmcli.data.label_unit import Moments
 from fmcli.data.labels import Labels, Names, sorted_names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated
@@ -207,7 +208,7 @@ def combined_facts(found: Sequence[Facts], names: Names | None, format: str) -> 
         total.nonzeros += facts.nonzeros
         total.repeated_rows += facts.repeated_rows
         total.bytes += facts.bytes
-        total.total_weight += facts.total_weight
+        total.add_moments(Moments(facts.total_weight, facts.mean, facts.deviation))
         total.weighted |= facts.weighted
         total.fields = max(total.fields, facts.fields)
         total.longest = max(total.longest, facts.longest)

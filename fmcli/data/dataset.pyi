@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.numbering import Numbering
 
+NO_UNIT: tuple[float, float]
+
 class Dataset:
     def __init__(
         self,
@@ -20,6 +22,7 @@ class Dataset:
         group: NDArray[Any] | None = None,
         trusted: bool = False,
         numbering: Numbering | Dictionary | None = None,
+        unit: tuple[float, float] = ...,
     ) -> None: ...
     @property
     def rows(self) -> int: ...
@@ -50,6 +53,9 @@ class Dataset:
     def label(self) -> NDArray[np.float64] | Any:
         """None if the rows have no labels. Typed as Any, because each caller knows whether they have."""
     @property
+    def unit(self) -> tuple[float, float]:
+        """The center and the scale of labels that are numbers."""
+    @property
     def weight(self) -> NDArray[np.float64] | None: ...
     @property
     def group(self) -> NDArray[Any] | None: ...
@@ -62,6 +68,7 @@ class Dataset:
     def nbytes(self) -> int: ...
     def total_weight(self, rows: NDArray[np.int32] | None = None) -> float: ...
     def shares(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]: ...
+    def targets(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.float64]: ...
     def changed(self, **arrays: Any) -> Dataset: ...
     def joined(self, rows: NDArray[np.int32]) -> Dataset: ...
     def take(self, rows: NDArray[np.int32]) -> Dataset: ...
@@ -101,4 +108,5 @@ def restored(
     weight: NDArray[np.float64] | None,
     group: NDArray[Any] | None,
     numbering: Numbering | Dictionary | None,
+    unit: tuple[float, float],
 ) -> Dataset: ...

@@ -164,6 +164,7 @@ def without_fields(data: Dataset) -> Dataset:
         weight=data.weight,
         group=data.group,
         numbering=data.numbering,
+        unit=data.unit,
     )
 
 

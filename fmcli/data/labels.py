@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
+from fmcli.data.label_unit import ONE, LabelUnit
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
@@ -64,6 +65,8 @@ class Labels:
         order; None if the labels are numbers.
     names : what the values 0, 1, .. stand for, if they are positions of names.
     pair : the smaller and the larger label, if labels are numbers with two values; None: they have more, or are none.
+    unit : of labels that are numbers; see LabelUnit. Labels are encoded in the user's unit, and rows to train on have
+        it (Dataset.unit).
     may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
     may_be_ratings : whether these labels are on a scale such as 1 to 5 stars.
     """
@@ -74,6 +77,7 @@ class Labels:
     may_be_ratings: bool = False
     names: Names = NUMBERS
     pair: tuple[float, float] | None = None
+    unit: LabelUnit = ONE
 
     @property
     def relevance(self) -> Relevance:
@@ -264,11 +268,16 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
 
 
 def saved_labels(
-    loss: str, shown: Sequence[float] | Sequence[str] | None, pair: Sequence[float] | None = None
+    loss: str,
+    shown: Sequence[float] | Sequence[str] | None,
+    pair: Sequence[float] | None = None,
+    unit: Sequence[float] | None = None,
 ) -> Labels:
-    """Return the labels that a model file has kept as `Labels.shown` and `Labels.pair`."""
+    """Return the labels that a model file has kept as `Labels.shown`, `Labels.pair`, and the center and the scale of
+    numbers."""
     if shown is None:
-        return Labels(loss, None, pair=None if pair is None else (float(pair[0]), float(pair[1])))
+        both = None if pair is None else (float(pair[0]), float(pair[1]))
+        return Labels(loss, None, pair=both, unit=LabelUnit(*map(float, unit)) if unit else ONE)
     if isinstance(shown[0], str):
         return Labels(loss, tuple(map(float, range(len(shown)))), names=tuple(map(str, shown)))
     return Labels(loss, tuple(map(float, shown)))

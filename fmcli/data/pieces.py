@@ -88,6 +88,7 @@ def concatenated(pieces: list[Dataset]) -> Dataset:
         group=None if pieces[0].group is None else np.concatenate([piece.group for piece in pieces]),
         trusted=True,
         numbering=pieces[0].numbering,
+        unit=pieces[0].unit,
     )
     pieces.clear()
     return data

@@ -44,7 +44,7 @@ class Transform:
     norm_of_all : whether that is done first, with the features that training has not seen, as programs do whose models
         were imported.
     fields : the number of fields, including those of the warm start; 0 if the model needs none.
-    label_range : the smallest and largest label as the loss has them, including those of the warm start; None if
+    label_range : the smallest and largest label in the user's unit, including those of the warm start; None if
         predictions cannot be clipped to them.
     groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
     table : what the columns of the tables of training were; None: the rows came from other text.
@@ -88,8 +88,9 @@ class Transform:
         return {
             "fields": self.fields,
             "labels": self.labels.shown,
-            "label_pair": self.labels.pair and list(self.labels.pair),
             "range": self.label_range and list(self.label_range),
+            **({"label_pair": list(self.labels.pair)} if self.labels.pair else {}),
+            **({} if self.labels.unit.is_one else {"unit": list(self.labels.unit.pair)}),
             **({"table": self.table.entry()} if self.table else {}),
         }
 
@@ -119,7 +120,7 @@ class Transform:
 
     def training(self, data: Dataset) -> Dataset:
         """Return rows to train on. Raises BadInputError for a label that is not one of `labels`."""
-        data = self._scaled(self._encoded(data))
+        data = self._scaled(self._encoded(data)).changed(unit=self.labels.unit.pair)
         return data.normalised() if self.norm else data
 
     def of(self, data: Dataset, source: str = "") -> Dataset:

@@ -11,6 +11,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange import libffm, libfm
 from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
 from fmcli.export.arrays import require_one_draw
+from fmcli.export.in_unit import in_unit
 from fmcli.names import find_name, one_of
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, SOFT_LOGISTIC
@@ -67,8 +68,9 @@ def foreign(scorer: Scorer, to: str) -> Foreign:
     if scorer.numbering is not None:
         size = sum(array.nbytes for array in model.parameters.values()) // max(model.features, 1)
         require_if_large(size * scorer.dimension, f"making the arrays of {scorer.path}")
-    arrays = {name: scorer.dense(array, 1)[0] for name, array in model.parameters.items() if name != "bias"}
-    bias = float(model.parameters["bias"][0]) if "bias" in model.parameters else None
+    parameters = in_unit(model.parameters, scorer.labels.unit, {})
+    arrays = {name: scorer.dense(array, 1)[0] for name, array in parameters.items() if name != "bias"}
+    bias = float(parameters["bias"][0]) if "bias" in parameters else None
     kind, norm = family(scorer.meta["model"]), scorer.transform.norm
     return Foreign(kind, scorer.dimension, bias, arrays.get("w"), arrays.get("V"), norm)
 

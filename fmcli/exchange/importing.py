@@ -30,6 +30,7 @@ from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, PROBIT, TWO_VALUES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import SOLVERS
+from fmcli.registry.specs import SCALE_LABELS
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require_if_large
 from fmcli.text import number
@@ -208,7 +209,7 @@ def model_file(foreign: Foreign, meaning: Meaning, norm: bool, title: str) -> Mo
         "model": kind.name,
         "solver": BY_SQUARES if state else kind.solver,
         "loss": loss,
-        "options": {**options, "norm": norm, "clip": meaning.clip is not None},
+        "options": {**options, "norm": norm, "clip": meaning.clip is not None, SCALE_LABELS: False},
         "given": [],
         "outputs": model.outputs,
         **transform_entries(transform),

@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dictionary import Dictionary
+from fmcli.data.label_unit import ONE
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.errors import UsageError
+from fmcli.export.in_unit import UNIT, in_unit
 from fmcli.model_file.check import (
     FEATURES,
 )
 from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, load_model
 from fmcli.system.memory import require, require_if_large
 
@@ -25,22 +28,27 @@ MOST_DENSE = 4 << 30
 OF_ABSENT = {SCALE: 1, "group": -1}
 
 
-def exported(scorer: Scorer, dense: bool = True) -> dict[str, NDArray[Any]]:
+def exported(scorer: Scorer, dense: bool = True, of_user: bool = True) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model by their exported names, in their own types, and those of its scaling of columns.
 
     dense : whether arrays by feature have zeros, or OF_ABSENT, for features that have no column. If these arrays
         would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
+    of_user : whether their scores are in the user's unit, or in that of training.
 
     Raises NotEnoughMemoryError.
     """
-    model, numbering = scorer.model, scorer.numbering
+    model, numbering, kind = scorer.model, scorer.numbering, MODELS[scorer.meta["model"]]
     require_if_large(model.export_needed(), f"making the arrays of {scorer.path}")
-    arrays = {**model.exported(), **scale_arrays(scorer.transform.scale)}
+    unit = scorer.labels.unit if of_user else ONE
+    arrays = in_unit(
+        model.exported(), unit, {name: value for name, value in scorer.meta["options"].items() if name in kind.options}
+    )
+    arrays |= scale_arrays(scorer.transform.scale)
     if numbering is None or not dense:
         return arrays
     if isinstance(numbering, Dictionary):
         return {**arrays, FEATURES: np.array(scorer.ids(np.arange(model.features)))}
-    of_names = {name: 0 if name in (SCALE, CENTER) else model.feature_axis(name) for name in arrays}
+    of_names = {name: 0 if name in (SCALE, CENTER) else model.feature_axis(name) for name in arrays if name != UNIT}
     axes = {name: axis for name, axis in of_names.items() if axis is not None}
     numbers = sum(arrays[name].size for name in axes) // max(len(numbering), 1) * scorer.dimension
     if np.dtype(np.float64).itemsize * numbers > MOST_DENSE:

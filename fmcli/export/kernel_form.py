@@ -34,10 +34,11 @@ LEAST_SHARE = 1e-12
 COPIES = 5
 
 
-def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]]:
+def kernel_form(path: str, scorer: Scorer, of_user: bool = True) -> tuple[str, dict[str, NDArray[Any]]]:
     """Return the direct kind of a lifted model, and its arrays (float64), with at most twice the rank.
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: the lambda_s become beta; the p_s, of length 1, the factors.
+    of_user : whether its scores are in the user's unit, or in that of training.
 
     Raises UsageError if the model in `path` has another kind or order, BadInputError if a parameter is not finite, and
     NotEnoughMemoryError.
@@ -50,7 +51,7 @@ def kernel_form(path: str, scorer: Scorer) -> tuple[str, dict[str, NDArray[Any]]
         )
     require_one_draw(scorer)
     direct, factors = DIRECT[kind]
-    arrays = exported(scorer)
+    arrays = exported(scorer, of_user=of_user)
     ids = {FEATURES: arrays.pop(FEATURES)} if FEATURES in arrays else {}
     if not are_finite(arrays.values()):
         raise BadInputError(f"{path} has parameters that are not finite, so that it has no kernel form")
@@ -102,7 +103,7 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
 
     Raises the errors of `kernel_form`, and OutputError.
     """
-    direct, form = kernel_form(path, scorer)
+    direct, form = kernel_form(path, scorer, of_user=False)
     meta = scorer.meta
     # A model has the options of all runs; those that its solver refuses have their defaults.
     taken = make_spec(direct, meta["solver"], meta["loss"]).values.keys() - SOLVERS[meta["solver"]].refuses.keys()

@@ -80,8 +80,9 @@ def qubo(scorer: Scorer) -> Qubo:
         raise BadInputError(f"{scorer.path} has parameters that are not finite")
     kept = np.flatnonzero(quadratic)
     first, second = (each[kept] for each in np.triu_indices(features, 1))
-    draws = len(splitters)
-    return Qubo(scorer.ids(every), offset / draws, linear / draws, first, second, quadratic[kept] / draws)
+    draws, unit = len(splitters), scorer.labels.unit
+    linear, quadratic = (unit.differences(each / draws) for each in (linear, quadratic[kept]))
+    return Qubo(scorer.ids(every), unit.center + unit.scale * offset / draws, linear, first, second, quadratic)
 
 
 def write_coo(made: Qubo, write: Callable[[bytes], object]) -> None:

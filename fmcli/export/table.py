@@ -15,6 +15,7 @@ from fmcli.data.scaling import CENTER, SCALE
 from fmcli.data.writer import format_table
 from fmcli.errors import UsageError
 from fmcli.export.arrays import exported, require_one_draw
+from fmcli.export.in_unit import UNIT
 from fmcli.export.text import CHUNK
 from fmcli.kernels.simd import REAL
 from fmcli.scoring.scorer import Scorer
@@ -61,7 +62,13 @@ def of_features(scorer: Scorer) -> dict[str, NDArray[Any]]:
     require_one_draw(scorer)
     model, found = scorer.model, dict[str, NDArray[Any]]()
     learned = {name for layout in model.layout for name in layout.names}
-    for name, array in sorted(exported(scorer, dense=False).items(), key=lambda item: item[1].ndim):
+    arrays = exported(scorer, dense=False)
+    if UNIT in arrays:
+        raise UsageError(
+            f"{scorer.path} is of kind {scorer.meta['model']}, whose parameters do not have the unit of the labels",
+            scale_labels=False,
+        )
+    for name, array in sorted(arrays.items(), key=lambda item: item[1].ndim):
         axis = 0 if name in (SCALE, CENTER) else model.feature_axis(name)
         if axis is None or name in model.shapes().keys() - learned:  # such as anchors, each of which is a row
             continue

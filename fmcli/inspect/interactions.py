@@ -66,7 +66,7 @@ def interactions(scorer: Scorer) -> Pairs:
         scorer.model.features,
         field=found.fields[index] if scorer.needs_fields else None,
     )
-    score = score_rows(scorer.model, rows)
+    score = scorer.labels.unit.differences(score_rows(scorer.model, rows))
     empty, single, double = score[0], score[1 : 1 + len(alone)], score[1 + len(alone) :]
     added: Any = double - single[places[:, 0]] - single[places[:, 1]] + empty
     size = np.abs(score).max(initial=0)

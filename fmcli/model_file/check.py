@@ -31,7 +31,7 @@ from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option, from_files, in_files
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
-from fmcli.registry.specs import REFINES, SOLVER, check_degrees
+from fmcli.registry.specs import REFINES, SCALED_TASK, SOLVER, check_degrees
 
 # The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"
@@ -110,6 +110,11 @@ def is_range(value: Any) -> bool:
 def is_pair(value: Any) -> bool:
     """Return whether a value is a list of two finite numbers in increasing order."""
     return is_range(value) and bool(value[0] < value[1])
+
+
+def is_unit(value: Any) -> bool:
+    """Return whether a value is a list of two finite numbers, the second of which is positive."""
+    return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[1] > 0
 
 
 def are_features(value: Any) -> bool:
@@ -195,6 +200,7 @@ ENTRIES = {
     "epochs": COUNT,
     "given": null_or(Rule("a list of names", are_names)),
     "norm_of_all": Rule("true or false", lambda value: type(value) is bool),
+    "unit": null_or(Rule("the center of the labels and their scale, which is positive", is_unit)),
     "range": null_or(Rule("the smallest and the largest label", is_range)),
     "table": null_or(Rule("what the columns of a table are", is_schema)),
     "format": name_in(("libsvm", "ffm")),
@@ -215,6 +221,8 @@ LATER: dict[str, Any] = {
     "epochs": 0,
     "given": None,
     "norm_of_all": False,
+    "label_pair": None,
+    "unit": None,
     "range": None,
     "table": None,
     "calibration": None,
@@ -275,6 +283,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         refuse("the counts of some frequent features are missing")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
         refuse("it clips predictions, but the range of the labels is missing")
+    if meta["unit"] is not None and (meta["labels"] is not None or loss.task != SCALED_TASK):
+        refuse(f"its labels have a unit, but those of loss {loss.name} have none")
     samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].is_sampler
     if meta["draws"] % meta["members"] or (meta["draws"] > meta["members"] and not samples):
         refuse(f"it has {meta['draws']} draws of {meta['members']} members, which {meta['solver']} does not make")

@@ -20,7 +20,6 @@ class Facts:
     features : number of the features that occur in the training rows.
     longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may be
         trained on them later (--refit).
-    spread : the standard deviation of the labels, if they are numbers.
     products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
     updates : whether training resumes from a model.
@@ -41,7 +40,6 @@ class Facts:
     loss: str | None
     by_rows: bool
     values: Mapping[str, Any]
-    spread: float = 1.0
     products: float = 1.0
     updates: bool = False
     earlier: float = 0.0
@@ -147,8 +145,8 @@ def if_small(text: str, of: Callable[[Facts], float], power: int) -> Derived:
 
 def by_interactions(share: float, usual: float) -> Derived:
     """Return the standard deviation of initial factors with which the interactions of two features in an FM have this
-    share of the variance of the labels, but at least `usual` if there are interactions of more features; `usual` if
-    rows have no two entries, or all labels are equal.
+    share of the variance of the labels as training sees them, but at least `usual` if there are interactions of more
+    features; `usual` if rows have no two entries.
 
     Factors of about this size leave the saddle point at 0 within few sweeps of a sampler. Larger ones first fit noise.
     """
@@ -156,25 +154,13 @@ def by_interactions(share: float, usual: float) -> Derived:
     def of(facts: Facts) -> float:
         ranks = facts.values.get("rank", 1)
         terms = (ranks[0] if isinstance(ranks, list) else ranks) * facts.products
-        if not terms * facts.spread > 0:
+        if not terms > 0:
             return usual
-        std = float((share * facts.spread**2 / terms) ** 0.25)
+        std = float((share / terms) ** 0.25)
         return max(std, usual) if facts.values.get("order", 2) > 2 else std
 
-    rule = f"fourth root of {share:g} var(labels)/(rank * squared products of two entries)"
+    rule = f"fourth root of {share:g}/(rank * squared products of two entries)"
     return Derived(f"{rule}, above {usual:g} if order > 2", of)
-
-
-def of_label_variance(option: str) -> Derived:
-    """Return an option times the variance of the labels, so that another unit of these does not change what it means
-    for weights, which have their unit; the option itself if they are no numbers, or all equal."""
-
-    def of(facts: Facts) -> float:
-        usual = float(facts.values[option])
-        found = usual * facts.spread**2
-        return found if 0 < found < math.inf else usual
-
-    return Derived(f"--{option.replace('_', '-')} var(labels)", of)
 
 
 def per_row(strength: float) -> Derived:

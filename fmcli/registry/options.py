@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fmcli.records import dataclass
-from fmcli.registry.derived import Derived, by_longest_row, of_label_variance, passes, with_earlier_rows
+from fmcli.registry.derived import Derived, by_longest_row, passes, with_earlier_rows
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -354,7 +354,7 @@ _OPTIONS = (
     Option(
         "prior_rate_w",
         float,
-        of_label_variance("prior_rate"),
+        None,
         "Rate of the Gamma prior of the precisions of linear weights.",
         "solver",
         low=0,
@@ -398,6 +398,15 @@ _OPTIONS = (
         "data",
     ),
     Option(
+        "scale_labels",
+        bool,
+        None,
+        "Train on labels that are numbers minus their mean, divided by their standard deviation, so that options and "
+        "models do not depend on the unit of the labels; predictions are in that unit. [default: --scale-labels; with "
+        "-i, as that model]",
+        "data",
+    ),
+    Option(
         "scale",
         str,
         "none",
@@ -434,8 +443,8 @@ GROUP_PENALTIES = ("group_l1",)
 # Options that every model, solver and loss takes, and those of them that mean the same to all solvers.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
-    *("epochs", "batch_size", "round_size", "clip", "scale", "norm", "shuffle", "seed"),
+    *("epochs", "batch_size", "round_size", "clip", "scale_labels", "scale", "norm", "shuffle", "seed"),
 )
-SAME_TO_ALL = ("clip", "scale", "norm", "seed")
+SAME_TO_ALL = ("clip", "scale_labels", "scale", "norm", "seed")
 # Options that a solver does not support if it needs smooth penalties.
 NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

@@ -25,7 +25,9 @@ TRIALS = 50
 SINGLE = {
     "epochs": "the search chooses the number of epochs by itself",
     "seed": "a seed is no choice between models",
-    **dict.fromkeys(("scale", "norm", "clip"), "all trials share the rows in memory, as they are transformed"),
+    **dict.fromkeys(
+        ("scale", "norm", "clip", "scale_labels"), "all trials share the rows in memory, as they are transformed"
+    ),
     **dict.fromkeys(("shuffle", "round_size"), "it is no choice between models"),
     **dict.fromkeys(("draws", "burn_in"), "more draws are better, but take longer"),
     "init_strength": "no trial resumes from a model",

@@ -25,7 +25,11 @@ E = TypeVar("E", bound=Entry)
 REFINES = {
     **{"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"},
     **dict.fromkeys(("learning_rate_w", "learning_rate_v", "anchor_rate"), "learning_rate"),
+    "prior_rate_w": "prior_rate",
 }
+
+# The option whose labels training sees in their own unit, and the task of the losses of such labels.
+SCALE_LABELS, SCALED_TASK = "scale_labels", "real"
 
 # Options that belong to one schedule of the learning rate.
 OF_SCHEDULE = {"power": "invscaling", "t0": "inverse"}
@@ -142,6 +146,7 @@ def make_spec(
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
     check_clip(loss, values["clip"])
+    check_scale_labels(loss, values[SCALE_LABELS])
     check_nuclear(kind, values)
     check_group_penalties(values)
     check_schedule(given, values)
@@ -173,7 +178,6 @@ def resolve(
     weight: float | None = None,
     longest: float = 0.0,
     validated: bool,
-    spread: float = 1.0,
     products: float = 1.0,
     updates: bool = False,
     earlier: float = 0.0,
@@ -196,7 +200,6 @@ def resolve(
                 spec.loss,
                 spec.by_rows,
                 values,
-                spread,
                 products,
                 updates,
                 earlier,
@@ -324,6 +327,14 @@ def check_clip(loss: str | None, clip: bool | None) -> None:
     """Raise UsageError if --clip is given with a loss other than squared. If the loss is None, it is not known yet."""
     if clip and loss not in (None, CLIPPED_LOSS):
         raise UsageError(f"{OPTIONS['clip'].flag} applies only to --loss {CLIPPED_LOSS}, not to {loss}; leave it out")
+
+
+def check_scale_labels(loss: str | None, scaled: bool | None) -> None:
+    """Raise UsageError if --scale-labels is given with a loss of other labels than numbers. If the loss is None, it is
+    not known yet."""
+    if scaled and loss is not None and LOSSES[loss].task != SCALED_TASK:
+        takers = [f"--loss {entry.name}" for entry in LOSSES.values() if entry.task == SCALED_TASK]
+        raise UsageError(f"{OPTIONS[SCALE_LABELS].flag} applies only to {either(takers)}, not to {loss}; leave it out")
 
 
 def check_schedule(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:

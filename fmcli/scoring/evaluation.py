@@ -377,11 +377,12 @@ def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None
 
 
 def training_loss(outcome: Outcome, scorer: Scorer) -> float:
-    """Return the mean over the rows of the loss that the model was trained with."""
+    """Return the mean over the rows of the loss that the model was trained with, of labels in the unit of training."""
     meta = scorer.meta
     spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
     loss = build_loss(spec, scorer.labels.loss, scorer.model.columns)
-    return mean_loss(loss, outcome.label, outcome.score)
+    unit = scorer.labels.unit
+    return mean_loss(loss, unit.of(outcome.label), unit.of(outcome.score))
 
 
 def confusion(outcome: Outcome) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.data.label_unit import ONE, LabelUnit
 from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
@@ -195,10 +196,11 @@ class Outcome:
         """Whether the loss is the logloss of two labels, without options."""
         return self.task in BINARY and LOSSES[self.loss].likelihood
 
-    def losses(self, loss: Loss, threads: int = 1) -> Floats:
-        """Return (rows) the values of the loss. Those that are the logloss are kept for it."""
+    def losses(self, loss: Loss, threads: int = 1, unit: LabelUnit = ONE) -> Floats:
+        """Return (rows) the values of the loss, which has labels in this unit. Those that are the logloss are kept for
+        it."""
         if not self.is_logloss:
-            return row_losses(loss, self.label, self.score, threads)
+            return row_losses(loss, unit.of(self.label), unit.of(self.score), threads)
         if self._losses is None:
             self._losses = row_losses(loss, self.label, self.score, threads)
         return self._losses

@@ -23,10 +23,10 @@ from fmcli.data.sources import Input, table_in
 from fmcli.model_file.check import (
     MOST_FEATURES,
 )
-from fmcli.models.layout import REAL_TYPE
 from fmcli.records import dataclass
 from fmcli.scoring.beside import NOTHING, Beside
 from fmcli.scoring.scorer import OutputType, Scorer
+from fmcli.scoring.written import are_written
 from fmcli.system.memory import require_if_large
 
 # Ids of which each has at least so many rows may be labels.
@@ -119,8 +119,7 @@ def predicted_lines(
     def work(piece: Piece) -> tuple[bytes, int]:
         predictions = scorer.predictions(piece.data, output)
         predictions = np.hstack([predictions, *scorer.beside(piece.data, beside)])
-        with np.errstate(over="ignore"):
-            finite = np.isfinite(predictions.astype(REAL_TYPE)).all(axis=1)  # as they are written
+        finite = np.isfinite(are_written(predictions, scorer.labels.unit)).all(axis=1)
         predictions[piece.skipped] = np.nan
         text = scorer.text(predictions, output)
         if piece.beside is not None:

@@ -21,7 +21,6 @@ from fmcli.data.tables.head import PREDICTION
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
 from fmcli.data.tables.schema import Schema
 from fmcli.data.transform import Transform
-from fmcli.data.writer import format_table, format_values
 from fmcli.errors import LEAVE_OUT, BadInputError, FmcliError, UsageError
 from fmcli.losses.links import SCORES
 from fmcli.model_file.check import (
@@ -48,6 +47,7 @@ from fmcli.scoring.calibration import Calibration, saved_calibration
 from fmcli.scoring.draws import Draws
 from fmcli.scoring.intervals import intervals
 from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
+from fmcli.scoring.written import lines_of
 from fmcli.system.memory import require_if_large
 
 # Bytes for each score of a chunk: the score, the prediction, and its text.
@@ -203,7 +203,7 @@ class Scorer:
 
     def raw_scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
         """Return the scores before their calibration; see `scores`."""
-        return mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads)
+        return self.labels.unit.undo(mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads))
 
     def calibrated(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return scores with calibrated probabilities; the same if there is no calibration."""
@@ -277,7 +277,8 @@ class Scorer:
     def spread(self, data: Dataset) -> NDArray[np.float64]:
         """Return (rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of
         the probability of the larger label or of each class. The rows have the columns of the model."""
-        return spread(self.labels.loss, self.all_draws, self.prepared(data), self.calibrated)
+        undo = self.labels.unit.undo
+        return spread(self.labels.loss, self.all_draws, self.prepared(data), lambda score: self.calibrated(undo(score)))
 
     def require_intervals(self) -> None:
         """Raise UsageError if the model has no intervals."""
@@ -291,8 +292,9 @@ class Scorer:
         """Return (rows, 2) the ends of the intervals that have the labels of rows with a probability; see
         `fmcli.scoring.intervals`. The rows have the columns of the model."""
         assert self.noise is not None
-        score = np.array([each[:, 0] for each in self.all_draws.scores(self.prepared(data))])
-        return intervals(score, self.noise, level, self.clip)
+        unit = self.labels.unit
+        score = np.array([unit.undo(each[:, 0]) for each in self.all_draws.scores(self.prepared(data))])
+        return intervals(score, self.noise / unit.scale**2, level, self.clip)
 
     def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
         """Return the names of the columns of predictions, and of what is beside them, in a table."""
@@ -308,14 +310,13 @@ class Scorer:
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
         """Return one line of text for each row of predictions. Numbers have the fewest digits that read back as the
-        same number of the real type of the build; labels have the fewest that read back as the same double."""
+        same number of the real type of the build (see `lines_of`); labels have the fewest that read back as the same
+        double."""
         if output == "label" and self.labels.values:
             texts = zip(self.labels.values, self.labels.texts, strict=True)
             names = {label: f"{text}\n".encode() for label, text in texts}
             return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
-        if predictions.shape[1] == 1:
-            return format_values(np.ascontiguousarray(predictions[:, 0]))
-        return format_table(predictions)
+        return lines_of(predictions, self.labels.unit)
 
 
 def load_model(path: str) -> Scorer:

@@ -136,7 +136,7 @@ class LinearTerms:
         self.share = data.shares(rows)
         self.x = matrix(data.take(rows), number, len(self.columns))
         self.shared = np.zeros((len(self.columns), kernels.products.shape[0]))
-        self.target = self.x.T @ (self.share * data.label[rows])
+        self.target = self.x.T @ (self.share * data.targets(rows))
         for some, values in kernel_values(model, data, rows):
             functions = np.column_stack([values @ kernels.basis, np.ones(len(values))])
             self.shared += self.x[some].T @ (self.share[some, None] * functions)
@@ -225,7 +225,7 @@ def triangle(model: KernelBasis, data: Dataset, rows: NDArray[np.int32]) -> Floa
     found = np.zeros((0, k + 2))
     for some, kernels in kernel_values(model, data, rows):
         system = np.ones((len(kernels), k + 2))
-        system[:, :k], system[:, k + 1] = kernels, data.label[rows[some]]
+        system[:, :k], system[:, k + 1] = kernels, data.targets(rows[some])
         system *= root[some, None]
         found = in_range(np.asarray(np.linalg.qr(np.vstack([found, system]), mode="r")))
     return found

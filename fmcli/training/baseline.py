@@ -36,7 +36,7 @@ ROUNDING = 1e-6
 class Baseline:
     """The constant that fits the training labels best.
 
-    scores : (outputs), the same for every row.
+    scores : (outputs), the same for every row, in the user's unit.
     loss : the mean loss on the training rows of a constant that is wrong by PRECISION; infinite if all labels are the
         same, so that there is nothing to compare with.
     """
@@ -60,7 +60,7 @@ class Baseline:
 def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     """Return the best constant on a plan's training rows."""
     labels = plan.source.labels
-    label, weight = labels.label, labels.weight
+    label, weight = labels.targets, labels.weight
     with np.errstate(over="ignore", invalid="ignore"):  # no constant fits labels whose sum is beyond all numbers
         scores: Floats = loss.best_constant(label, weight, labels.rows)
         near = scores * (1 + PRECISION)
@@ -68,7 +68,7 @@ def baseline_of(plan: Plan, loss: Loss) -> Baseline:
     if LOSSES[plan.transform.labels.loss].task == "binary" and not scores.any():
         # Hinges start from 0, which predicts neither label; the more frequent one is the best constant prediction.
         scores = np.array([np.copysign(1.0, np.average(label, weights=weight))])
-    return Baseline(scores, float(value))
+    return Baseline(plan.transform.labels.unit.undo(scores), float(value))
 
 
 def mean_loss_of_constant(loss: Loss, label: Floats, scores: Floats, weight: Floats | None) -> float:

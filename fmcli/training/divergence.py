@@ -51,7 +51,8 @@ class DivergenceCheck:
             if largest > float(np.finfo(REAL_TYPE).max):
                 raise DivergedError(
                     f"labels have values up to {largest:.3g}, too large for parameters of type {REAL_TYPE.name}; "
-                    "divide the labels by a constant"
+                    "divide the labels by a constant",
+                    scale_labels=True,
                 )
             whose = f"{warm_start.path} has" if warm_start else "the start values have"
             way_out = "train that model again" if warm_start else "choose smaller start values, or scale the labels"
@@ -87,7 +88,7 @@ class DivergenceCheck:
             raise self._diverged("a score of a training row is no longer a finite number")
         if LOSSES[self.plan.transform.labels.loss].pairwise:
             return  # a single row has no loss
-        loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads))
+        loss = outcome.mean(outcome.losses(self.loss, self.plan.settings.threads, self.plan.transform.labels.unit))
         far = self.plan.warm_start is not None and self.first <= MOST_ON_THE_WAY * self.constant
         falling = far and loss < self.first
         if loss > MOST_AT_END * self.constant and not falling:

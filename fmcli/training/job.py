@@ -29,7 +29,7 @@ from fmcli.models.layout import CUTPOINTS
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
-from fmcli.registry.specs import Spec
+from fmcli.registry.specs import SCALE_LABELS, Spec
 from fmcli.registry.streams import PREPARE_STREAM, START_STREAM, generator
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers import newcomers
@@ -43,6 +43,7 @@ from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare, strengths_in
 from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.scaled_labels import with_choice
 from fmcli.training.setup.settings import Settings
 from fmcli.training.starting import start_at_minimum
 from fmcli.training.trained import Epoch, Trained, summary
@@ -52,7 +53,10 @@ __all__ = ["Epoch", "Observer", "Plan", "Settings", "Trained", "plan", "prepare"
 
 
 def plan(data: Dataset, spec: Spec, *, valid: Dataset | None = None, **settings: Any) -> Plan:
-    """`prepare`, with the settings as keyword arguments."""
+    """`prepare`, with the settings as keyword arguments, for experiments with the steps of solvers: labels are not
+    scaled unless the spec or a warm start says so."""
+    if spec.values[SCALE_LABELS] is None and not settings.get("warm_start"):
+        spec = with_choice(spec, False)
     return prepare(Settings(spec, **settings), RowsInMemory.of(data), valid)
 
 
@@ -259,12 +263,12 @@ def start(plan: Plan, loss: Loss) -> None:
     model.start(plan.seen, spec.values["init_std"], random, plan.settings.threads)
     labels = plan.source.labels
     if model.cutpoints:
-        best = loss.best_constant(labels.label, labels.weight, labels.rows)
+        best = loss.best_constant(labels.targets, labels.weight, labels.rows)
         model.parameters[CUTPOINTS][...] = best[0] - best
     bias = model.parameters.get("bias")
     if bias is not None:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
-            best = loss.best_constant(labels.label, labels.weight, labels.rows)
+            best = loss.best_constant(labels.targets, labels.weight, labels.rows)
             bias.T[...] = (best - empty_score(model))[: model.outputs]  # llfm has one for each anchor
     if plan.newcomers:
         newcomers.start(model, plan.newcomers, spec.values["init_std"], spec.values["seed"])

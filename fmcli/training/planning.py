@@ -207,6 +207,7 @@ def evaluations(
         settings.threads,
         clip=transform.label_range if spec.values["clip"] else None,
         relevance=transform.labels.relevance,
+        unit=transform.labels.unit,
     )
     if validated is None or not evaluation.chooser:
         return evaluation, None

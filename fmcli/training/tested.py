@@ -60,13 +60,13 @@ class TestedRows:
         return np.flatnonzero(~np.isnan(self.data.label)).astype(np.int32)
 
     def scores(self, model: Model) -> Floats:
-        """Return (rows, outputs) the scores."""
+        """Return (rows, outputs) the scores, in the unit of training."""
         return score_rows(model, self.data, self.threads)
 
     def text(self, score: Floats) -> bytes:
         """Return the lines that `predict` writes for rows with these scores."""
         scorer = self.scorer
-        predictions = scorer.predicted(score, scorer.default_output())
+        predictions = scorer.predicted(scorer.labels.unit.undo(score), scorer.default_output())
         predictions[self.skipped] = np.nan
         return scorer.text(predictions, scorer.default_output())
 

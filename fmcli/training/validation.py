@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import Kept, in_order, numbered, part, real_number, require_names, under, whole_numbers, within
 from fmcli.data.dataset import Dataset
+from fmcli.data.label_unit import ONE, LabelUnit
 from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
@@ -54,6 +55,7 @@ class Validation:
     patience : training stops after this many epochs without a better one.
     held_out : whether the rows were taken from the training data.
     clip : the range to which predicted numbers are clipped; None: they are not clipped.
+    unit : of the labels in training; the labels of the rows, and metrics, are in the user's unit.
     """
 
     data: Dataset
@@ -65,6 +67,7 @@ class Validation:
     clip: Range | None = None
     rows: NDArray[np.int32] | None = None
     relevance: Relevance = Relevance()
+    unit: LabelUnit = ONE
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or default_metrics(self.loss)
@@ -127,12 +130,14 @@ class Validation:
         return self.outcome_of(mean_score(self.loss, Draws([*draws, model]), self.data, self.threads, rows), rows)
 
     def outcome_of(self, score: NDArray[np.float64], rows: NDArray[np.int32] | None = None) -> Outcome:
-        """Return scores of the rows, or of the rows with these numbers, and their labels."""
+        """Return a model's scores of the rows, or of the rows with these numbers, in the user's unit, and their
+        labels."""
         label, weight, group = self.data.label, self.data.weight, self.data.group
         rows = self.rows if rows is None else rows
         if rows is not None:
             label = label.take(rows)
             weight, group = (None if array is None else array.take(rows) for array in (weight, group))
+        score = self.unit.undo(score)
         return Outcome(self.loss, label, score, weight, clip=self.clip, group=group, relevance=self.relevance)
 
     def measure(self, model: Model, outcome: Outcome | None = None) -> dict[str, float]:

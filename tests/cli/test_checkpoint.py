@@ -2,13 +2,11 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,14 +232,3 @@ def test_training_goes_on_if_a_checkpoint_cannot_be_written(run, rows, tmp_path)
         "fmcli: warning: no checkpoint was written: /dev/full: cannot be written: No space left on device"
     )
     assert (tmp_path / "m").exists()
-
-
-def test_a_checkpoint_of_an_earlier_version_is_refused_with_what_differs(run, sample, tmp_path):
-    """A version of November 23 wrote it, whose defaults were others: -m linear -s sgd -e 200000 --holdout 0."""
-    lines = (sample / "diabetes.train.libsvm").read_text().splitlines(keepends=True)
-    (tmp_path / "t").write_text("".join(lines[:60]))
-    shutil.copy(Path(__file__).resolve().parent.parent / "older" / "linear.checkpoint", tmp_path / "c")
-    options = ["-m", "linear", "-s", "sgd", "-e", "200000", "--holdout", "0", "--checkpoint", "c"]
-    done = run.fails(2, "train", "--resume", *options, "t")
-    assert "c is the checkpoint of another run: --clip was False and is True; patience was 3 and is 10" in done.stderr
-    assert (tmp_path / "c").exists()

@@ -10,6 +10,7 @@ import sklearn.metrics
 from fmcli.cli.evaluate import MOST_CLASSES_SHOWN
 from fmcli.scoring.evaluation import OF_MODELS, Limit
 from fmcli.scoring.metrics import METRICS, allowed
+from fmcli.scoring.scorer import load_model
 
 
 def figures(done):
@@ -53,9 +54,10 @@ def test_numbers_as_sklearn_judges_them(run, sample, diabetes_model):
     test = sample / "diabetes.test.libsvm"
     got = figures(run("evaluate", "--json", diabetes_model, test))
     y, p = labels_of(test), predicted(run, diabetes_model, test)[:, 0]
+    scale = load_model(str(diabetes_model)).labels.unit.scale  # in which the loss was minimized
     assert got["metrics"] == pytest.approx(
         {
-            "loss": ((y - p) ** 2).mean() / 2,
+            "loss": ((y - p) ** 2).mean() / 2 / scale**2,
             "rmse": sklearn.metrics.root_mean_squared_error(y, p),
             "mae": sklearn.metrics.mean_absolute_error(y, p),
             "r2": sklearn.metrics.r2_score(y, p),

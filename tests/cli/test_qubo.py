@@ -75,6 +75,7 @@ def test_energies_are_scores(run, trained, options):
         slow_models.score(options[0], params, {j: float(value[j]) for j in np.flatnonzero(x)}, of_model)[0]
         for x in every
     ]
+    scores = scorer.labels.unit.undo(np.array(scores))
     np.testing.assert_allclose(energies(form, every), scores, rtol=0, atol=1e-12 * np.abs(scores).max())
     assert len(set(scores)) > len(scores) / 2
 

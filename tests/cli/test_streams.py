@@ -227,7 +227,7 @@ def test_output_to_a_closed_stream_is_not_written_into_a_file(run, sample, adult
     noisy = (
         # The command does this before any import, because some imports (for example libffi) keep a file open.
         "import os, fmcli.cli; fmcli.cli._occupy_closed_streams();"
-        "import fmcli.scoring.scorer as p; write = p.format_values;"
+        "import fmcli.scoring.written as p; write = p.format_values;"
         "p.format_values = lambda values: (os.write(2, b'noise'), write(values))[1]"
     )
     test = sample / "adult.test.libsvm"

@@ -118,14 +118,16 @@ typedef struct ThreadShare {
     double* room;  // as in Block
 } ThreadShare;
 
-// The labels of rows: numbers, or codes of classes, a byte each; both NULL: there are none.
+// The labels of rows: numbers, or codes of classes, a byte each; both NULL: there are none. Losses see numbers minus
+// `center`, divided by `scale`.
 typedef struct LabelArray {
     const double* number;
     const int8_t* coded;
+    double center, scale;
 } LabelArray;
 
 static inline double label_of(const LabelArray* labels, ptrdiff_t i) {
-    return labels->coded ? labels->coded[i] : labels->number[i];
+    return labels->coded ? labels->coded[i] : (labels->number[i] - labels->center) / labels->scale;
 }
 
 // Compressed sparse rows, as in a Dataset.

@@ -40,7 +40,7 @@ def centered(Dataset data, const float[::1] divisors, const float[::1] centers):
                 center_row(x, &divisors[0], &centers[0], columns, &index[indptr[i]], &value[indptr[i]])
     return Dataset(
         ends, indices, values, data.label, features, None, data.weight, group=data.group, trusted=True,
-        numbering=data.numbering)
+        numbering=data.numbering, unit=data.unit)
 
 
 # Write the entries of a centered row, unless `index` is NULL; return how many there are.

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t
 cdef class Dataset:
     cdef readonly Py_ssize_t rows, nnz, longest
     cdef readonly int32_t features
-    cdef readonly object indptr, index, value, field, label, weight, group, numbering
+    cdef readonly object indptr, index, value, field, label, weight, group, numbering, unit
     cdef object shared
     cdef Csr csr  # if all values are equal, every row uses `shared`, which is as long as the longest row
     cdef LabelArray labels

@@ -26,6 +26,9 @@ cdef extern from "fmcli/data/ordering.h" namespace "fmcli" nogil:
 cdef enum:
     ROWS_AHEAD = 16  # that are prefetched before they are copied
 
+# The center and the scale of labels that losses see as they are.
+NO_UNIT = (0.0, 1.0)
+
 
 cdef class Dataset:
     """Sparse rows with labels. The arrays are checked once, so that compiled loops need not check them.
@@ -44,13 +47,14 @@ cdef class Dataset:
     group : array of integers (rows), or None; rows with the same number form a group.
     trusted : whether indices and fields are known to be valid, so that they are not checked.
     numbering : Numbering of the features that have columns; None: column j is feature j.
+    unit : (center, scale) of labels that are numbers: losses see (label - center) / scale, which `targets` returns.
 
     The arrays are kept, not copied. Raises ValueError if they are invalid or inconsistent.
     """
 
     def __init__(
         self, indptr, index, value, label, features, field=None, weight=None, *, group=None, trusted=False,
-        numbering=None
+        numbering=None, unit=NO_UNIT
     ):
         cdef const int64_t[::1] indptr_ = indptr
         cdef const int32_t[::1] index_ = index
@@ -86,7 +90,7 @@ cdef class Dataset:
             raise ValueError(f"there are {features} columns, but {len(numbering)} numbered features")
         self.features, self.numbering, self.longest = features, numbering, longest
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
-        self.label, self.weight, self.group = label, weight, group
+        self.label, self.weight, self.group, self.unit = label, weight, group, unit
         # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `labels` or
         # `weight_` also means that there is no such array.
         self.csr.indptr = &indptr_[0]
@@ -98,6 +102,7 @@ cdef class Dataset:
             number_ = label
         self.labels.coded = &coded_[0] if coded_ is not None and self.rows else NULL
         self.labels.number = &number_[0] if number_ is not None and self.rows else NULL
+        self.labels.center, self.labels.scale = unit
         self.weight_ = &weight_[0] if weight is not None and self.rows else NULL
         self.csr.constant = value is None or is_repeated(value)
         if self.csr.constant:
@@ -115,7 +120,7 @@ cdef class Dataset:
         value = self.value[0] if equal else self.value
         return restored, (
             self.indptr, self.index, value, self.label, self.features, self.field, self.weight, self.group,
-            self.numbering)
+            self.numbering, self.unit)
 
     # Raise ValueError unless indices and fields are valid.
     cdef check_entries(self):
@@ -195,10 +200,15 @@ cdef class Dataset:
         weight = np.ones(count) if self.weight is None else self.weight if rows is None else self.weight[rows]
         return weight / self.total_weight(rows)
 
+    def targets(self, rows=None):
+        """Return the labels of all rows, or of the rows with these indices, as losses see them."""
+        label = self.label if rows is None else self.label[rows]
+        return label if self.unit == NO_UNIT else (label - self.labels.center) / self.labels.scale
+
     def changed(self, **arrays):
-        """Return the same rows with some of value, label, features, field, weight, group and numbering replaced; all
-        other arrays are shared."""
-        kept = "value", "label", "features", "field", "weight", "group", "numbering"
+        """Return the same rows with some of value, label, features, field, weight, group, numbering and unit replaced;
+        all other arrays are shared."""
+        kept = "value", "label", "features", "field", "weight", "group", "numbering", "unit"
         new = {**{name: getattr(self, name) for name in kept}, **arrays}
         trusted = "field" not in arrays and new["features"] >= self.features
         return Dataset(self.indptr, self.index, **new, trusted=trusted)
@@ -227,7 +237,7 @@ cdef class Dataset:
         ]
         return Dataset(
             indptr, index, value, label, self.features, field, weight, group=group, trusted=True,
-            numbering=self.numbering)
+            numbering=self.numbering, unit=self.unit)
 
     def joined(self, rows):
         """Return a copy of the rows with these indices, with all their entries: also those of relations."""
@@ -270,7 +280,7 @@ cdef class Dataset:
         order, so that only `take`, `pieces.concatenated` and `ordered` may be used."""
         return Dataset(
             self.indptr, index, self.value, self.label, features, self.field, self.weight, group=self.group,
-            trusted=True)
+            trusted=True, unit=self.unit)
 
     def ordered(self, numbering, const int32_t[::1] columns, int threads=1):
         """Return the same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
@@ -332,7 +342,7 @@ cdef class Dataset:
         if kept == self.nnz:
             return Dataset(
                 self.indptr, index, self.value, self.label, len(numbering), self.field, self.weight, group=self.group,
-                trusted=True, numbering=numbering)
+                trusted=True, numbering=numbering, unit=self.unit)
         return self.selected(index, index != NOT_THERE, len(numbering), numbering)
 
     # Return the rows with other indices, of which those of the shared column are merged.
@@ -358,7 +368,7 @@ cdef class Dataset:
                                 "number of 32 bits holds; write smaller values")
         return Dataset(
             starts_, indices[:nnz], values[:nnz], self.label, len(numbering), None if fields is None else fields[:nnz],
-            self.weight, group=self.group, trusted=True, numbering=numbering)
+            self.weight, group=self.group, trusted=True, numbering=numbering, unit=self.unit)
 
     def only(self, features):
         """Return the same rows with only the entries of some features (bool, features)."""
@@ -370,7 +380,7 @@ cdef class Dataset:
         value, field = [None if array is None else array[kept] for array in (self.value, self.field)]
         return Dataset(
             before[self.indptr], index[kept], value, self.label, features, field, self.weight, group=self.group,
-            numbering=numbering)
+            numbering=numbering, unit=self.unit)
 
     def count_outside(self, const unsigned char[::1] marks):
         """Return the number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j //
@@ -599,12 +609,13 @@ def repeated(value, entries):
     return np.broadcast_to(np.float32(value), entries)
 
 
-def restored(indptr, index, value, label, features, field, weight, group, numbering):
+def restored(indptr, index, value, label, features, field, weight, group, numbering, unit):
     """Return a Dataset in another process; a single value is that of all entries."""
     if value is not None and np.ndim(value) == 0:
         value = repeated(value, len(index))
     return Dataset(
-        indptr, index, value, label, features, field, weight, group=group, trusted=True, numbering=numbering)
+        indptr, index, value, label, features, field, weight, group=group, trusted=True, numbering=numbering,
+        unit=unit)
 
 
 cdef is_repeated(array):

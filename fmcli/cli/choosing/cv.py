@@ -307,15 +307,11 @@ def events_of(tested: Validated, against: str) -> list[dict[str, Any]]:
 
 def write_predictions(path: str, tested: Sequence[Validated], rows: int) -> None:
     """Write a line for each row."""
-    import numpy as np
-
     from fmcli.choosing.cross_validation import out_of_fold
-    from fmcli.data.writer import format_table, format_values
+    from fmcli.scoring.written import lines_of
 
-    found = out_of_fold(tested, rows)
-    one = found.shape[1] == 1
     with open_sink(None if path == "-" else path) as sink:
-        sink.write(format_values(np.ascontiguousarray(found[:, 0])) if one else format_table(found))
+        sink.write(lines_of(out_of_fold(tested, rows), tested[0].unit))
 
 
 def report(

@@ -26,7 +26,7 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
-from fmcli.registry.specs import Spec, for_dense_rows, make_spec, needed_for
+from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, needed_for
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
@@ -36,6 +36,7 @@ from fmcli.training.draws import kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense, are_many
 from fmcli.training.setup.groups import groups_in_words
+from fmcli.training.setup.scaled_labels import described
 from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
     for hint in hints(plan):
         log.line(f"hint: {hint}")
+    if plan.spec.values[SCALE_LABELS] and not plan.transform.labels.unit.is_one:
+        log.detail(f"training on labels {described(plan.transform.labels.unit)}")
     if plan.evaluation.clip:
         low, high = plan.evaluation.clip
         log.line(

@@ -58,6 +58,7 @@ class RelatedRows(Dataset):
             group=own.group,
             trusted=True,
             numbering=own.numbering,
+            unit=own.unit,
         )
         self._relations = tuple(relations)
 

@@ -9,8 +9,9 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset
+from fmcli.data.dataset import NO_UNIT, Dataset
 from fmcli.data.fields import Counted
+from fmcli.data.label_unit import LabelUnit
 from fmcli.records import dataclass
 from fmcli.system.mapped import numbers_to
 
@@ -26,12 +27,19 @@ class RowLabels:
         None: all are 1.
     rows : the number of rows.
     times : int64 (n), how many rows have each label; None: each has a label of its own.
+    unit : of the rows; see Dataset.
     """
 
     label: NDArray[np.float64]
     weight: NDArray[np.float64] | None
     rows: int
     times: NDArray[np.int64] | None = None
+    unit: tuple[float, float] = NO_UNIT
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """The labels as losses see them."""
+        return LabelUnit(*self.unit).of(self.label)
 
 
 class TrainingRows:
@@ -132,7 +140,7 @@ class TrainingRows:
         label, weight, rows = self.data.label, self.data.weight, self._rows
         if rows is not None:
             label, weight = label[rows], None if weight is None else weight[rows]
-        return RowLabels(label, weight, self._number)
+        return RowLabels(label, weight, self._number, unit=self.data.unit)
 
     @property
     def shard_bytes(self) -> int:

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
+from fmcli.data.label_unit import Moments
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header
@@ -44,7 +45,7 @@ from fmcli.system.memory import require_if_large
 if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import RowNumbers
 
-MAGIC = b"fmrows01"
+MAGIC = b"fmrows02"
 FOOTER = struct.Struct("<5q8s")
 # Bytes of rows that are permuted at a time, and of a shard: with shards of this size, reading takes few large requests.
 CHUNK_BYTES = SHARD_BYTES = 32 << 20
@@ -103,6 +104,7 @@ class Facts:
     repeated_rows : as in `reader.Table`.
     bytes : of text.
     lowest, highest : the smallest and the largest label.
+    mean, deviation : of the labels.
     labels : rows and total weight by label; None if there are more than MOST_LABELS labels.
     names : what labels 0, 1, .. stand for; None: labels are numbers.
     """
@@ -120,6 +122,8 @@ class Facts:
     weighted: bool = False
     lowest: float = np.inf
     highest: float = -np.inf
+    mean: float = 0.0
+    deviation: float = 0.0
     labels: dict[float, tuple[int, float]] | None = field(default_factory=dict)
     names: Names | None = None
 
@@ -139,7 +143,7 @@ class Facts:
         self.longest = max(self.longest, data.longest)
         self.longest_square = max(self.longest_square, data.longest_square())
         with np.errstate(over="ignore"):  # `build` refuses a sum that is not finite
-            self.total_weight += data.total_weight()
+            self.add_moments(Moments.of(data.label, data.weight))
         self.weighted |= data.weight is not None
         self.lowest, self.highest = min(self.lowest, data.label.min()), max(self.highest, data.label.max())
         if self.labels is None:
@@ -154,6 +158,11 @@ class Facts:
             self.labels[value] = before[0] + count, before[1] + weight
         if len(self.labels) > MOST_LABELS:
             self.labels = None
+
+    def add_moments(self, labels: Moments) -> None:
+        """Take account of the labels of further rows."""
+        both = Moments(self.total_weight, self.mean, self.deviation).combined(labels)
+        self.total_weight, self.mean, self.deviation = both.weight, both.mean, both.deviation
 
 
 class Writer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import Dataset
+from fmcli.data.dataset import NO_UNIT, Dataset
 from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
 from fmcli.data.stored.order import taken, without
@@ -28,11 +28,13 @@ class LabelTotals:
 
     label, weight : float64 (n), each label once, and the sum of the weights of its rows.
     rows : int64 (n), the number of its rows.
+    unit : of the rows to train on; see Dataset.
     """
 
     label: NDArray[np.float64]
     weight: NDArray[np.float64]
     rows: NDArray[np.int64]
+    unit: tuple[float, float] = NO_UNIT
 
     def without(self, data: Dataset | None) -> RowLabels:
         """Return the labels of all rows but those of a Dataset. Raises ValueError if that cannot be."""
@@ -49,7 +51,7 @@ class LabelTotals:
             total = weight[left].sum()
         if (rows < 0).any() or not 0 < total < np.inf:
             raise ValueError("its header does not have the labels and weights of its rows")
-        return RowLabels(self.label[left], weight[left], int(rows.sum()), rows[left])
+        return RowLabels(self.label[left], weight[left], int(rows.sum()), rows[left], self.unit)
 
 
 @dataclass(frozen=True)

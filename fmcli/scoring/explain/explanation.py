@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
+from fmcli.data.label_unit import LabelUnit
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.explain.lines import DEGREE, INTERACTION, MAIN, REST, Writer
@@ -35,7 +36,7 @@ class Explanation:
 
     data : the rows, as the model scores them.
     keys : their ids; None: they have numbers.
-    score : (rows, outputs) raw scores, those of draws averaged, in double precision.
+    score : (rows, outputs) raw scores, those of draws averaged, in double precision. All are in the user's unit.
     base : (outputs) the scores of a row without features.
     share : (entries, outputs), the shares of the entries. With the base, those of a row sum to its score.
     more : main effects and the largest terms; None: these were not wanted.
@@ -60,7 +61,8 @@ class Explainer:
     def __init__(self, scorer: Scorer, interactions: int = 0) -> None:
         self.scorer, self.interactions = scorer, interactions
         self.splits = [model.split() for model in (*scorer.draws, scorer.model)]
-        self.base: Floats = np.mean([split.constant for split in self.splits], axis=0)
+        self.unit = scorer.labels.unit
+        self.base: Floats = self.unit.undo(np.mean([split.constant for split in self.splits], axis=0))
 
     @property
     def outputs(self) -> int:
@@ -75,7 +77,7 @@ class Explainer:
     def writer(self, *, json: bool) -> Writer:
         """Return a writer of explanations. The names of features begin with their fields, if the text of rows does."""
         with_fields = self.scorer.needs_fields and self.scorer.transform.table is None
-        return Writer(self.scorer.numbering, self.classes, json, with_fields)
+        return Writer(self.scorer.numbering, self.classes, json, with_fields, self.unit.needs_doubles)
 
     def explain(self, data: Dataset, keys: Sequence[bytes] | None = None, threads: int = 1) -> Explanation:
         """Return the explanation of rows that have the columns of the model. Raises NotEnoughMemoryError."""
@@ -94,7 +96,8 @@ class Explainer:
         if len(self.splits) > 1:
             score /= len(self.splits)
             share /= len(self.splits)
-        means = [np.ascontiguousarray(each.T) for each in (score, share)]
+        of_user = self.unit.undo(score), self.unit.differences(share)
+        means = [np.ascontiguousarray(each.T) for each in of_user]
         more = self.more(data, means[0]) if self.interactions else None
         return Explanation(data, keys, means[0], self.base, means[1], more)
 
@@ -111,7 +114,9 @@ class Explainer:
         for row in range(data.rows):
             entries = int(data.indptr[row + 1] - data.indptr[row])
             for output, of_draws in enumerate(splitters):
-                self._add(made, Row(data, row, entries, of_draws), float(score[row, output] - self.base[output]))
+                self._add(
+                    made, Row(data, row, entries, of_draws, self.unit), float(score[row, output] - self.base[output])
+                )
         return made.arrays()
 
     def _add(self, made: Parts, row: Row, total: float) -> None:
@@ -145,12 +150,13 @@ class Explainer:
 
 @dataclass(frozen=True)
 class Row:
-    """A row, and the terms of its score by each draw."""
+    """A row, and the terms of its score by each draw, in the user's unit."""
 
     data: Dataset
     number: int
     entries: int
     draws: Sequence[Splitter]
+    unit: LabelUnit
 
     def largest(self) -> int:
         """Return the size of the largest sets with terms."""
@@ -161,11 +167,12 @@ class Row:
         found = np.zeros(comb(self.entries, size))
         for draw in self.draws:
             draw.listed(self.data, self.number, size, found)
-        return np.asarray(found / len(self.draws))
+        return self.unit.differences(found / len(self.draws))
 
     def sum(self, size: int) -> float:
         """Return the sum of these terms."""
-        return sum(draw.sum(self.data, self.number, size) for draw in self.draws) / len(self.draws)
+        total = sum(draw.sum(self.data, self.number, size) for draw in self.draws)
+        return self.unit.scale * total / len(self.draws)
 
 
 class Parts:

@@ -17,7 +17,12 @@ REST: int
 
 class Writer:
     def __init__(
-        self, numbering: Numbering | Dictionary | None, classes: Sequence[str] | None, json: bool, with_fields: bool
+        self,
+        numbering: Numbering | Dictionary | None,
+        classes: Sequence[str] | None,
+        json: bool,
+        with_fields: bool,
+        doubles: bool = False,
     ) -> None: ...
     def text(
         self,

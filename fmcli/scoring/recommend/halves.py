@@ -64,6 +64,8 @@ class Scored(NamedTuple):
 
     order : (pairs) the numbers that increase with the prediction: scores, of levels with several draws mean levels.
     score : (pairs, columns) as Scorer.scores, for Scorer.predicted.
+
+    Both are in the user's unit.
     """
 
     order: Floats
@@ -75,13 +77,14 @@ def scored(scorer: Scorer, pairs: Dataset) -> Scored:
     if scorer.transform.norm_of_all:
         pairs = pairs.normalised()
     data, draws = scorer.prepared(pairs), scorer.all_draws
+    undo = scorer.labels.unit.undo
     if not scorer.draws:
-        score = next(draws.scores(data))
+        score = undo(next(draws.scores(data)))
         return Scored(score[:, 0], score)
     mean, link = MeanScore(scorer.labels.loss), LOSSES[scorer.labels.loss].load_link()
     for each in draws.scores(data):
         mean.add(each)
-    score = mean.score()
+    score = undo(mean.score())
     return Scored((score if link.number is None else link.number(score))[:, 0], score)
 
 

@@ -35,7 +35,7 @@ class Reasons:
         for number in range(data.rows):
             columns = data.index[data.indptr[number] : data.indptr[number + 1]]
             of_item = self.recommender.of_items[columns]
-            row = Row(data, number, len(columns), splitters)
+            row = Row(data, number, len(columns), splitters, scorer.labels.unit)
             parts: list[tuple[float, list[int]]] = []
             for size in range(1, min(2, row.largest()) + 1):
                 if comb(len(columns), size) > MOST_SETS:

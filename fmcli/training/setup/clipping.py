@@ -21,7 +21,7 @@ def fit_clip(
     spec: Spec, labels: Labels, label: NDArray[np.float64], warm_start: WarmStart | None
 ) -> tuple[Spec, Range | None]:
     """Return the spec with its choice to clip, and the range of all labels that it and the warm start were trained on,
-    as the loss has them.
+    in the user's unit.
 
     By default, predictions are clipped, unless those of the warm start are not.
 

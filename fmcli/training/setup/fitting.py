@@ -27,6 +27,7 @@ from fmcli.training.setup.groups import groups_of
 from fmcli.training.setup.hold_out import rows_held_out
 from fmcli.training.setup.memory import held_bytes
 from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.scaled_labels import fit_unit
 from fmcli.training.setup.settings import HoldOut, Settings
 from fmcli.training.setup.warm_start import WarmStart
 
@@ -144,6 +145,8 @@ def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[
             "refer to a row of a relation; join the files"
         )
     spec, label_range = fit_clip(spec, labels, rows.labels, warm_start)
+    rows = rows.hold_out(spec, labels, hold_out)
+    spec, labels = fit_unit(spec, labels, rows, warm_start)
     transform = Transform(
         labels,
         max(rows.features, warm_start.model.features if warm_start else 0),
@@ -153,7 +156,6 @@ def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[
         label_range=label_range,
         table=settings.table or (warm_start.transform.table if warm_start else None),
     )
-    rows = rows.hold_out(spec, labels, hold_out)
     if settings.min_count > 1:
         frequent = rows.weights(transform, settings.threads) >= (1 - ROUNDING) * settings.min_count
         transform = transform.without_rare(frequent, share=settings.share_rare)
@@ -245,7 +247,7 @@ def facts_of(fitted: Fitted, *, validated: bool) -> dict[str, Any]:
         facts["earlier"] = warm_start.occurrences.covered
         facts["holds"] = can_hold(warm_start, source, fitted.counts)
     if fitted.spec.solver_entry.is_sampler:
-        facts |= start_facts(source, fitted.transform.labels)
+        facts |= start_facts(source)
     return facts
 
 
@@ -258,16 +260,11 @@ def can_hold(warm_start: WarmStart, source: TrainingRows, counts: NDArray[np.int
     return not (have_counts(before, times) and before.labels == checksum_of(source))
 
 
-def start_facts(source: TrainingRows, labels: Labels) -> dict[str, float]:
-    """Return the facts that the start values of a sampler depend on: `spread` and `products` of Facts, for rows at
-    equal distances."""
+def start_facts(source: TrainingRows) -> dict[str, float]:
+    """Return what the start values of a sampler depend on: `products` of Facts, for rows at equal distances."""
     rows = source.rows[:: max(1, len(source.rows) // ROWS_FOR_START)]
     data = source.data.joined(np.ascontiguousarray(rows))
     squares = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
     of_row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
     first, second = (np.bincount(of_row, power, minlength=data.rows) for power in (squares, squares**2))
-    is_number = LOSSES[labels.loss].task == "real"
-    return {
-        "spread": float(data.label.std()) if is_number else 1.0,
-        "products": float(np.mean(first**2 - second)) / 2,
-    }
+    return {"products": float(np.mean(first**2 - second)) / 2}

@@ -11,7 +11,7 @@ from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
 from fmcli.registry.solvers import HYPERPRIORS, SOLVERS
-from fmcli.registry.specs import OF_SCHEDULE, REFINES, SOLVER, Spec, make_spec, takes
+from fmcli.registry.specs import OF_SCHEDULE, REFINES, SCALE_LABELS, SOLVER, Spec, make_spec, takes
 
 # Options that are penalties, not the losses' own.
 PENALTIES = frozenset(
@@ -106,7 +106,7 @@ class PreviousRun:
 
     def lasting(self) -> set[str]:
         """Return options that determine the meaning of the parameters or scores, whether they were given or not."""
-        return {"scale", "norm", "clip", *MODELS[self.model].options} - REFINES.keys()
+        return {"scale", "norm", "clip", SCALE_LABELS, *MODELS[self.model].options} - REFINES.keys()
 
     def kept(self, spec: Spec) -> dict[str, Any]:
         """Return name -> value of the choices that this run was given and a spec has inherited."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
+from fmcli.data.label_unit import Moments
 from fmcli.data.labels import NUMBERS, Labels, Names, relabelled
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.scaling import ColumnStatistics
@@ -83,6 +84,10 @@ class Rows(LabelledRows, Protocol):
     @property
     def labels(self) -> NDArray[np.float64]:
         """All labels, or each of them once; if they are very many, some, with the smallest and the largest one."""
+        ...
+
+    def label_moments(self) -> Moments:
+        """Return the moments of the labels of the rows to train on, which are numbers."""
         ...
 
     @property
@@ -201,6 +206,10 @@ class RowsInMemory:
     @property
     def labels(self) -> NDArray[np.float64]:
         return self.data.label if self.every is None else self.data.label[self.every]
+
+    def label_moments(self) -> Moments:
+        weight = self.data.weight
+        return Moments.of(self.data.label[self.rows], None if weight is None else weight[self.rows])
 
     @property
     def count(self) -> int:

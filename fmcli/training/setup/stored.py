@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
+from fmcli.data.label_unit import Moments
 from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated
@@ -79,6 +80,16 @@ class StoredShards:
         if facts.labels is not None:
             return np.array(list(facts.labels))
         return np.concatenate([self.cache.load(0).label, [facts.lowest, facts.highest]])
+
+    def label_moments(self) -> Moments:
+        facts = self.cache.facts
+        if facts.labels is None:
+            whole = Moments(facts.total_weight, facts.mean, facts.deviation)
+        else:
+            weights = [weight * self.of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
+            whole = Moments.of(np.array(list(facts.labels)), np.array(weights))
+        held_out = self.held_out
+        return whole if held_out is None else whole.without(Moments.of(held_out.label, held_out.weight))
 
     @property
     def features(self) -> int:
@@ -267,7 +278,7 @@ def label_totals(facts: Facts, labels: Labels, of_labels: Mapping[float, float])
         return None
     rows = np.array([rows for rows, _ in facts.labels.values()])
     weights = [weight * of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
-    return LabelTotals(labels.encode(np.array(list(facts.labels))), np.array(weights), rows)
+    return LabelTotals(labels.encode(np.array(list(facts.labels))), np.array(weights), rows, labels.unit.pair)
 
 
 @dataclass(frozen=True)

@@ -52,4 +52,4 @@ def joined(Dataset data, relations):
     nnz = indptr_[data.rows]
     return Dataset(
         indptr_, index_[:nnz], value_[:nnz], data.label, max([part.features for part, _ in everything]), None,
-        data.weight, group=data.group, trusted=True, numbering=data.numbering)
+        data.weight, group=data.group, trusted=True, numbering=data.numbering, unit=data.unit)

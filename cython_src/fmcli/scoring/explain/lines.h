@@ -93,7 +93,7 @@ inline char* put(char* at, char one) {
 }
 
 struct Lines {
-    bool json;
+    bool json, doubles;
     FeatureNames names;
     const int64_t* indptr;
     const int32_t* index;
@@ -256,11 +256,12 @@ struct Lines {
         return json ? at : put(at, '\n');
     }
 
-    // Tables have the fewest digits that read back as the same `real`, as predictions; JSON those of the same double.
+    // Tables have the fewest digits that read back as the same `real`, as predictions; JSON, and tables whose numbers
+    // need them, those of the same double.
     char* number(char* at, double value) const {
         if (!std::isfinite(value))
             return put(at, json ? "null" : std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-        return json ? write_number(at, value + 0.0) : write_number(at, (real)value + (real)0);
+        return json || doubles ? write_number(at, value + 0.0) : write_number(at, (real)value + (real)0);
     }
 
     char* name(char* out, int64_t entry) const {

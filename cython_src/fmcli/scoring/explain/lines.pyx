@@ -42,7 +42,7 @@ cdef extern from "fmcli/scoring/explain/lines.h" namespace "fmcli" nogil:
         object taken()
 
     cppclass Lines:
-        boolean json
+        boolean json, doubles
         FeatureNames names
         const int64_t* indptr
         const int32_t* index
@@ -68,17 +68,18 @@ cdef class Writer:
     classes : texts of the classes; None: there is one output.
     json : whether the text is JSON; else it is a table.
     with_fields : whether names begin with the field.
+    doubles : whether numbers of a table have the digits of doubles.
     """
 
     cdef Lines lines
     cdef bint with_fields, json
     cdef object kept, numbers
 
-    def __init__(self, numbering, classes, json, with_fields):
+    def __init__(self, numbering, classes, json, with_fields, doubles=False):
         cdef const int64_t[::1] numbers, ends
         cdef const unsigned char[::1] text
         self.json, self.with_fields = json, with_fields
-        self.lines.json = json
+        self.lines.json, self.lines.doubles = json, doubles
         self.lines.classes = [text_of(one.encode(), json) for one in classes or ()]
         self.lines.names.numbers = NULL
         self.lines.names.n_texts = self.lines.names.widest = 0
