@@ -81,7 +81,8 @@ def test_usual_words_for_missing_values_are_missing_among_numbers(run, tmp_path,
     assert found["x"] == "number"
     seen = ", ".join(dict.fromkeys(row[1] for row in rows if row[1] in words))
     mean = sum(row[1] for row in rows if row[1] not in words) / (400 - missing)
-    assert f", {missing} missing ({seen}): mean {mean:.6g}, feature x=\n" in log
+    example = next(row[1] for row in rows if row[1] not in words)
+    assert f"fractions, such as {example}, {missing} missing ({seen}): mean {mean:.6g}, feature x=\n" in log
     (tmp_path / "new.csv").write_text(f"x,c\n{words[0]},a\n,a\n7.5,a\n")
     one, other, number = run.ok("predict", "m.fm", "new.csv").stdout.split()
     assert one == other != number

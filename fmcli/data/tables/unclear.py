@@ -161,9 +161,9 @@ def _lists(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
 
 
 def shown(facts: Facts) -> str:
-    """Return a text of a column as an example."""
+    """Return a text of a column as an example, which is none that is odd there, such as one for missing values."""
     longest = 40
-    text = next(iter(facts["words"]))
+    text = next((word for word in facts["words"] if word not in facts["odd"]), next(iter(facts["words"])))
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 

@@ -70,7 +70,8 @@ struct ColumnFacts {
     // with a point); lists have several numbers; others are none of these.
     int64_t days = 0, months = 0, ordered = 0, clocks = 0, commas = 0, dots = 0, lists = 0, others = 0;
     size_t length = 0;                // of the first vector; of a number, 1
-    std::string example;              // the first cell
+    std::string example;              // the first cell that is no odd text, or else the first cell
+    bool odd_example = false;         // it is an odd text
     Words words, odd;                 // the first distinct texts, and those among the others
     bool weighted = false;            // rows have weights
     ExactSum sum, weight;             // of the numbers times the weights of their rows, and of these weights
@@ -95,6 +96,12 @@ struct ColumnFacts {
         small[word] |= uint64_t{1} << number % 64;
     }
 
+    void offer(std::string_view text, bool is_odd) {
+        if (!example.empty() && !(odd_example && !is_odd)) return;
+        example = text;
+        odd_example = is_odd;
+    }
+
     int64_t texts() const { return cells - missing - whole - fractions; }
 
     // The weighted mean of the numbers; 0 without any.
@@ -107,7 +114,7 @@ struct ColumnFacts {
     double mean_of(const ExactSum& of) const { return special_weight.value() > 0 ? of.value() / special_weight.value() : 0; }
 
     void add(const ColumnFacts& other, int64_t lines_before) {
-        if (example.empty()) example = other.example;
+        if (!other.example.empty()) offer(other.example, other.odd_example);
         words.add(other.words, lines_before);
         odd.add(other.odd, lines_before);
         padded += other.padded;
@@ -295,15 +302,15 @@ class Survey : public RowReader {
         return digits.count == static_cast<int>(length);
     }
 
-    // What a text is, which is counted as a new one; it may be an example for the column, which lacks its count so far.
+    // What a text is, which is counted as a new one; it may be an example for the column.
     int32_t look_at(const TableColumn& column, std::string_view text, ColumnFacts& facts, bool counts) {
         if (is_missing(column, text)) return MISSING;
-        if (facts.example.empty()) facts.example = text;
         const std::string_view written = text;
         const bool is_plain = make_plain(text);
         size_t digits = 0;
         if (is_plain && is_whole(text, digits)) {
             if (!facts.length) facts.length = 1;
+            facts.offer(written, false);
             if (counts) count(text.substr(0, digits), facts);
             return digits == 1 && (text[0] == '0' || text[0] == '1') ? BIT : WHOLE;
         }
@@ -313,6 +320,7 @@ class Survey : public RowReader {
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
         if (is_plain && !padded && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any))) {
             if (!facts.length) facts.length = 1;
+            facts.offer(written, false);
             if (text.find('.') == std::string_view::npos) return FRACTION;
             return POINT | (!form_.decimal && LocalNumber(',').read(text, number_) ? COMMA : 0);
         }
@@ -320,6 +328,7 @@ class Survey : public RowReader {
         if (counts && !facts.uncounted) add_distinct(named(text.data(), text.size()), facts);
         const int32_t kinds = kinds_of(text, padded, facts);
         if (!kinds) facts.odd.add(written, before_);
+        facts.offer(written, !kinds && !padded);
         if (padded && text.find_first_not_of("0123456789", sign) == std::string_view::npos) return PADDED;
         return is_truth(text) ? TRUTH : TEXT | kinds;
     }
