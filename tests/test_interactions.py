@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from problems import CLOSE, TRAINED, build, choices, dataset, fields_of, fill, is_linear, random_rows
 
+from fmcli.base.label_unit import ONE
 from fmcli.base.scan import most_frequent
 from fmcli.data.counts import occurrences
 from fmcli.data.counts.occurrences import Occurrences, added, compact
 from fmcli.data.counts.pairs import first_fields, together
-from fmcli.data.label_unit import ONE
 from fmcli.inspect import inspection
 from fmcli.inspect.inspection import Subject
 from fmcli.inspect.interactions import interactions

@@ -8,7 +8,7 @@ import pytest
 from inprocess import run_here
 
 import fmcli
-from fmcli.data.label_unit import LabelUnit, Moments
+from fmcli.base.label_unit import LabelUnit, Moments
 from fmcli.errors import UsageError
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.choosing.completing import completed
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
 from fmcli.data.dataset import Dataset
-from fmcli.data.label_unit import ONE, LabelUnit
 from fmcli.data.labels import Names, text_of
 from fmcli.data.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from fmcli.base.label_unit import Moments
 from fmcli.cluster import work
 from fmcli.cluster.connection import Cluster
 from fmcli.cluster.gradients import Gradients
@@ -24,7 +25,6 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX
-from fmcli.data.label_unit import Moments
 from fmcli.data.labels import Labels, Names, sorted_names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated

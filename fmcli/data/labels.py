@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.label_unit import ONE, LabelUnit
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import ONE
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.label_unit import ONE
 from fmcli.data.scaling import CENTER, SCALE, scale_arrays
 from fmcli.errors import UsageError
 from fmcli.export.in_unit import UNIT, in_unit

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.label_unit import LabelUnit
+from fmcli.base.label_unit import LabelUnit
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.label_unit import ONE, LabelUnit
+from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fmcli.data.label_unit import LabelUnit
+from fmcli.base.label_unit import LabelUnit
 from fmcli.data.writer import format_table, format_values
 from fmcli.losses.links import Floats
 from fmcli.models.layout import REAL_TYPE

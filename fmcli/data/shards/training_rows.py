@@ -9,9 +9,9 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import LabelUnit
 from fmcli.data.dataset import NO_UNIT, Dataset
 from fmcli.data.fields import Counted
-from fmcli.data.label_unit import LabelUnit
 from fmcli.records import dataclass
 from fmcli.system.mapped import numbers_to
 

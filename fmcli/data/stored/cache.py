@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import Moments
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
-from fmcli.data.label_unit import Moments
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.stored.cache_check import check_header

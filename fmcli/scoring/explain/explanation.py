@@ -9,9 +9,9 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import LabelUnit
 from fmcli.data.chunks import Piece
 from fmcli.data.dataset import Dataset
-from fmcli.data.label_unit import LabelUnit
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.explain.lines import DEGREE, INTERACTION, MAIN, REST, Writer

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import Moments
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.fields import Counted, fields_of_features, without_fields, without_gaps
-from fmcli.data.label_unit import Moments
 from fmcli.data.labels import NUMBERS, Labels, Names, relabelled
 from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.scaling import ColumnStatistics

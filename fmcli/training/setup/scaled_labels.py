@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fmcli.data.label_unit import ONE, LabelUnit
+from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.labels import Labels
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.registry.losses import LOSSES

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.base.label_unit import Moments
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.label_unit import Moments
 from fmcli.data.labels import NUMBERS, Labels, Names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated

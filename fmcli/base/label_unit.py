@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.dataset import NO_UNIT
 from fmcli.records import dataclass
 
 Floats = NDArray[np.float64]
@@ -24,8 +23,8 @@ DIGITS, LARGE = 7, 1e30
 class LabelUnit:
     """Training sees (label - center) / scale, and predictions are center + scale * score."""
 
-    center: float = NO_UNIT[0]
-    scale: float = NO_UNIT[1]
+    center: float = 0.0
+    scale: float = 1.0
 
     @property
     def pair(self) -> tuple[float, float]:
@@ -35,7 +34,7 @@ class LabelUnit:
     @property
     def is_one(self) -> bool:
         """Whether numbers stay as they are."""
-        return self.pair == NO_UNIT
+        return self.pair == (0.0, 1.0)
 
     @property
     def needs_doubles(self) -> bool:
