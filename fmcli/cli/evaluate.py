@@ -317,7 +317,7 @@ def command(
         find_name("loss", loss, LOSSES)
     if cluster is not None:
         cluster.check(inputs)
-    check_files(elsewhere=() if cluster is None else inputs)
+    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in join)))
     if current is not None:
         check_gate(inputs)
     parsed = tuple(map(parse_limit, limits))

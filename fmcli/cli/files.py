@@ -195,7 +195,8 @@ def check_files(more: Sequence[CommandFile] = (), *, elsewhere: Collection[str] 
         if isinstance(one.type, OutputFile):
             if not context.meta.get(FORCE):
                 _check_replaced(one.path, one.type.kind_for(one.path))
-            probe_output(one.path)
+            if one.type.kind != STUDY:  # which is opened at once, and needs no other file in its folder
+                probe_output(one.path)
 
 
 def check_input(path: str) -> None:

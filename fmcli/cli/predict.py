@@ -250,7 +250,7 @@ def command(
         check_last(inputs, "predictions")
     else:
         cluster.check(inputs)
-    check_files(elsewhere=() if cluster is None else inputs)
+    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in join)))
     if output_dir is not None:
         check_output_dir(output_dir)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()

@@ -190,7 +190,7 @@ def why_no_better(trained: Trained, name: str) -> str:
         word = "above" if metric_of(name).larger_is_better else "below"
         return (
             f"on the training rows it is {train:.6g}, {word} the constant's: it overfits; try a stronger penalty "
-            f"({OPTIONS['l2'].flag} {stronger:g})"
+            f"({OPTIONS['l2'].flag} {stronger:.3g})"
         )
     return f"the same holds on the training rows; {why_not_learned(trained)}"
 

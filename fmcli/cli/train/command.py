@@ -279,7 +279,8 @@ class Asked:
             check_output(inputs, written.output)
         self.checkpoint.check()
         check_last(self.inputs, "the model")
-        check_files(files, elsewhere=() if self.cluster is None else self.inputs, written=not self.dry_run)
+        of_workers = () if self.cluster is None else (*self.inputs, *(table for _, table in self.tables.join))
+        check_files(files, elsewhere=of_workers, written=not self.dry_run)
         return request
 
 
