@@ -177,5 +177,5 @@ def test_separators_of_cells_and_of_values_are_not_confused(run, tmp_path, comma
     said = run.fails(2, *command, "--sep", ";", "t.csv").stderr
     assert "there is no option '--sep': what separates cells is --delimiter" in said
     said = run.fails(2, *command, "--separator", ";", "t.csv").stderr
-    assert "is between the values in a cell of --several; between cells, it is --delimiter ';'" in said
+    assert "between cells, it is --delimiter ';'" in said
     run.ok(*command, "--delimiter", ";", "t.csv")
