@@ -9,10 +9,10 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
-from fmcli.data.query_files import with_types
 from fmcli.data.sources import read_by_duckdb
 from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
 from fmcli.system.memory import available
+from fmcli.system.query_files import with_types
 from fmcli.text import shell_word
 
 INSTALL = "pip install duckdb"
