@@ -31,9 +31,9 @@ def test_the_last_word_is_the_best_remedy(run, tmp_path, unscaled, options):
     figures = summary(tmp_path)
     assert figures["worse_than_constant"] is True
     assert figures["valid"]["logloss"] > figures["valid_constant"]["logloss"]
-    (tmp_path / "m").write_text("older")
+    older = (tmp_path / "m").read_bytes()
     done = run("train", *usual, "--fail-worse-than-constant", train)
-    assert (done.returncode, (tmp_path / "m").read_text()) == (3, "older")
+    assert (done.returncode, (tmp_path / "m").read_bytes()) == (3, older)
     assert done.stderr.splitlines()[-1] == last.replace("warning: ", "error: no model is written: ")
     assert (summary(tmp_path)["worse_than_constant"], summary(tmp_path)["model"]) == (True, None)
 
