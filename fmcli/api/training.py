@@ -34,7 +34,7 @@ from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL
-from fmcli.registry.modes import KIND_AND_SOLVER, check_modes
+from fmcli.registry.modes import HOLDOUT_GROUP, KIND_AND_SOLVER, RANKING, check_modes
 from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
 from fmcli.registry.rivals import suited
 from fmcli.registry.specs import Spec, make_spec
@@ -224,8 +224,9 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
     for name, value in (("max_seconds", choices.max_seconds), ("memory", choices.memory)):
         refuse(value is not None and not 0 < value < math.inf, f"{name} must be a positive number")
     pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
+    ranks = pairwise or bool(need_groups(of_predictions(choices.metrics or ())))
     refuse(
-        choices.group_field is not None and not pairwise and not need_groups(of_predictions(choices.metrics or ())),
+        choices.group_field is not None and not ranks,
         "group_field is for ranking: for the loss bpr, and for metrics of groups, such as gauc and ndcg",
     )
     refuse(choices.calibrate not in (None, *CALIBRATIONS), 'calibrate must be "isotonic" or "platt"')
@@ -234,6 +235,8 @@ def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> N
         "--calibrate": choices.calibrate is not None,
         "--holdout": choices.holdout,
         "--holdout 0": choices.holdout == 0,
+        HOLDOUT_GROUP: held_out(choices, valid).column is not None,
+        RANKING: ranks,
         "--refit": choices.refit,
         "-i": choices.init_model is not None,
         "--only-new": choices.only_new,

@@ -254,7 +254,7 @@ def test_rows_that_a_cache_cannot_hold_out_are_refused(frames, holdout, several,
         monkeypatch.setattr("fmcli.data.stored.cache.SHARD_BYTES", 2_000)
     frame = frames[0].project("*, row_number() OVER () AS rank")
     for call in (fmcli.train, fmcli.tune):
-        with pytest.raises(ValueError, match=r"keep no groups or times.*leave out cache"):
+        with pytest.raises(ValueError, match=r"a cache does not keep the groups of rows"):
             call(frame, label="stars", numeric=["rank"], holdout=holdout, cache=tmp_path / "c")
 
 
@@ -271,11 +271,17 @@ WRONG = {
     "data has no chunks": lambda frames: fmcli.train(iter([])),
     "chunk 0 of data is of the type csr_array, not": lambda frames: fmcli.train(iter([X])),
     "chunk 1 of data differs from the first one": lambda frames: fmcli.train([(X, Y), (X, Y.astype(str))]),
-    "has groups, which need all rows in memory": lambda frames: fmcli.train([RANKED], loss="bpr", cache="c"),
+    "cache and ranking cannot be combined: a cache": lambda frames: fmcli.train([RANKED], loss="bpr", cache="c"),
     "in texts as labels, weights, fields or groups": lambda frames: fmcli.train([RANKED, (X, Y)], loss="bpr"),
     "chunk 0 of data has a frame": lambda frames: fmcli.train([frames[1:]]),
     "memory needs cache": lambda frames: fmcli.train((X, Y), memory=5),
     "weight_column needs a frame with its labels": lambda frames: fmcli.train(frames[1:], weight_column="age"),
+    "cache and ranking cannot be combined": lambda frames: fmcli.train(
+        frames[0], label="stars", group_field="user", metrics="gauc", cache="c"
+    ),
+    "cache and holdout group:.., time:.. or last-of:.. cannot be combined": lambda frames: fmcli.train(
+        frames[0], label="stars", cache="c", holdout="group:user:0.2"
+    ),
     "group_field needs a frame with its labels": lambda frames: fmcli.train(
         frames[1:], group_field="user", metrics="gauc"
     ),
