@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from fmcli.data.tables.schema import FEW_NAMES, ROWS_PER_FEW, ROWS_PER_NAME, is_id
+from fmcli.data.tables.schema import is_id
 
 QUICK = ("-e", "1", "--holdout", "0", "--no-look", "--label", "y")
 
@@ -31,8 +31,8 @@ def test_whole_numbers_are_names_only_if_they_repeat_often(run, tmp_path):
     assert "column grade     category  3 distinct whole numbers, 300 rows to each, such as " in log
     different = len({row[2] for row in rows})
     assert f"column area      number    {different} distinct whole numbers, {900 / different:.1f} rows to each, " in log
-    few = [(i % 2, i % 9, i % 10) for i in range(9 * ROWS_PER_FEW)]
-    many = [(i % 2, i % (FEW_NAMES + 1), i % (FEW_NAMES + 2)) for i in range((FEW_NAMES + 1) * ROWS_PER_NAME)]
+    few = [(i % 2, i % 9, i % 10) for i in range(9 * 40)]
+    many = [(i % 2, i % 32, i % 33) for i in range(32 * 100)]
     for rows in (few, many):
         found, _ = kinds(run, tmp_path, "y,often,rarely", rows)
         assert (found["often"], found["rarely"]) == ("category", "number")
