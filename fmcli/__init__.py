@@ -38,8 +38,9 @@ and a cache that the model defines:
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
         model.update_cache(view, step)  caches and scores follow
 
-The rows of an earlier model hold its parameters as a further part of the penalty (solvers/coordinate/hold.py). A run
-that learns new features alone visits the parameter rows that belong to these only (solvers/coordinate/partial.py).
+In an update, what the file keeps of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters as a
+further part of the penalty (hold.py). A run that learns new features alone visits the parameter rows that belong to
+these only (solvers/coordinate/partial.py).
 
 Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the minimum of the quadratic, but to a draw
 from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the

@@ -178,7 +178,7 @@ def cross_validate(
             epochs.append,
             calibrate=lambda chosen: candidate.of(chosen).calibration(rows.within(fold.train), format, valid),
         )
-        scorer = scorer_of(UNNAMED, copied(file_of(trained, summary, format), UNNAMED))
+        scorer = scorer_of(UNNAMED, copied(file_of(trained, summary, format, updatable=False), UNNAMED))
         score = np.empty((len(fold.test), scorer.model.outputs))
         for some, data in rows.pieces(fold.test):
             score[some] = scorer.scores(scorer.transform.in_columns(data), threads)

@@ -20,7 +20,7 @@ from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS, from_files, in_files
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
-from fmcli.training.planning import STRENGTHS, Plan, with_options
+from fmcli.training.planning import STRENGTHS, Plan, multiples_of, with_options
 from fmcli.training.prepared import prepared_model
 from fmcli.training.setup.fitting import are_dense
 from fmcli.training.setup.settings import rank_of
@@ -355,5 +355,7 @@ def paths(trial: Trial, usual: Any) -> Iterator[list[Any]]:
 
 def with_value(plan: Plan, option: str, value: Any) -> Plan:
     """Return the plan of the same run with another value of an option, which counts as given."""
-    spec = replace(plan.spec, values={**plan.spec.values, option: value}, given=plan.spec.given | {option})
+    values, given = {**plan.spec.values, option: value}, plan.spec.given | {option}
+    multiples = {**plan.spec.multiples, **multiples_of(plan, {option: value})}
+    spec = replace(plan.spec, values=values, given=given, multiples=multiples)
     return replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))

@@ -23,7 +23,7 @@ from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.state import STATE, draw_name, drawn_names, state_name
+from fmcli.model_file.state import CURVATURE, PAST, SLOPE, STATE, draw_name, drawn_names, past_name, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 from fmcli.models.parameters import Parameters
 from fmcli.registry.entry import Entry
@@ -100,6 +100,16 @@ def are_labels(value: Any) -> bool:
     several = type(value) is list and len(value) > 1
     alike = several and (all(map(is_number, value)) or all(map(is_name, value)))
     return alike and all(low < high for low, high in pairwise(value))
+
+
+def is_positive(value: Any) -> bool:
+    """Return whether a value is a finite number above 0."""
+    return is_number(value) and bool(value > 0)
+
+
+def are_multiples(value: Any) -> bool:
+    """Return whether a value has positive numbers by names of options."""
+    return type(value) is dict and value.keys() <= OPTIONS.keys() and all(map(is_positive, value.values()))
 
 
 def is_range(value: Any) -> bool:
@@ -206,6 +216,8 @@ ENTRIES = {
     "format": name_in(("libsvm", "ffm")),
     "frequent": Rule(f"a list of at most {MOST} pairs of a feature and its field", are_features),
     "occurrences": null_or(Rule("the rows of each frequent feature, and of how many rows", are_counts)),
+    "multiples": Rule("positive numbers by name", are_multiples),
+    PAST: null_or(Rule("the weight of the rows whose loss is known", is_positive)),
     "training": TABLE,
     "calibration": null_or(name_in(CALIBRATIONS)),
     "draws": whole(1, MOST_DRAWS),
@@ -226,6 +238,8 @@ LATER: dict[str, Any] = {
     "range": None,
     "table": None,
     "calibration": None,
+    "multiples": {},
+    PAST: None,
     "draws": 1,
     "members": 1,
 }
@@ -394,6 +408,9 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     for name in (name for layout in model.layout for name in layout.names):
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
+        for kind in (CURVATURE, SLOPE):
+            if past_name(kind, name) in arrays:  # optional, as large models lack them
+                expected[past_name(kind, name)] = (model.shapes()[name], "f")
     for number in range(meta["draws"] - 1):
         for name in model.shapes().keys() & drawn_names(model, meta["members"]):
             expected[draw_name(number, name)] = (model.shapes()[name], "f")
@@ -417,6 +434,10 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
+    for name in expected:
+        past = arrays[name] if name.startswith(f"{PAST}.") else np.zeros(0)
+        if not np.isfinite(past).all() or (past < 0).any() > name.startswith(f"{PAST}.{SLOPE}."):
+            refuse(f"{name} has numbers that are no {name.split('.')[1]}s")
     if CENTER in expected and not np.isfinite(arrays[CENTER]).all():
         refuse(f"the array {CENTER} has numbers that are not finite")
     if SCALE in expected and not (np.isfinite(arrays[SCALE]) & (arrays[SCALE] > 0)).all():

@@ -11,6 +11,8 @@ from fmcli.models.parameters import Parameters
 
 # The prefix of state arrays in a model file: slot 0 of V is state.0.V.
 STATE = "state"
+# The prefix of what is kept of the loss of the rows as a function of each parameter: past.curvature.V, past.slope.V.
+PAST, CURVATURE, SLOPE = "past", "curvature", "slope"
 # The prefix of arrays of the draws before the last one, whose arrays have their own names: draw.0.V.
 DRAW = "draw"
 
@@ -26,8 +28,14 @@ def state_name(slot: int, name: str) -> str:
 
 
 def parameter_of(name: str) -> str:
-    """Return the name of the array that a state array or one of a draw belongs to; other names do not change."""
-    return name.split(".", 2)[2] if name.startswith((f"{STATE}.", f"{DRAW}.")) else name
+    """Return the name of the array that a state array, one of a draw or one about the loss of rows belongs to; other
+    names do not change."""
+    return name.split(".", 2)[2] if name.startswith((f"{STATE}.", f"{DRAW}.", f"{PAST}.")) else name
+
+
+def past_name(kind: str, name: str) -> str:
+    """Return the name in model files of the curvatures or slopes of an array."""
+    return f"{PAST}.{kind}.{name}"
 
 
 def draw_name(number: int, name: str) -> str:

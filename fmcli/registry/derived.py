@@ -74,6 +74,10 @@ class Derived:
     def __str__(self) -> str:
         return self.text
 
+    def times(self, factor: float) -> Derived:
+        """Return so many times this value, which is a number."""
+        return Derived(f"{factor:g} * {self.text}", lambda facts: factor * self.of(facts))
+
 
 # Early stopping chooses from at most MOST_EPOCHS epochs, and from so many that the entries that are visited, times the
 # rank, are at most MOST_VISITS, which takes seconds. It is a count, so that the same data give the same bytes anywhere.

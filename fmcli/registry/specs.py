@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from fmcli.errors import UsageError
@@ -49,6 +49,8 @@ class Spec:
     values : every option that the model, the solver and the loss take, by name, with defaults filled in; defaults that
         depend on the data are Derived until `resolve` replaces them.
     given : names of the options that were explicitly given, and SOLVER if the solver was given.
+    multiples : of options that the data have chosen and whose defaults depend on the rows: how many times the default
+        their values are, which an update with more rows inherits.
     """
 
     model: str
@@ -56,6 +58,7 @@ class Spec:
     loss: str | None  # None: chosen by the labels
     values: Mapping[str, Any]
     given: frozenset[str] = frozenset()
+    multiples: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def solver_entry(self) -> SolverEntry:

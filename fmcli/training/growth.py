@@ -20,6 +20,7 @@ from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import Spec
 from fmcli.solvers.newcomers import NONE
 from fmcli.solvers.trainer import Observer, Task
+from fmcli.training.past import kept_past, past_arrays
 from fmcli.training.planning import Plan, strengths_of
 from fmcli.training.prepared import prepared_model
 from fmcli.training.setup.warm_start import WarmStart
@@ -79,7 +80,8 @@ def places_of(plan: Plan, whole: WarmStart) -> NDArray[Any]:
 def learned_arrays(trained: Trained) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield the arrays of a run, and of its draws or members, by their names in a model file."""
     model = trained.plan.model
-    yield from {**model.parameters, **model.constants, **start_state(trained.plan)}.items()
+    of_rows = past_arrays(kept_past(trained.plan)) if trained.members == 1 and not trained.draws else {}
+    yield from {**model.parameters, **model.constants, **start_state(trained.plan), **of_rows}.items()
     for number, draw in enumerate(trained.draws):
         yield from ((draw_name(number, name), array) for name, array in draw.items())
 

@@ -45,7 +45,7 @@ from fmcli.training.planning import Plan, prepare, strengths_in
 from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.scaled_labels import with_choice
 from fmcli.training.setup.settings import Settings
-from fmcli.training.starting import start_at_minimum
+from fmcli.training.starting import revive, start_at_minimum
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import LAST_COMPARED, BestEpoch, BestOfLast
 
@@ -273,7 +273,9 @@ def start(plan: Plan, loss: Loss) -> None:
     if plan.newcomers:
         newcomers.start(model, plan.newcomers, spec.values["init_std"], spec.values["seed"])
     if plan.warm_start:
+        fresh = {name: model.parameters[name].copy() for name in (plan.earlier.scales if plan.earlier else ())}
         plan.warm_start.copy_parameters(model)
+        revive(model, plan.earlier, fresh)
         start_at_minimum(plan, model, loss)
     elif model.anchored:
         model.anchored.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))

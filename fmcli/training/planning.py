@@ -16,6 +16,7 @@ from fmcli.errors import UsageError
 from fmcli.models.model import Model
 from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
+from fmcli.registry.derived import Derived
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
 from fmcli.registry.specs import Spec, make_spec, resolve
 from fmcli.scoring.calibration import Calibration
@@ -137,7 +138,7 @@ class Plan(Fitted):
         """The number of rows to train on, without those of a stream that have gone."""
         return self.source.rows_here if self.source.in_memory else self.source.count
 
-    @property
+    @cached_property
     def earlier(self) -> Earlier | None:
         """The rows of the warm start, if they hold its parameters."""
         return None if self.newcomers else earlier_of(self.spec, self.source, self.transform, self.warm_start)
@@ -237,9 +238,19 @@ def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     given = {name: spec.values[name] for name in spec.given if name in OPTIONS}
     made = make_spec(spec.model, spec.solver, spec.loss, {**given, **options})
     fixed = {name: spec.values[name] for name in SAME_TO_ALL if name in spec.values}
-    made = resolve(replace(made, values={**made.values, **fixed}, given=spec.given | options.keys()), **plan.facts)
+    multiples = {**spec.multiples, **multiples_of(plan, options)}
+    values = {**made.values, **fixed}
+    made = resolve(replace(made, values=values, given=spec.given | options.keys(), multiples=multiples), **plan.facts)
     made = limit_l1_from_epoch(made, None, False)
     return replace(plan, spec=made, model=prepared_model(made, plan.source, plan.transform, None))
+
+
+def multiples_of(plan: Plan, options: Mapping[str, Any]) -> dict[str, float]:
+    """Return how many times their defaults some penalties are, if the defaults depend on the rows."""
+    rules = make_spec(plan.spec.model, plan.spec.solver, plan.spec.loss).values
+    derived = [name for name in STRENGTHS if name in options and isinstance(rules.get(name), Derived)]
+    usual = usual_values(plan) if derived else {}
+    return {name: options[name] / usual[name] for name in derived}
 
 
 def strengths_of(spec: Spec) -> dict[str, Any]:
@@ -248,14 +259,14 @@ def strengths_of(spec: Spec) -> dict[str, Any]:
 
 
 def strengths_in(plan: Plan) -> dict[str, Any]:
-    """Return the strengths of the penalties of a run, for Penalty: as L2 is relative to the mean over all rows, but
-    the objective is one over the run's, an update has as much of it as the earlier rows that hold its parameters add.
+    """Return the strengths of the penalties of a run, for Penalty: as they are relative to the mean over all rows, but
+    the objective is one over the run's, an update has as much of them as the earlier rows that hold its parameters add.
     Without this, new features would have what is right for all rows as the share of a few."""
     strengths = strengths_of(plan.spec)
     if plan.earlier is None:
         return strengths
-    share = 1 + min(1.0, plan.earlier.strength) * plan.earlier.rows / plan.source.count
-    return strengths | {name: share * strengths[name] for name in ("l2_w", "l2_v") if name in strengths}
+    share = 1 + plan.earlier.counted / plan.source.total_weight
+    return {name: value if name == "l1_from_epoch" else share * value for name, value in strengths.items()}
 
 
 def limit_l1_from_epoch(spec: Spec, warm_start: WarmStart | None, resumes: bool) -> Spec:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.data.transform import Transform
 from fmcli.errors import UsageError
 from fmcli.models.model import Model
+from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, generator
 from fmcli.solvers.coordinate.hold import Earlier
-from fmcli.training.setup.settings import make_model
-from fmcli.training.setup.warm_start import WarmStart
-
-# The option that says how strongly the rows of a warm start hold its parameters.
-HOLD = "init_strength"
+from fmcli.solvers.coordinate.past import scales_of, start_sizes
+from fmcli.training.setup.settings import HOLD, make_model
+from fmcli.training.setup.warm_start import WarmStart, extended
 
 
 def prepared_model(spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None) -> Model:
@@ -34,14 +37,29 @@ def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_star
     strength = spec.values.get(HOLD, 0)
     if not strength or warm_start is None:
         return None
-    before = warm_start.occurrences
-    if before.counts is None:
+    model = prepared_model(spec, source, transform, None)
+    shapes, seen, old = model.shapes(), warm_start.transform.seen, warm_start.model
+    past, before, weight = warm_start.past(shapes), warm_start.occurrences, warm_start.past_weight
+    if past is None and before.counts is None:
         raise UsageError(f"{warm_start.path} does not know how often its features occurred", **{HOLD: 0})
-    seen, old = warm_start.transform.seen, warm_start.model
+    if past is None:  # of a solver whose penalties are others: it is taken as a minimum with those of this run
+        options, of_loss = spec.values, source.total_weight + min(1.0, strength) * weight
+    else:
+        options, of_loss = warm_start.run.options, weight
+    centre = {name: extended(array, shapes[name]).astype(np.float64) for name, array in old.parameters.items()}
+    stds = start_sizes(model, spec.values["init_std"])
+    # A larger strength is to keep what is known, such as that there are no interactions.
+    scales = {} if strength > 1 else scales_of(centre, stds)
+    if past is not None:
+        past = replace(past, slopes={name: slope * scales.get(name, 1) for name, slope in past.slopes.items()})
     return Earlier(
         strength,
-        before.covered,
-        before.counts,
+        weight,
+        {name: array * scales.get(name, 1) for name, array in centre.items()},
+        Penalty(l2_w=of_loss * options["l2_w"], l2_v=of_loss * options["l2_v"]),
+        past,
+        np.zeros(0) if before.counts is None else before.counts,
         {name: old.known(name, seen) for name in old.parameters},
         lambda: prepared_model(spec, source, transform, None),
+        scales,
     )

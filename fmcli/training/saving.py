@@ -12,7 +12,7 @@ from fmcli.data.fields import group_numbers
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.check import CALIBRATION, filed
 from fmcli.model_file.container import ModelFile, load, save
-from fmcli.model_file.state import draw_name, state_arrays
+from fmcli.model_file.state import PAST, draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.drawn import PRIOR_GROUPS, PRIORS
 from fmcli.registry.models import MODELS
@@ -21,6 +21,7 @@ from fmcli.registry.specs import SOLVER, make_spec
 from fmcli.scoring.scorer import scorer_of
 from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
+from fmcli.training.past import kept_past, past_arrays
 from fmcli.training.planning import Plan
 from fmcli.training.setup.previous_run import PreviousRun
 from fmcli.training.setup.warm_start import SolverState, WarmStart
@@ -39,11 +40,14 @@ def save_model(path: str, trained: Trained, training: dict[str, Any], format: st
     save(path, file_of(trained, training, format, keep_state=keep_state))
 
 
-def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False) -> ModelFile:
+def file_of(
+    trained: Trained, training: dict[str, Any], format: str, *, keep_state: bool = False, updatable: bool = True
+) -> ModelFile:
     """Return the model file of a trained model, with all that scoring needs; `training` is its summary, `format` that
     of its data. Arrays of the model are not copied.
 
-    With `keep_state`, a later run of the same solver can resume exactly where this one ended.
+    With `keep_state`, a later run of the same solver can resume exactly where this one ended. If it is `updatable`, it
+    has what an update by cd or lbfgs needs to know of its rows (see `Settings.keeps_past`).
 
     After a run that learns new features alone, it is the earlier file, which has grown by them.
 
@@ -55,6 +59,7 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):
         raise diverged(plan.spec, "the solver's state, which would be saved with the model, is not finite")
+    past = kept_past(plan) if updatable and trained.members == 1 else None
     previous = plan.warm_start.occurrences if plan.warm_start else UNKNOWN
     occurrences = count(plan.data, plan.rows, previous, plan.counts, plan.rows_here, checksum_of(plan.source))
     meta = {
@@ -64,6 +69,7 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
         "loss": plan.spec.loss,
         "options": {**plan.spec.values, "epochs": plan.epochs_before + plan.spec.values["epochs"]},
         "given": sorted(plan.spec.given),
+        "multiples": dict(plan.spec.multiples),
         "outputs": plan.model.outputs,
         **transform_entries(plan.transform),
         "slots": plan.model.slots if keep_state else None,
@@ -74,12 +80,14 @@ def file_of(trained: Trained, training: dict[str, Any], format: str, *, keep_sta
         **({CALIBRATION: plan.calibration.method} if plan.calibration else {}),
         **({"draws": 1 + len(trained.draws)} if trained.draws else {}),
         **({"members": trained.members} if trained.members > 1 else {}),
+        PAST: None if past is None else past.weight,
         **occurrences.entries(plan.transform.numbering),
     }
     tensors = {
         **plan.model.parameters,
         **plan.model.constants,
         **state,
+        **past_arrays(past),
         **{draw_name(number, name): array for number, draw in enumerate(trained.draws) for name, array in draw.items()},
         **transform_arrays(plan.transform),
         **occurrences.arrays(),
@@ -117,7 +125,13 @@ def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmS
     return WarmStart(
         path=path,
         run=PreviousRun(
-            meta["model"], meta["solver"], meta["loss"], meta["options"], given=given, epochs=meta["epochs"]
+            meta["model"],
+            meta["solver"],
+            meta["loss"],
+            meta["options"],
+            given=given,
+            epochs=meta["epochs"],
+            multiples=meta["multiples"],
         ),
         model=scorer.model,
         transform=scorer.transform,

@@ -1,4 +1,9 @@
-"""Where new features begin if a stochastic solver resumes from a model: at their minimum, given all else.
+"""Where parameters begin if a run resumes from a model, other than at its values.
+
+Factors that the penalty has sent to 0 begin anew: rows enough to learn interactions may have come since, and factors
+leave 0, which is a saddle point, only from other values.
+
+New features begin at their minimum, given all else, if a stochastic solver resumes.
 
 From random start values, an epoch of an update would move the features that the model knows to what suits the new ones
 as they are, and leave these far from where they belong. Features of few rows begin at their usual start values: their
@@ -7,15 +12,18 @@ minimum explains the labels of these rows, so that the other features of the row
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import resolve
+from fmcli.solvers.coordinate.hold import Earlier
 from fmcli.solvers.coordinate.partial import PartialDescent
 from fmcli.solvers.newcomers import find
 
@@ -27,6 +35,14 @@ EPOCHS, TOLERANCE = 10, 1e-3
 # Features of fewer rows begin elsewhere. Chosen among 0, 5, 10, 20 and 40 on held-out rows of nights of ratings, by
 # user and by time, and of clicks.
 FEWEST_ROWS = 10
+
+
+def revive(model: Model, earlier: Earlier | None, fresh: Mapping[str, NDArray[Any]]) -> None:
+    """Give dead factors of a model, which has the parameters of a warm start, the size of start values again, or fresh
+    ones if nothing is left of them. fresh : the start values of factors."""
+    for name, scale in (earlier.scales if earlier else {}).items():
+        array = model.parameters[name]
+        array[...] = np.where(scale > 0, np.asarray(array) * scale, fresh[name])
 
 
 def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:

@@ -272,8 +272,11 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     log.line(f"resuming from {path}: {state} after {epochs}; {int(new.sum()):,} features are new")
     if earlier := plan.earlier:
         log.line(
-            f"{int(earlier.rows):,} earlier rows hold the parameters, with --init-strength {number(earlier.strength)}"
+            f"{earlier.weight:,.6g} earlier rows hold the parameters, with --init-strength {number(earlier.strength)}"
         )
+        revived = sum(int((scale != 1).sum()) for scale in earlier.scales.values())
+        if revived:
+            log.line(f"factors that were near 0, as the rows were too few, and begin anew: {revived:,}")
     elif not plan.spec.by_rows:
         log.warning(
             f"{plan.spec.solver} fits these rows alone, and forgets those that {path} was trained on unless they are "
@@ -282,6 +285,8 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
         )
     if plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:
         log.line("one epoch, as more would fit these rows at the expense of earlier ones; -e sets another number")
+    for name, factor in plan.spec.multiples.items():
+        log.line(f"{choice(name, plan.spec.values[name])} is {factor:.3g} times the default for all rows, as in {path}")
     kept = [choice(name, value) for name, value in run.kept(plan.spec).items()]
     if kept:
         log.line(f"as in {path}: {', '.join(kept)}")

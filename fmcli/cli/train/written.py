@@ -41,8 +41,9 @@ output_options = gathered(
         "output",
         "--keep-state/--no-keep-state",
         default=None,
-        help="Save the state of a stochastic solver in the model, so that -i continues with steps of the same size. "
-        "[default: yes, if it takes at most 256 MiB]",
+        help="Save what -i needs in the model: the state of a stochastic solver, so that it continues with steps of "
+        "the same size; of one with --init-strength, what stands for the rows. [default: yes, if it takes at most 256 "
+        "MiB]",
     ),
     option(
         "output",

@@ -34,6 +34,7 @@ class Descent:
         summed: bool = False,
         holds: Parameters | None = None,
         pulls: Parameters | None = None,
+        exact: bool = False,
     ) -> None: ...
     @property
     def holds(self) -> Parameters | None: ...

@@ -1,18 +1,15 @@
 """A penalty that holds the parameters of an earlier model near their values while a run minimises the loss of new rows.
 
-The earlier model was trained on other rows, whose loss and penalty had their minimum at its parameters m. Near m, they
-are about a quadratic function of each parameter p,
+In place of the loss of the earlier rows, the model's file has a quadratic function of each parameter (past.py). A run
+with the strength S <= 1 adds S times this function, with a curvature c and a slope at the earlier value m, and the
+penalty of the run counts for the weight of the new rows and S times that of the earlier ones. S = 0 forgets the earlier
+rows; S = 1 lets a row of them count as much as a new one. So the model after several updates is about that of all rows
+at once (a Laplace approximation with a diagonal covariance), and just that if no row has two parameters and the loss is
+squared. A run with S > 1 adds (S - 1) (c + l2) / 2 (p - m)^2, with the l2 of the earlier run: an infinite S holds the
+parameters at m.
 
-    (c + l2) / 2 (p - m)^2,    c: the sum over these rows of weight * largest l'' * (derivative of the score by p)^2
-
-A run with the strength S adds S times this function to its objective, and takes S times the l2 penalty of p away, or
-all of it if S > 1, because the function has it already. S = 0 forgets the earlier rows; S = 1 lets a row of them count
-as much as a new one; a larger S keeps the parameters nearer to m, and an infinite one at m. So the model after several
-updates is about that of all rows at once (a Laplace approximation with a diagonal covariance).
-
-Of the earlier rows, only the number n of those with each feature is known. So c is n times the mean of its summand over
-the new rows that have any feature, for each column of parameters. These means are sums over shards, so that it does not
-matter where the rows are.
+The files of other solvers have the number n of the earlier rows with each feature only. Then c is n times its mean over
+the new rows that have any feature, for each column of parameters, and m is taken as the minimum.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from fmcli.models.parameters import Resumable
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.past import ROWS_AT_ONCE, Arrays, Past, trained_arrays
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.remote import RemoteRows
 
@@ -38,17 +36,20 @@ if TYPE_CHECKING:
     from fmcli.solvers.trainer import Task
 
 Floats = NDArray[np.float64]
-# Rows whose curvatures are measured at a time.
-ROWS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Hold:
-    """A term of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant."""
+    """A term of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant.
+
+    moves_all : whether parameters that no row of the run depends on have another minimum than their value, as they have
+        if penalties are stronger, relative to the sum of the losses, than in the earlier run.
+    """
 
     holds: Model
     pulls: Model
     constant: float
+    moves_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,30 @@ class Earlier:
     """The rows that an earlier model was trained on, as far as they are known.
 
     strength : S above.
-    rows : how many they are.
+    weight : the sum of their weights.
+    centre : the earlier values of the parameters, by array, in the shapes of the run; those of new features are 0.
+    penalty : of the run that trained the model, relative to the sum of the losses.
+    past : what the file knows about the loss of these rows; None: the counts only.
     counts : (features) how many of them have each feature.
     known : array name -> which of its values took part, as of Resumable.known.
     twin : returns a model with the same rows as that of the run, not allocated.
+    scales : array -> (factors) by which the run multiplies factors that the penalty has sent to 0 (see past.py).
     """
 
     strength: float
-    rows: float
+    weight: float
+    centre: Arrays
+    penalty: Penalty
+    past: Past | None
     counts: NDArray[Any]
     known: Mapping[str, NDArray[np.bool_]]
     twin: Callable[[], Model]
+    scales: Arrays
+
+    @property
+    def counted(self) -> float:
+        """The weight of the earlier rows that the penalty of the run counts for."""
+        return min(1.0, self.strength) * self.weight
 
     def bytes_needed(self, model: Model, data: Dataset) -> int:
         """Return bytes that the hold of a model takes, while its curvatures are measured on rows such as these."""
@@ -75,27 +89,57 @@ class Earlier:
         return 2 * model.bytes_needed(0) + measured
 
     def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Hold:
-        """Return what holds the model of a task, which has the earlier parameters."""
-        model, strength, total = task.model, self.strength, task.source.total_weight
-        sums = list(each_curvatures(task, loss))
-        holds, pulls, constant = self.twin(), self.twin(), 0.0
+        """Return what holds the model of a task, beside the penalty of the run."""
+        total, once, more = task.source.total_weight, min(1.0, self.strength), max(0.0, self.strength - 1)
+        past, constant = self.known_past(task, loss), 0.0
+        holds, pulls = self.twin(), self.twin()
         for twin in (holds, pulls):
             twin.allocate(0)
             for array in twin.parameters.values():
                 array[...] = 0
-        for layout, means in zip(model.layout, mean_of(sums), strict=True):
-            if layout.constraint or not layout.trained:
-                continue
-            body, weight = penalty.l2(layout)
+        for layout, name in trained_arrays(task.model):
+            centre, l2, curvature, slope = (
+                self.centre[name],
+                self._l2(layout, name),
+                past.curvatures[name],
+                past.slopes[name],
+            )
+            kept = once * curvature + more * (curvature + l2 * (curvature > 0))
+            pull = kept * centre - once * slope
+            holds.parameters[name][...] = kept / total
+            pulls.parameters[name][...] = pull / total
+            constant += float(np.sum((kept / 2 * centre - once * slope) * centre)) / total
+        layouts = [layout for layout, _ in trained_arrays(task.model)]
+        same = all(np.allclose(np.array(penalty.l2(one)) * total, self.penalty.l2(one)) for one in layouts)
+        return Hold(holds, pulls, constant, self.strength >= 1 and not (same and penalty.smooth))
+
+    def known_past(self, task: Task, loss: Loss) -> Past:
+        """Return what is known about the loss of the earlier rows, with the parameters of a task as they are."""
+        curvatures = self._estimated(task, loss) if self.past is None else self.past.curvatures
+        slopes = {name: -self._l2(layout, name) * self.centre[name] for layout, name in trained_arrays(task.model)}
+        return Past(self.weight, curvatures, {**slopes, **({} if self.past is None else self.past.slopes)})
+
+    def counting(self, past: Past) -> Past:
+        """Return what is known about the loss of the earlier rows as far as it counts."""
+        once = min(1.0, self.strength)
+        curvatures, slopes = (
+            {name: once * array for name, array in arrays.items()} for arrays in (past.curvatures, past.slopes)
+        )
+        return Past(once * past.weight, curvatures, slopes)
+
+    def _l2(self, layout: BlockLayout, name: str) -> float:
+        """Return the strength of the earlier run's l2 penalty of an array of a block."""
+        return self.penalty.l2(layout)[name == layout.weight]
+
+    def _estimated(self, task: Task, loss: Loss) -> dict[str, Floats]:
+        """Return the curvatures by the number of the earlier rows and their mean over the new ones."""
+        found = {}
+        model = task.model
+        for layout, means in zip(model.layout, mean_of(list(each_curvatures(task, loss))), strict=True):
             for name, columns in columns_of(layout).items():
-                l2 = body if columns.size > 1 or name != layout.weight else weight
-                times = spread(self, model, layout, name)
-                before = np.where(times > 0, times * means[columns] / total + l2, 0)
-                centre = model.parameters[name].astype(np.float64)
-                holds.parameters[name][...] = strength * before - min(strength, 1) * l2 * (before > 0)
-                pulls.parameters[name][...] = strength * before * centre
-                constant += strength / 2 * float(np.sum(before * centre**2))
-        return Hold(holds, pulls, constant)
+                curvature = spread(self, model, layout, name) * means[columns]
+                found[name] = np.broadcast_to(curvature, model.shapes()[name])
+        return found
 
 
 def spread(earlier: Earlier, model: Resumable, layout: BlockLayout, name: str) -> Floats:
@@ -103,7 +147,7 @@ def spread(earlier: Earlier, model: Resumable, layout: BlockLayout, name: str) -
     broadcasts to it."""
     shape = model.shapes()[name]
     if not layout.by_feature:
-        return np.full(shape, earlier.rows)
+        return np.full(shape, earlier.weight)
     axis = model.feature_axis(name)
     assert axis is not None
     counts = np.zeros(shape[axis])

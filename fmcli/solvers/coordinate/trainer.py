@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.kept import require_names, whole_number
 from fmcli.data.dataset import Dataset
+from fmcli.losses.loss import Logistic, SoftLogistic
 from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.models.workspace import Workspace
@@ -20,6 +21,7 @@ from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.large_row import LargeRowUpdater
 from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
+from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.trainer import Position
 
@@ -82,10 +84,22 @@ class CoordinateDescent(Minimizer):
     updaters: Sequence[CoordinateUpdater]
 
     def prepare(self, by_gradient: bool = False) -> None:
-        """Allocate the states of samples; `by_gradient` : see Descent."""
+        """Allocate the states of samples; `by_gradient` : see Descent.
+
+        An update has few epochs, by default one: if events are rare, steps by the largest curvature of the logistic
+        loss would be a small share of what its rows tell.
+        """
         holds, pulls = (self.hold.holds, self.hold.pulls) if self.hold else (None, None)
+        varies = isinstance(self.loss, Logistic | SoftLogistic)
         self.descent = Descent(
-            self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, holds=holds, pulls=pulls
+            self.model,
+            self.loss,
+            self.penalty,
+            self.data,
+            by_gradient=by_gradient,
+            holds=holds,
+            pulls=pulls,
+            exact=varies and self.hold is not None and not self.data.relations,
         )
         self._begin()
 
@@ -130,8 +144,17 @@ class CoordinateDescent(Minimizer):
         ]
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:
-        """Return the rows of a block that are updated, in their order: those that enter samples."""
-        return self.descent.order(number, columns)
+        """Return the rows of a block that are updated, in their order: those that enter samples, and those with another
+        minimum, given what holds them."""
+        order = self.descent.order(number, columns)
+        if self.hold is None or not self.hold.moves_all or self.descent.related:
+            return order
+        places = Objective(self.hold.holds, self.loss, self.data)
+        held, (where, _, width) = np.empty(places.size), places.places(number)
+        places.read(held)
+        moves = np.asarray(held[where].reshape(self.model.outputs, -1, width).any(axis=(0, 2)))
+        moves[order] = True
+        return np.flatnonzero(moves).astype(np.int32)
 
     @property
     def done(self) -> bool:

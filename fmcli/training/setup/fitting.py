@@ -244,7 +244,7 @@ def facts_of(fitted: Fitted, *, validated: bool) -> dict[str, Any]:
         "updates": warm_start is not None,
     }
     if warm_start is not None and not newcomers:
-        facts["earlier"] = warm_start.occurrences.covered
+        facts["earlier"] = warm_start.past_weight
         facts["holds"] = can_hold(warm_start, source, fitted.counts)
     if fitted.spec.solver_entry.is_sampler:
         facts |= start_facts(source)

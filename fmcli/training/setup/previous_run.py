@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from fmcli.records import dataclass
+from fmcli.registry.derived import Derived
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
@@ -36,6 +37,7 @@ class PreviousRun:
     options : all options, with defaults filled in.
     given : names of the options that the run was explicitly given; SOLVER means the solver.
     epochs : number of epochs that the parameters were trained for, in this run and those that it resumed from.
+    multiples : as of Spec.
     """
 
     model: str
@@ -44,6 +46,7 @@ class PreviousRun:
     options: Mapping[str, Any]
     given: frozenset[str]
     epochs: int
+    multiples: Mapping[str, float] = field(default_factory=dict)
 
     def continued(self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]) -> Spec:
         """Return the spec of a run that resumes from this one's model; arguments that are None or missing are
@@ -54,7 +57,16 @@ class PreviousRun:
         inherited = self.inherited(model, solver, loss, options)
         chosen = solver or (self.solver if SOLVER in self.given else None)
         spec = make_spec(model or self.model, chosen, loss or self.loss, {**inherited, **options})
-        return replace(spec, given=spec.given - (inherited.keys() - self.given))
+        return self.with_multiples(replace(spec, given=spec.given - (inherited.keys() - self.given)), inherited)
+
+    def with_multiples(self, spec: Spec, inherited: Mapping[str, Any]) -> Spec:
+        """Return the spec in which inherited penalties that the data have chosen are as many times the default, which
+        is weaker for more rows."""
+        usual = make_spec(spec.model, spec.solver, spec.loss).values
+        multiples = {name: self.multiples[name] for name in self.multiples.keys() & inherited.keys()}
+        multiples = {name: factor for name, factor in multiples.items() if isinstance(usual[name], Derived)}
+        values = {**spec.values, **{name: usual[name].times(factor) for name, factor in multiples.items()}}
+        return replace(spec, values=values, multiples=multiples)
 
     def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
         """Return the spec of a run that learns new features alone: by coordinate descent, whatever solver this run had,

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 # The largest state, in bytes, that a model keeps by default. It is worth its space: the first update without it takes
 # steps as large as those of a new model, which later updates do not make up for.
 LARGEST_STATE = 256 << 20
+# Numbers for each parameter about the loss of the rows as a function of it: a curvature and a slope.
+PAST_SLOTS = 2
+# The option that says how strongly the rows of a warm start hold its parameters.
+HOLD = "init_strength"
 # By default, refit if non-zeros x rank is at most this: an epoch takes some hundredths of a second. It is a count, not
 # a time, so that the same data give the same bytes on every machine.
 AFFORDABLE = 7e6
@@ -150,6 +154,12 @@ class Settings:
         if self.keep_state is not None:
             return self.keep_state
         return spec.by_rows and state_bytes(model, slots) <= LARGEST_STATE
+
+    def keeps_past(self, spec: Spec, model: Parameters) -> bool:
+        """Return whether the file of a trained model has what an update of it needs to know of the loss of its rows: of
+        a solver whose updates take that in place of the rows, as the state of others."""
+        size = state_bytes(model, PAST_SLOTS)
+        return HOLD in spec.values and (size <= LARGEST_STATE if self.keep_state is None else self.keep_state)
 
     def refits(self, spec: Spec, source: TrainingRows) -> bool:
         """Return whether a run is repeated on all rows if held-out ones have chosen its epoch: as asked, else if that

@@ -18,7 +18,7 @@ from fmcli.data.scaling import SCALE, Scaling
 from fmcli.data.transform import Transform, every_column, marked
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.container import ModelFile
-from fmcli.model_file.state import parameter_of, state_name
+from fmcli.model_file.state import CURVATURE, PAST, SLOPE, parameter_of, past_name, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.models.model import Model
 from fmcli.records import dataclass
@@ -27,6 +27,7 @@ from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import solver_entry
 from fmcli.registry.specs import Spec
+from fmcli.solvers.coordinate.past import Past
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.setup.previous_run import PreviousRun
 
@@ -79,6 +80,26 @@ class WarmStart:
             return {}
         of_draw = {name: self.arrays[name][self.draw] for name in (NOISE, PRIORS) if name in self.arrays}
         return {**of_draw, PRIOR_GROUPS: self.arrays[PRIOR_GROUPS]}
+
+    @property
+    def past_weight(self) -> float:
+        """The weight of the rows that its parameters depend on, or the least that it can be; 0: it is not known."""
+        return float(self.meta.get(PAST) or self.occurrences.covered)
+
+    def past(self, shapes: Mapping[str, tuple[int, ...]]) -> Past | None:
+        """Return what its file says about the loss of the rows that it was trained on, in a run whose parameters have
+        these shapes; None: nothing."""
+        if self.meta.get(PAST) is None:
+            return None
+        curvatures, slopes = (
+            {
+                name: extended(self.arrays[past_name(kind, name)], shape).astype(np.float64)
+                for name, shape in shapes.items()
+                if past_name(kind, name) in self.arrays
+            }
+            for kind in (CURVATURE, SLOPE)
+        )
+        return Past(self.past_weight, curvatures, slopes)
 
     @property
     def meta(self) -> Mapping[str, Any]:

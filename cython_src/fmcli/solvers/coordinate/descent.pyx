@@ -58,6 +58,8 @@ cdef class Descent:
     by_gradient : take derivatives from the model's `gradient` even if the model has functions for columns, whose oracle
         it is.
     summed : take the sum of the losses, not their mean.
+    exact : take the second derivatives of the loss at the scores, not the largest ones, so that updates check the
+        objective.
     holds, pulls : models with the same rows, allocated without state; None: nothing holds the parameters. Otherwise the
         penalty has a further term, the sum of hold / 2 parameter^2 - pull parameter over all parameters.
 
@@ -72,7 +74,7 @@ cdef class Descent:
 
     def __init__(
         self, Model model, Loss loss, Penalty penalty, Dataset data, by_gradient=False, summed=False,
-        Parameters holds=None, Parameters pulls=None
+        Parameters holds=None, Parameters pulls=None, exact=False
     ):
         cdef Py_ssize_t b, size
         cdef RelationRows rows
@@ -90,7 +92,7 @@ cdef class Descent:
         self.holds, self.pulls = holds, pulls
         self.generation = model.generation
         self.model, self.loss, self.penalty, self.data = model, loss, penalty, data
-        self.bounded, self.curvature = isfinite(loss.smoothness), loss.smoothness
+        self.bounded, self.curvature = isfinite(loss.smoothness) and not exact, loss.smoothness
         everyone, features = of_all(data.rows), by_feature(data)
         known = {"features": features, "all": everyone}
         self.columns = [known.get(layout.touched) or by_row(model, data, b) for b, layout in enumerate(model.layout)]

@@ -61,7 +61,7 @@ cdef class CoordinateUpdater(RowSlice):
                         self.by_column.prefetch_states(&following)
                 v.row = order[i]
                 columns.view(v.row, &v)
-                if v.n:
+                if v.n or self.descent.holds is not None:
                     self.update_row(&v)
             return_to_mode(mode)
 
@@ -202,6 +202,38 @@ cdef class CoordinateUpdater(RowSlice):
                 for f in range(self.quadratic.width):
                     at = v.at + f if f < v.lanes else total.shape[0] - 1
                     total[at] += self.quadratic.G[f * self.quadratic.width + f]
+
+    def add_derivatives(
+        self, int block, int output, const int32_t[::1] order, double[:, ::1] slopes, double[:, ::1] curvatures
+    ):
+        """Add the first and the second derivatives of the mean loss in each parameter of these rows of a block and
+        class: slopes and curvatures (rows, width) have the body, with padding, and then the weight. Scores and caches
+        must be measured, and there must be no group penalty."""
+        cdef ColumnView v
+        cdef Py_ssize_t i, f, at
+        cdef Columns columns
+        cdef Py_ssize_t width
+        self.visit(block, output, None)
+        columns = self.descent.columns[block]
+        width = self.model.block[block].lanes + (self.model.block[block].weight != NULL)
+        if not slopes.shape[0] == curvatures.shape[0] == self.model.block[block].rows or not (
+                slopes.shape[1] == curvatures.shape[1] == width):
+            raise ValueError("the derivatives have not the shape of the rows")
+        self.begin_view(block, output, &v)
+        for i in range(order.shape[0]):
+            if not 0 <= order[i] < self.model.block[block].rows:
+                raise IndexError("no such row")
+            v.row = order[i]
+            columns.view(v.row, &v)
+            self.select_row(&v)
+            while v.n and self.next_slice(&v):
+                self.load(&v)
+                self.bound_loss(&v, 0, v.n)
+                for f in range(self.quadratic.width):
+                    at = v.at + f if f < v.lanes else width - 1
+                    if f < v.lanes or self.model.block[block].weight != NULL:
+                        slopes[v.row, at] += self.quadratic.r[f]
+                        curvatures[v.row, at] += self.quadratic.G[f * self.quadratic.width + f]
 
     # ValueError unless there is something to update.
     cdef require(self):
