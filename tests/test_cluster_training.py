@@ -17,8 +17,8 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.pieces import concatenated
 from fmcli.data.reader import read
+from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.stored.caching import Reading
-from fmcli.data.weights import with_label_weights
 from fmcli.errors import BadInputError
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss

@@ -17,7 +17,7 @@ from fmcli.choosing.cross_validation import (
     out_of_fold,
 )
 from fmcli.choosing.folds import ALWAYS, Fold, Folding, folds_of, lines_of, read_numbers
-from fmcli.data.weights import Weighting
+from fmcli.data.shards.weights import Weighting
 from fmcli.errors import BadInputError, UsageError
 from fmcli.registry.specs import make_spec
 from fmcli.training.setup.rows import RowsInMemory

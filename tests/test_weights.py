@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from problems import dataset
 
-from fmcli.data.weights import Weighting, read_weights, weigh
+from fmcli.data.shards.weights import Weighting, read_weights, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
@@ -61,7 +61,7 @@ def test_weights_that_do_not_fit_the_labels(rng, weighting, message):
 
 
 def test_numbers_are_not_balanced(rng, monkeypatch):
-    monkeypatch.setattr("fmcli.data.weights.MOST_CLASSES", 2)
+    monkeypatch.setattr("fmcli.data.shards.weights.MOST_CLASSES", 2)
     with pytest.raises(BadInputError, match="labels with 3 values are not classes"):
         Weighting(balanced=True).of_labels(LABELS, np.ones(6))
 

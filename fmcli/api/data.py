@@ -19,7 +19,7 @@ from fmcli.data.faults import quote
 from fmcli.data.formats import RowGroups
 from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
-from fmcli.data.weights import Weighting, weigh
+from fmcli.data.shards.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.text import escaped

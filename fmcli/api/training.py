@@ -28,7 +28,7 @@ from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
 from fmcli.choosing.look import Looked, few_of_class
 from fmcli.data.dataset import Dataset
-from fmcli.data.weights import weigh_labels
+from fmcli.data.shards.weights import weigh_labels
 from fmcli.errors import NothingNewError, UsageError
 from fmcli.model_file.check import CALIBRATIONS
 from fmcli.model_file.container import copied

@@ -17,7 +17,7 @@ from fmcli.choosing.completing import completed
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, text_of
-from fmcli.data.weights import Weighting, with_label_weights
+from fmcli.data.shards.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError
 from fmcli.model_file.container import copied
 from fmcli.records import dataclass

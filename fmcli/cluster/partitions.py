@@ -26,10 +26,10 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import Names, relabelled
 from fmcli.data.numbering import Numbering
+from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.sources import Extent, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
-from fmcli.data.weights import with_label_weights
 from fmcli.errors import FmcliError
 from fmcli.records import dataclass
 

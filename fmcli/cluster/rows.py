@@ -29,11 +29,11 @@ from fmcli.data.labels import Labels, Names, sorted_names
 from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.shards.weights import ALL_WEIGHTLESS
 from fmcli.data.sparse_ids import if_sparse
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.transform import Transform
-from fmcli.data.weights import ALL_WEIGHTLESS
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fmcli.cli.train.written import OutputChoice
     from fmcli.data.formats import RowGroups
     from fmcli.data.related.files import RelationFiles
-    from fmcli.data.weights import Weighting
+    from fmcli.data.shards.weights import Weighting
     from fmcli.training.setup.held import Held
     from fmcli.training.setup.settings import Settings
     from fmcli.training.setup.warm_start import WarmStart

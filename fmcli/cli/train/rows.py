@@ -16,10 +16,10 @@ from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import NUMBERS, Names
 from fmcli.data.reader import Table, read
 from fmcli.data.related.reader import with_relations
+from fmcli.data.shards.weights import Weighting, weigh
 from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.tables.reading import ignored_columns
-from fmcli.data.weights import Weighting, weigh
 from fmcli.registry.models import MODELS
 from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again

@@ -13,9 +13,9 @@ from fmcli.cli.output import seconds
 from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.formats import RowGroups
+from fmcli.data.shards.weights import Weighting
 from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT
-from fmcli.data.weights import Weighting
 from fmcli.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from fmcli.errors import UsageError
 from fmcli.records import dataclass
 
 if TYPE_CHECKING:
-    from fmcli.data.weights import Weighting
+    from fmcli.data.shards.weights import Weighting
 
 BALANCED = "balanced"
 
@@ -29,7 +29,7 @@ class WeightChoice:
         file, by_label, positive, beside = self.sample_weights, self.class_weights, self.pos_weight, self.label_weights
         if file is None and not by_label and positive is None and not beside:
             return None
-        from fmcli.data.weights import Weighting
+        from fmcli.data.shards.weights import Weighting
 
         if by_label == (BALANCED,):
             return Weighting(file, balanced=True, beside_labels=beside)

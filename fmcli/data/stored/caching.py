@@ -16,9 +16,9 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled
 from fmcli.data.pieces import TextFacts, TextRows
+from fmcli.data.shards.weights import with_row_weights
 from fmcli.data.sources import Input, TableInput, name_of
 from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateIdsError, build
-from fmcli.data.weights import with_row_weights
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.system.identity import can_be_read_again, identity

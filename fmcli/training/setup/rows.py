@@ -19,8 +19,8 @@ from fmcli.data.numbering import Numbering, occurring
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
+from fmcli.data.shards.weights import Weighting, that_count, weigh_labels, with_label_weights
 from fmcli.data.transform import Transform
-from fmcli.data.weights import Weighting, that_count, weigh_labels, with_label_weights
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS

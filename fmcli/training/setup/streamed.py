@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
+from fmcli.data.shards.weights import ALL_WEIGHTLESS, Weighting, pieces_that_count
 from fmcli.data.stored.cache import Facts
-from fmcli.data.weights import ALL_WEIGHTLESS, Weighting, pieces_that_count
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.training.setup.rows import RowsInMemory
