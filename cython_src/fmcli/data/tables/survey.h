@@ -45,6 +45,7 @@ struct Words {
     bool others = false;  // there are more
 
     void add(std::string_view text, int64_t line) {
+        if (others) return;
         for (const Word& word : first)
             if (word.text == text) return;
         if (first.size() < MOST) first.push_back({std::string(text), line});
@@ -244,6 +245,8 @@ class Survey : public RowReader {
         if (kinds & (DAY | MONTH)) add_date(facts, trimmed(cell), weight);
     }
 
+    static bool is_letter(char c) { return static_cast<unsigned char>((c | 32) - 'a') < 26; }
+
     static void add_number(ColumnFacts& facts, double number, double weight) {
         if (weight == UNWEIGHTED) {
             facts.sum.add(number);
@@ -267,8 +270,9 @@ class Survey : public RowReader {
     static void add_date(ColumnFacts& facts, std::string_view text, double weight) {
         Moment moment;
         const double by = weight == UNWEIGHTED ? 1 : weight;
-        if (read_moment(text, DateOrder::DAY, moment)) facts.of_days.add(moment.days() * by);
-        if (read_moment(text, DateOrder::MONTH, moment)) facts.of_months.add(moment.days() * by);
+        const bool day_first = read_moment(text, DateOrder::DAY, moment);
+        if (day_first) facts.of_days.add(moment.days() * by);
+        if ((day_first && !moment.ordered) || read_moment(text, DateOrder::MONTH, moment)) facts.of_months.add(moment.days() * by);
         facts.special_weight.add(by);
     }
 
@@ -337,11 +341,14 @@ class Survey : public RowReader {
     int32_t kinds_of(std::string_view text, bool padded, ColumnFacts& facts) {
         int32_t kinds = 0;
         Moment moment;
-        for (const DateOrder order : {DateOrder::DAY, DateOrder::MONTH}) {
-            if (!read_moment(text, order, moment)) continue;
-            kinds |= (order == DateOrder::DAY ? DAY : MONTH) | (moment.ordered ? ORDERED : 0) | (moment.midnight ? 0 : CLOCK);
-        }
+        const auto read_date = [&](DateOrder order, int32_t kind) {
+            if (!read_moment(text, order, moment)) return;
+            kinds |= kind | (moment.ordered ? ORDERED : DAY | MONTH) | (moment.midnight ? 0 : CLOCK);
+        };
+        read_date(DateOrder::DAY, DAY);
+        if (!(kinds & MONTH) && is_digit(text[0])) read_date(DateOrder::MONTH, MONTH);
         if (kinds) return kinds;
+        if (is_letter(text[0])) return 0;  // most texts: neither a number nor a list of some
         if (!form_.decimal && !padded) {
             if (LocalNumber(',').read(text, number_)) kinds |= COMMA;
             if (LocalNumber('.').read(text, number_)) kinds |= DOT;

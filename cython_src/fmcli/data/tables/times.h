@@ -226,7 +226,8 @@ class TimeText {
 // Whether a text is a time, which is set.
 inline bool read_moment(std::string_view text, DateOrder order, Moment& found) {
     found = Moment();
-    return !text.empty() && TimeText(text, order).read(found);
+    constexpr std::string_view FIRST = "0123456789jfmasondJFMASOND";  // of a number, or the name of a month
+    return !text.empty() && FIRST.find(text[0]) != std::string_view::npos && TimeText(text, order).read(found);
 }
 
 }  // namespace fmcli
