@@ -21,6 +21,7 @@ class Keywords(TypedDict, total=False):
     patience: int | None
     calibrate: str | None
     class_weight: Mapping[Any, float] | str | None
+    positive: Any
     min_count: int | None
     share_rare: bool | None
     init_model: Any

@@ -107,9 +107,9 @@ class Model:
 
     @property
     def labels(self) -> list[float] | list[str] | None:
-        """The labels of classes, in increasing order."""
-        shown, names = self._scorer.labels.shown, self._scorer.labels.names
-        return [unescaped(name) for name in names] if names else shown
+        """The labels of classes, in increasing order; of two labels, the negative one first."""
+        labels = self._scorer.labels
+        return list(map(unescaped, labels.texts)) if labels.names else labels.shown
 
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:
@@ -164,7 +164,7 @@ class Model:
             The rows; see `fmcli.Data` and `fmcli.read`. Files of any size are read in chunks. A frame has the columns
             of the table that the model was trained on.
         output : {"value", "prob", "label", "raw"}, optional
-            Numbers; the probability of the larger of two labels, or of each class; labels; or scores. By default,
+            Numbers; the probability of the positive of two labels, or of each class; labels; or scores. By default,
             probabilities if the loss has them, else numbers.
         fields : array-like of int, optional
             The field of each column, if the model has fields and X is a matrix.

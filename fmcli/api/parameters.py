@@ -49,6 +49,7 @@ class Choices:
     patience: int | None = None
     calibrate: str | None = None
     class_weight: Mapping[Any, float] | str | None = None
+    positive: Any = None
     min_count: int = 1
     share_rare: bool = False
     init_model: Any = None
@@ -112,6 +113,11 @@ DOCS = {
     ),
     "class_weight": Doc(
         'dict or "balanced", optional', "Weights by label; balanced: all labels have the same total weight."
+    ),
+    "positive": Doc(
+        "label, optional",
+        "The positive one of two labels, whose probability is predicted; by default, that of usual pairs, such as yes "
+        "and no, else the later name or the larger number.",
     ),
     "min_count": Doc("int", "Features in fewer rows are dropped."),
     "share_rare": Doc("bool", "Whether the features that ``min_count`` drops share a column."),
@@ -188,7 +194,7 @@ OF_TABLES = (
     "group_field",
 )
 # The choices that estimators do not have, because fit gets rows and labels.
-OF_ROWS = ("label", "weight_column", "group_field", "cache", "memory")
+OF_ROWS = ("label", "positive", "weight_column", "group_field", "cache", "memory")
 # The default of each choice.
 DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Choices)}
 

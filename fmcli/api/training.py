@@ -347,6 +347,7 @@ def plan_of(
         interrupt=interrupt,
         min_count=choices.min_count,
         share_rare=choices.share_rare,
+        positive=None if choices.positive is None else str(choices.positive),
         table=read.form.schema,
         **held_out(choices, valid).settings,
     ).with_scaled_numbers()

@@ -229,7 +229,8 @@ def calibrated(
     for one in cross_validate(candidate, rows, facts, folds, [], format, valid):
         score[one.fold.test] = one.score[:, 0]
         on_fold(one)
-    return fitted(method, facts.label == facts.label.max(), score, facts.weight)
+    labels = labels_of(candidate.settings, rows)
+    return fitted(method, labels.encode(facts.label) > 0, score, facts.weight)
 
 
 def weights_of(facts: RowFacts, fold: Fold, weighting: Weighting, names: Names) -> dict[float, float]:

@@ -26,6 +26,7 @@ from fmcli.cli.options import (
     logging_options,
     not_negative,
     option,
+    positive_option,
     threads_option,
 )
 from fmcli.cli.output import Log, write_report
@@ -38,7 +39,7 @@ from fmcli.cli.relations import (
     relation_option,
 )
 from fmcli.cli.report import as_json, section
-from fmcli.errors import NotMetError, UsageError
+from fmcli.errors import LEAVE_OUT, NotMetError, UsageError
 from fmcli.names import find_name
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
@@ -71,6 +72,7 @@ class Request:
     over : the items to rank; None: the rows of each group are ranked.
     seen : rows whose pairs of a user and an item are left out of the ranking.
     relevant : the least label of relevant rows; None: positive labels, or the larger of two.
+    positive : the positive one of two labels, for predictions; None: by usual names.
     """
 
     model: str | None
@@ -95,6 +97,7 @@ class Request:
     over: str | None = None
     seen: tuple[str, ...] = ()
     relevant: float | None = None
+    positive: str | None = None
 
     @property
     def named(self) -> list[str]:
@@ -226,7 +229,7 @@ class Request:
     "--loss",
     metavar="NAME",
     names=LOSSES,
-    help="With --predictions: the loss that determines their meaning: logistic (probabilities of the larger label), "
+    help="With --predictions: the loss that determines their meaning: logistic (probabilities of the positive label), "
     "softmax (probabilities of each class, in increasing order of the labels), or another loss (predicted labels, or "
     "scores). [default: softmax for several numbers per line, logistic for two label values, else squared]",
 )
@@ -266,6 +269,7 @@ class Request:
     help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: those "
     "with positive labels, or the larger one of two]",
 )
+@positive_option("with --predictions, which one they are the probability of")
 @format_option()
 @label_weights_option()
 @group_field_option(METRICS_OF_GROUPS)
@@ -290,6 +294,7 @@ def command(
     over: str | None,
     seen: tuple[str, ...],
     relevant: float | None,
+    positive: str | None,
     format: str,
     label_weights: bool,
     group_field: str | None,
@@ -344,6 +349,7 @@ def command(
         over,
         seen,
         relevant,
+        positive,
     )
     with logging.opened() as log:
         run(log, request, bad_lines.rule(log))
@@ -445,6 +451,7 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     assert request.model is not None
     begin, scorer, counts = time.perf_counter(), load_model(request.model), Counts()
     loss = scorer.labels.loss
+    require_positive(request, scorer)
     names = request.named or need_groups(allowed(loss))
     check_metrics(names, loss, of_model=True)
     if others := [name for name in names if name not in need_groups(allowed(loss)) and "@" not in name]:
@@ -481,6 +488,17 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     return Result(scorer.labels, counts, found.figures, None, rankings=figures)
 
 
+def require_positive(request: Request, scorer: Scorer) -> None:
+    """Raise UsageError for a positive label that is not that of the model."""
+    if request.positive is None:
+        return
+    labels = scorer.labels
+    if labels.positive is None:
+        raise UsageError(f"{request.model} has no positive label, because its labels are not two", positive=LEAVE_OUT)
+    if labels.with_positive(request.positive) != labels:
+        raise UsageError(f"the positive label of {request.model} is {labels.texts[1]}", positive=LEAVE_OUT)
+
+
 def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> Result:
     """Evaluate a model on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
@@ -493,6 +511,7 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
 
     assert request.model is not None
     scorer, model = loaded(request.model)
+    require_positive(request, scorer)
     check_metrics(request.named, scorer.labels.loss, of_model=True)
     log_model(log, request.model, scorer)
     counts, combined = Counts(), Combined()
@@ -528,6 +547,7 @@ def evaluated(
     if request.model is not None:
         scorer = load_model(request.model)
         check_model(request.relations, scorer)
+        require_positive(request, scorer)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
         rival = Rival(log, request, request.current, scorer.labels) if request.current is not None else None
@@ -546,6 +566,7 @@ def evaluated(
         counts=counts,
         row_groups=request.row_groups(request.loss),
         relevant=request.relevant,
+        positive=request.positive,
     )
     check_metrics(request.named, labels.loss, of_model=False)
     kind = "scores" if request.raw else "probabilities" if outcome.probable else "predictions"
@@ -583,7 +604,7 @@ def report(request: Request, result: Result, bad: BadLines) -> str:
     if compared:
         text += section(compared.figures, f"Compared with {request.current}")
     if result.reliability:
-        title = "Probabilities of the larger label" if labels.outputs == 1 else "Probabilities of the likeliest label"
+        title = f"Probabilities of {'the likeliest label' if labels.outputs > 1 else labels.texts[1]}"
         text += section(result.reliability.bins, title)
         text += section({"expected_calibration_error": result.reliability.error})
     if "classes" in tables and labels.values is not None:

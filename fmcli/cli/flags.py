@@ -54,6 +54,7 @@ FLAGS = {
     "id_column": "--id-column",
     "calibrate": "--calibrate",
     "relevant": "--relevant",
+    "positive": "--positive",
 }
 
 

@@ -317,6 +317,17 @@ def format_option(section: str = "data") -> Callable[[F], F]:
     )
 
 
+def positive_option(purpose: str) -> Callable[[F], F]:
+    """Return --positive, whose purpose is given in words."""
+    return option(
+        "data",
+        "--positive",
+        metavar="VALUE",
+        help=f"The positive one of two labels: {purpose}. [default: that of usual pairs, such as yes and no, else the "
+        "later name or the larger number]",
+    )
+
+
 def label_weights_option(section: str = "data") -> Callable[[F], F]:
     """Return --label-weights: labels with weights."""
     return option(

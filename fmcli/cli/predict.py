@@ -125,7 +125,7 @@ class Request:
     "--output-type",
     type=click.Choice(["raw", "value", "prob", "label"]),
     help="Type of predictions: raw scores; value: numbers, clipped if the model was trained with --clip; prob: "
-    "probabilities of the larger label, or of each class; label: labels or numbers. [default: prob for logistic, "
+    "probabilities of the positive label, or of each class; label: labels or numbers. [default: prob for logistic, "
     "probit and softmax loss, else value]",
 )
 @option("output", "--raw", is_flag=True, help="Short for --output-type raw.")
@@ -408,7 +408,10 @@ def log_result(log: Log, request: Request, scorer: Scorer, counts: Counts, bad: 
     """Log what was predicted, with warnings."""
     if request.unseen == "warn" and counts.unseen:
         log.warning(f"{counts.unseen:,} non-zeros have features that did not occur in training")
-    log_counts(log, scorer, counts, bad, took)
+    wanted = request.wanted or scorer.default_output()
+    of_positive = wanted == "prob" and scorer.labels.positive is not None and request.explain is None
+    meaning = f"; predictions are probabilities of {scorer.labels.texts[1]}" if of_positive else ""
+    log_counts(log, scorer, counts, bad, took, meaning)
 
 
 def log_model(log: Log, path: str, scorer: Scorer) -> None:
@@ -416,8 +419,8 @@ def log_model(log: Log, path: str, scorer: Scorer) -> None:
     log.detail(f"{path}: {scorer.meta['model']}, {scorer.labels.loss} loss, {scorer.dimension:,} features")
 
 
-def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: float) -> None:
-    """Log what was scored, with warnings."""
+def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: float, meaning: str = "") -> None:
+    """Log what was scored, with warnings, and what it means."""
     if warning := counted_from_another_number(scorer, counts):
         log.warning(warning)
     if counts.rows and counts.labels_as_ids == counts.rows:
@@ -443,7 +446,7 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
     skipped = f"{bad.count:,} skipped lines, " if bad.skip else ""
     log.line(
         f"{counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen ({100 * share:.2f} %), "
-        f"{counts.comments:,} comments, {skipped}{seconds(took)}"
+        f"{counts.comments:,} comments, {skipped}{seconds(took)}{meaning}"
     )
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.errors import BadInputError
+from fmcli.data.positive import positive_place
+from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.text import number
@@ -61,7 +62,7 @@ class Labels:
     """How labels are encoded for a loss.
 
     loss : the name of the loss.
-    values : the label values that stand for -1 and +1, for classes 0, 1, ..., or for levels 0, 1, ..., in increasing
+    values : the label values that stand for -1 and +1; or for classes 0, 1, ..., or for levels 0, 1, ..., in increasing
         order; None if the labels are numbers.
     names : what the values 0, 1, .. stand for, if they are positions of names.
     pair : the smaller and the larger label, if labels are numbers with two values; None: they have more, or are none.
@@ -83,6 +84,19 @@ class Labels:
     def relevance(self) -> Relevance:
         """Which rows are relevant to rankings: those with the larger one of two labels, or with a positive one."""
         return Relevance() if self.pair is None else Relevance(self.pair[1], graded=False)
+
+    def with_positive(self, wanted: str | None) -> Labels:
+        """Return the labels with the wanted one of two as the positive one; None: see `positive_place`. Raises
+        BadInputError."""
+        if self.negative is None or self.values is None:
+            if wanted is None:
+                return self
+            why = "are classes" if LOSSES[self.loss].task == "classes" else f"are numbers for loss {self.loss}"
+            raise BadInputError(f"labels have a positive value if there are two, but these {why}", positive=LEAVE_OUT)
+        low, high = sorted(self.values)
+        texts = [text_of(value, self.names) for value in (low, high)]
+        place = positive_place(texts, wanted, named=bool(self.names))
+        return replace(self, values=(low, high) if place else (high, low))
 
     @property
     def classes(self) -> tuple[float, ...] | None:
@@ -123,13 +137,23 @@ class Labels:
     def shown(self) -> list[float] | list[str] | None:
         """The label values, by their names if they have some; None if the labels are numbers."""
         if self.names:
-            return list(self.names)
+            return [self.names[int(value)] for value in self.values or ()]
         return None if self.values is None else list(self.values)
+
+    @property
+    def positive(self) -> int | None:
+        """The place of the positive one among two labels in increasing order; None: there are no two."""
+        return None if self.negative is None or self.values is None else int(self.values[1] > self.values[0])
+
+    @property
+    def saved(self) -> list[float] | list[str] | None:
+        """`shown` in increasing order, as model files have it."""
+        return list(self.names) or (None if self.values is None else sorted(self.values))
 
     @property
     def texts(self) -> list[str]:
         """The label values as text."""
-        return list(self.names) or [number(value) for value in self.values or ()]
+        return [text_of(value, self.names) for value in self.values or ()]
 
     @property
     def outputs(self) -> int:
@@ -163,12 +187,11 @@ class Labels:
             )
         if len(self.values) > FEW_CLASSES:
             return np.searchsorted(np.array(self.values), label).astype(np.float64)
+        if self.negative is not None:
+            return np.where(label == self.negative, np.int8(-1), np.int8(1))
         places = np.zeros(len(label), dtype=np.int8)
         for value in self.values[1:]:
             places += label >= value
-        if LOSSES[self.loss].task not in ("classes", "levels"):
-            places *= 2
-            places -= 1
         return places
 
     def known(self, label: Floats) -> NDArray[np.bool_]:
@@ -181,21 +204,28 @@ class Labels:
             for value in self.values:
                 known |= label == value
             return known
-        values = np.array(self.values)
+        values = np.array(self.values)  # increasing, because there are more than two
         nearest: Floats = values[np.minimum(np.searchsorted(values, label), len(values) - 1)]
         return np.equal(nearest, label)
 
 
-def fit_labels(label: Floats, loss: str | None, signs: bool = False, names: Names = NUMBERS) -> Labels:
+def fit_labels(
+    label: Floats, loss: str | None, signs: bool = False, names: Names = NUMBERS, positive: str | None = None
+) -> Labels:
     """Choose the loss that fits these labels, or check that the given loss fits them.
 
     With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers. `names` are what
-    labels 0, 1, .. stand for.
+    labels 0, 1, .. stand for. `positive` is the positive one of two labels; None: see `positive_place`.
 
-    Raises BadInputError if the labels do not fit the loss, or have only one distinct value.
+    Raises BadInputError if the labels do not fit the loss, or have only one distinct value, or if none of two labels is
+    the positive one, or there are no two.
     """
-    if names:
-        return fit_names(label, loss, signs, names)
+    found = fit_names(label, loss, signs, names) if names else fit_numbers(label, loss, signs)
+    return found.with_positive(positive)
+
+
+def fit_numbers(label: Floats, loss: str | None, signs: bool) -> Labels:
+    """`fit_labels` for labels that are numbers."""
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(f"every label is {number(distinct[0])}: {SAME_LABELS}")
@@ -272,15 +302,16 @@ def saved_labels(
     shown: Sequence[float] | Sequence[str] | None,
     pair: Sequence[float] | None = None,
     unit: Sequence[float] | None = None,
+    positive: int | None = None,
 ) -> Labels:
-    """Return the labels that a model file has kept as `Labels.shown`, `Labels.pair`, and the center and the scale of
-    numbers."""
+    """Return the labels that a model file has kept as `Labels.saved`, `Labels.pair`, the center and the scale of
+    numbers, and `Labels.positive`; None: 1, if there is a positive one."""
     if shown is None:
         both = None if pair is None else (float(pair[0]), float(pair[1]))
         return Labels(loss, None, pair=both, unit=LabelUnit(*map(float, unit)) if unit else ONE)
-    if isinstance(shown[0], str):
-        return Labels(loss, tuple(map(float, range(len(shown)))), names=tuple(map(str, shown)))
-    return Labels(loss, tuple(map(float, shown)))
+    names = tuple(map(str, shown)) if isinstance(shown[0], str) else NUMBERS
+    values = tuple(map(float, range(len(shown)) if names else shown))
+    return Labels(loss, values[::-1] if positive == 0 else values, names=names)
 
 
 def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:

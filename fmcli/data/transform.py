@@ -87,7 +87,8 @@ class Transform:
         """Return the facts that are numbers and texts, as in a model file."""
         return {
             "fields": self.fields,
-            "labels": self.labels.shown,
+            "labels": self.labels.saved,
+            **({"positive": 0} if self.labels.positive == 0 else {}),
             "range": self.label_range and list(self.label_range),
             **({"label_pair": list(self.labels.pair)} if self.labels.pair else {}),
             **({} if self.labels.unit.is_one else {"unit": list(self.labels.unit.pair)}),

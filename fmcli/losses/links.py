@@ -35,13 +35,13 @@ class Average:
 class Link:
     """The meaning of scores (rows, outputs).
 
-    prediction : from scores, the predictions (rows, columns): numbers, or the probability of the larger label, or of
+    prediction : from scores, the predictions (rows, columns): numbers, or the probability of the positive label, or of
         each class.
     average : how these are averaged.
     probable : whether they are probabilities.
-    threshold : the score above which the larger of two labels is predicted.
+    threshold : the score above which the positive of two labels is predicted.
     number : from scores, the predicted number (rows, 1), if labels are both classes and numbers.
-    inverse : from probabilities of the larger of two labels, the scores; None: there are none.
+    inverse : from probabilities of the positive of two labels, the scores; None: there are none.
     """
 
     prediction: Callable[[Floats], Floats]

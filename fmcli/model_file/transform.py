@@ -67,7 +67,7 @@ def saved_transform(
     """Return the transform in a valid model file, whose columns have this numbering."""
     low_high, hashed = meta["range"], meta["hash"]
     return Transform(
-        saved_labels(meta["loss"], meta["labels"], meta["label_pair"], meta["unit"]),
+        saved_labels(meta["loss"], meta["labels"], meta["label_pair"], meta["unit"], meta["positive"]),
         meta["features"] if numbering is None else len(numbering),
         numbering,
         hash_bits=int(hashed["bits"]) if hashed else 0,

@@ -23,7 +23,7 @@ CLOSE, MOST_STEPS = 1e-10, 100
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from the score of a model to the probability of the larger of two labels.
+    """A map from the score of a model to the probability of the positive of two labels.
 
     method : platt: 1 / (1 + exp(-(a score + b))), with `numbers` a, b. isotonic: a function that never falls, linear
         between points, with `numbers` (2, points): their scores, increasing, and their probabilities.

@@ -237,6 +237,7 @@ def evaluate_predictions(
     counts: Counts,
     row_groups: RowGroups | None = None,
     relevant: float | None = None,
+    positive: str | None = None,
 ) -> tuple[Labels, Outcome]:
     """Evaluate predictions for labelled rows, one line per row.
 
@@ -249,6 +250,7 @@ def evaluate_predictions(
     raw : whether the numbers are raw scores, for any loss.
     row_groups : what tells the groups of the rows.
     relevant : as in `relevance_of`.
+    positive : the positive one of two labels; None: see `positive_place`.
 
     Raises
     ------
@@ -284,7 +286,7 @@ def evaluate_predictions(
             f"{told} has {len(score)} lines, but {rows}{others} has {len(label)} labelled rows; each row "
             "needs one line of predictions, and blank lines do not count as rows"
         )
-    labels = labels_for(label, names, loss or ("softmax" if columns > 1 else None))
+    labels = labels_for(label, names, positive, loss or ("softmax" if columns > 1 else None))
     if labels.cutpoints:
         raise UsageError(
             f"predictions of loss {labels.loss} are numbers",
@@ -319,10 +321,10 @@ def combined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floa
     return places.astype(np.float64), tuple(names.tolist())
 
 
-def labels_for(label: Floats, names: Names, loss: str | None) -> Labels:
+def labels_for(label: Floats, names: Names, positive: str | None, loss: str | None) -> Labels:
     """Return the labels for a loss. Raises BadInputError if they do not fit or determine it."""
     if names:
-        return fit_labels(label, loss, names=names)
+        return fit_labels(label, loss, names=names, positive=positive)
     distinct = few_distinct(label)
     if distinct is not None and len(distinct) == 1 and (loss is None or LOSSES[loss].task in ("binary", "classes")):
         raise BadInputError(
@@ -330,7 +332,7 @@ def labels_for(label: Floats, names: Names, loss: str | None) -> Labels:
             "evaluate the MODEL instead",
             loss={"squared": "if these are predicted labels"},
         )
-    return fit_labels(label, loss)
+    return fit_labels(label, loss, positive=positive)
 
 
 def read_predictions(path: str) -> Floats:

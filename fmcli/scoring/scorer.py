@@ -252,7 +252,7 @@ class Scorer:
         probabilities; or labels, which may be numbers.
 
         Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
-        that of the larger one. If a score is nan, so is the label.
+        that of the positive one. If a score is nan, so is the label.
         """
         if output == "label" and self.labels.values:
             if self.has_levels:
@@ -298,8 +298,10 @@ class Scorer:
 
     def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
         """Return the names of the columns of predictions, and of what is beside them, in a table."""
-        several = output != "label" and self.model.outputs > 1
-        names = [f"{PREDICTION}_{label}" for label in self.labels.texts] if several else [PREDICTION]
+        several, texts = output != "label" and self.model.outputs > 1, self.labels.texts
+        if output == "prob" and self.labels.positive is not None:
+            several, texts = True, texts[1:]
+        names = [f"{PREDICTION}_{label}" for label in texts] if several else [PREDICTION]
         deviations = [name.replace(PREDICTION, "std") for name in names] if beside.spread else []
         return [*names, *deviations, *(["lower", "upper"] if beside.interval is not None else [])]
 
@@ -336,7 +338,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         options = {name: meta["options"][name] for name in kind.options}
         numbering = checked_numbering(meta, arrays)
         columns = features if numbering is None else len(numbering)
-        labels = saved_labels(meta["loss"], meta["labels"], meta["label_pair"])
+        labels = saved_labels(meta["loss"], meta["labels"], positive=meta["positive"])
         model = build_model(kind, columns, meta["outputs"], options, meta["fields"], cutpoints=labels.cutpoints)
         model.absent = features - columns
         for name, shape in model.shapes().items():

@@ -114,7 +114,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"y has 1 class, {self.classes_[0]}; a classifier needs at least 2")
         self._set_fields(fields)
-        changed = {"loss": self._loss_of_classes(), **self._resumed()}
+        changed = {"loss": self._loss_of_classes(), "positive": self._positive(), **self._resumed()}
         data = self._data(X, label, labels_for(self.classes_), weight=weight, changed=changed)
         self.model_ = self._trained(data, eval_set, changed)
         return self
@@ -162,8 +162,13 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         else:
             names = NUMERIC
         steps = {**STEP, "init_model": model, "loss": self._loss_of_classes() if first else None}
+        steps["positive"] = self._positive() if first else None
         self.model_ = self._trained(self._data(X, label, names, weight=weight, changed=steps), None, steps)
         return self
+
+    def _positive(self) -> Any:
+        """Return the positive one of two classes, which is the second one in scikit-learn."""
+        return self.classes_[1] if len(self.classes_) == 2 else None
 
     def _loss_of_classes(self) -> str:
         """Return the loss. Raises ValueError for one that is not of classes."""
@@ -248,7 +253,8 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def _places(self) -> list[int]:
         """Return the places of the classes among the labels of the model, which order names as text of features has
         them, with codes for blanks."""
-        names = [unescaped(name) for name in self.model_._scorer.labels.names]
+        labels = self.model_._scorer.labels
+        names = [unescaped(name) for name in labels.texts] if labels.names else []
         return [names.index(str(one)) if names else place for place, one in enumerate(self.classes_)]
 
 

@@ -18,7 +18,7 @@ def test_calibrated_probabilities_by_the_command(run, sample, tmp_path):
     of_text = json.loads(run.ok("evaluate", "-q", "--json", "--calibration", "--predictions", "p", test).stdout)
     assert of_text["calibration"]["ece"] == pytest.approx(found["calibration"]["ece"], abs=1e-6)
     text = run.ok("evaluate", "-q", "--calibration", "m", test).stdout.decode()
-    assert "Probabilities of the larger label" in text
+    assert "Probabilities of 1" in text
     assert "expected-calibration-error  0.0" in text
     assert "calibration         platt" in run.ok("inspect", "-q", "m").stdout.decode()
 

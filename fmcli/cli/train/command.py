@@ -25,6 +25,7 @@ from fmcli.cli.options import (
     model_path,
     option,
     positive,
+    positive_option,
     threads_option,
 )
 from fmcli.cli.registered import registered
@@ -90,6 +91,7 @@ TRAINING: tuple[Callable[[Any], Any], ...] = (
     registered("penalty"),
     id_options,
     weight_options,
+    positive_option("which one predictions are the probability of"),
     option(
         "solver",
         "-s",
@@ -175,6 +177,7 @@ class Asked:
     only_new: bool
     ids: IdChoice
     weights: WeightChoice
+    positive: str | None
     sampling: SamplingChoice
     format: str
     tables: TableChoice
@@ -242,6 +245,7 @@ class Asked:
             min_count=self.ids.min_count or 1,
             share_rare=self.ids.rare == "share",
             only_new=self.only_new,
+            positive=self.positive,
             **validation.held.settings,
         )
         if validation.valid or validation.holdout:
@@ -253,7 +257,7 @@ class Asked:
             settings=settings,
             inputs=inputs,
             format=self.format,
-            weighting=self.weights.weighting(),
+            weighting=self.weights.weighting(self.positive),
             row_groups=validation.row_groups(ranking, self.group_field, by),
             group_field=self.group_field,
             relations=parse_relations(self.relations),

@@ -17,6 +17,7 @@ from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
+from fmcli.data.positive import usual_place
 from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.sources import table_in
@@ -30,7 +31,7 @@ from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, 
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
-from fmcli.text import number
+from fmcli.text import number, shell_word
 from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import kept_sweeps
 from fmcli.training.planning import Plan
@@ -321,8 +322,10 @@ def reason(plan: Plan) -> str:
         classes = f", {labels.outputs} classes" if LOSSES[labels.loss].task == "classes" else ""
         return f"as asked for{classes}"
     if labels.values:
-        low, high = labels.texts
-        return f"the labels have two values, {low} and {high}" + (" (positive)" if labels.names else "")
+        negative, positive = labels.texts
+        guessed = labels.names and plan.settings.positive is None and usual_place(labels.names) is None
+        other = f"; --positive {shell_word(negative)} swaps them" if guessed else ""
+        return f"the labels have two values, {negative} and {positive} (positive{other})"
     return "the labels have more than two values"
 
 

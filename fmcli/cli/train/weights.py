@@ -24,8 +24,9 @@ class WeightChoice:
     class_weights: tuple[str, ...]
     pos_weight: float | None
 
-    def weighting(self) -> Weighting | None:
-        """Return the weighting of the rows; None if there is none. Raises UsageError."""
+    def weighting(self, positive_label: str | None) -> Weighting | None:
+        """Return the weighting of the rows; None if there is none. positive_label : as in Weighting. Raises
+        UsageError."""
         file, by_label, positive, beside = self.sample_weights, self.class_weights, self.pos_weight, self.label_weights
         if file is None and not by_label and positive is None and not beside:
             return None
@@ -44,7 +45,7 @@ class WeightChoice:
                 ) from error
         if len(weights) < len(by_label):
             raise UsageError("--class-weight gives a label two weights; give one of them")
-        return Weighting(file, weights, positive=positive, beside_labels=beside)
+        return Weighting(file, weights, positive=positive, beside_labels=beside, positive_label=positive_label)
 
 
 weight_options = gathered(
@@ -73,7 +74,7 @@ weight_options = gathered(
         "--pos-weight",
         type=positive,
         metavar="W",
-        help="Weight of rows with the larger one of two labels. It multiplies the predicted odds of that label by "
+        help="Weight of rows with the positive one of two labels. It multiplies the predicted odds of that label by "
         "about W. [default: 1; > 0]",
     ),
 )

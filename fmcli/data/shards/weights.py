@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.faults import quote
-from fmcli.data.labels import Names, few_distinct, listed, listed_texts
+from fmcli.data.labels import Names, few_distinct, listed, listed_texts, text_of
 from fmcli.data.pieces import TextRows
+from fmcli.data.positive import positive_place
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
@@ -34,7 +35,8 @@ class Weighting:
     file : a file with a line for each training row; None: 1 for each.
     by_label : label as text -> weight; 1 for all other labels.
     balanced : whether all labels get the same total weight.
-    positive : the weight of the larger one of two labels; None: 1.
+    positive : the weight of the positive one of two labels; None: 1.
+    positive_label : which one that is; None: see `positive_place`.
     beside_labels : whether labels in the text may be followed by a colon and a weight.
     """
 
@@ -43,6 +45,7 @@ class Weighting:
     balanced: bool = False
     positive: float | None = None
     beside_labels: bool = False
+    positive_label: str | None = None
 
     def of_labels(self, label: Floats, weight: Floats, names: Names | None = None) -> dict[float, float]:
         """Return label -> weight, for training rows with these labels and weights. Raises BadInputError.
@@ -78,7 +81,9 @@ class Weighting:
                     f"a weight of positive rows needs labels with two values, but these are {listed(label)}",
                     pos_weight=LEAVE_OUT,
                 )
-            return {float(two[1]): self.positive}
+            texts = [text_of(value, names) for value in two.tolist()]
+            place = positive_place(texts, self.positive_label, named=bool(names))
+            return {float(two[place]): self.positive}
         return by_label
 
 

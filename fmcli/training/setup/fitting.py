@@ -177,7 +177,8 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
         labels = settings.warm_start.labels_for(spec).beside(rows.labels)
     else:
         try:
-            labels = fit_labels(rows.labels, spec.loss, MODELS[spec.model].closed_form, rows.names)
+            signs, wanted = MODELS[spec.model].closed_form, settings.positive
+            labels = fit_labels(rows.labels, spec.loss, signs, rows.names, wanted)
         except BadInputError as error:
             losses = error.options.get("loss", ())
             error.options |= {name: Also(value) for loss in losses for name, value in needed_for(spec, loss).items()}

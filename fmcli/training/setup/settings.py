@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fmcli.errors import UsageError
+from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.build import build_model
+from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import GROUP_PENALTIES
 from fmcli.registry.specs import Spec, resolve, scaled_for_numbers
@@ -89,6 +90,7 @@ class Settings:
     table : what the columns of the tables are that the rows come from; None: they come from other text.
     only_new : whether only the parameters of features are learned that the warm start has not seen; all others are
         constant.
+    positive : the label that is the positive one of two; None: that of the warm start, or else by usual names.
     whole : then, once the rows are known: the whole warm start, with columns for new features, which are 0;
         `warm_start` is the part of it that has the columns of the rows.
     groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a
@@ -122,11 +124,14 @@ class Settings:
     groups: PriorGroups | None = None
     table: Schema | None = None
     only_new: bool = False
+    positive: str | None = None
     whole: WarmStart | None = None
 
     def __post_init__(self) -> None:
         if self.warm_start:
             check_warm_start(self.warm_start, self.spec)
+        if self.positive is not None:
+            check_positive(self.positive, self.spec, self.warm_start)
         if self.metrics:
             from fmcli.scoring.metrics import check
 
@@ -228,6 +233,15 @@ def make_model(spec: Spec, features: int, outputs: int, fields: int, cutpoints: 
     if not spec.by_rows:
         model.pack()
     return model
+
+
+def check_positive(wanted: str, spec: Spec, warm_start: WarmStart | None) -> None:
+    """Raise UsageError for a positive label if the loss is not of two labels, or the warm start has another one."""
+    loss, closed_form = spec.loss, MODELS[spec.model].closed_form
+    if warm_start is not None:
+        warm_start.check_positive(wanted)
+    elif loss is not None and LOSSES[loss].task not in ("binary", "soft") and not closed_form:
+        raise UsageError(f"loss {loss} has no positive label, only losses of two labels have", positive=LEAVE_OUT)
 
 
 def check_warm_start(warm_start: WarmStart, spec: Spec) -> None:
