@@ -117,8 +117,10 @@ class Request:
     def column_of_users(self, scorer: Scorer) -> str | None:
         """Return the column of a table whose features tell users; None: groups do, or all features beside an item's."""
         table = scorer.table
-        has_names = table is not None and not scorer.transform.hash_bits
-        return self.group_field if has_names and table and self.group_field in table.features else None
+        if table is None or scorer.transform.hash_bits:  # hashes do not tell the columns of features
+            return None
+        column = self.group_field or table.group
+        return column if column in table.features else None
 
     def rows(
         self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False, grouped: bool = True

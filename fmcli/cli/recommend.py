@@ -232,6 +232,12 @@ def run(log: Log, request: Request) -> None:
         Reasons(recommender, request.explain) if request.explain else None,
         json=request.json,
     )
+    if recommender.gives_one_list(contexts.data):
+        log.warning(
+            f"all rows of {contexts.source} get the same list, but for seen items: the model knows which items are "
+            "popular, and not who likes them; users need features that training has seen (--categorical), and the "
+            "model needs factors that are not near 0 (a weaker --l2-v)"
+        )
     written = short = 0
     with open_sink(request.output) as sink:
         sink.write(lines.head())

@@ -147,7 +147,7 @@ _LOSSES = (
         "different labels.",
         "fmcli.losses.loss:Bpr",
         task="order",
-        metrics=("gauc", "ndcg"),
+        metrics=("ndcg", "gauc"),
         pairwise=True,
     ),
 )

@@ -196,3 +196,16 @@ def test_seen_rows_that_tell_nothing_are_named(run, tmp_path, log):
     assert (
         "other.csv: its rows do not tell which ones of test.csv they belong to, without the columns user" in done.stderr
     )
+
+
+def test_a_log_without_labels_is_seen_whatever_tells_the_users(run, tmp_path, log):
+    """The column of groups in training is that of users if it has features; else rows need labels for their groups."""
+    train = ("train", "-q", "--no-look", "--loss", "bpr", "--label", "label", "--group-field", "user", "-e", "2")
+    command = ("evaluate", "--json", "-x", "recall@10", "m", "test.csv", "--over", "films.csv", "--seen")
+    run.ok(*train, "--categorical", "user", "-o", "m", "rows.csv")
+    found = [json.loads(run.ok(*command, name).stdout) for name in ("pairs.csv", "rows.csv")]
+    assert found[0] == found[1]
+    assert found[0]["pairs_seen"] == log
+    run.ok(*train, "-o", "m", "rows.csv")
+    assert json.loads(run.ok(*command, "rows.csv").stdout)["pairs_seen"] == log
+    assert "pairs.csv: its rows need the column 'label'" in run.fails(65, *command, "pairs.csv").stderr

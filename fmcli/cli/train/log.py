@@ -131,11 +131,12 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     if spec.solver_entry.is_sampler and spec.values["epochs"]:
         log_sweeps(log, plan)
     if plan.validation and plan.validation.held_out:
-        held = plan.validation.count
+        held = plan.source.all_rows - plan.source.count
         purpose = "evaluate the average" if spec.solver_entry.is_sampler else "choose the epoch"
         last = "the last " if plan.settings.hold_out.in_order else ""
         log.line(
-            f"holding out {last}{100 * held / plan.source.all_rows:.3g} % ({held:,} rows) to {purpose}; "
+            f"holding out {last}{100 * held / plan.source.all_rows:.3g} % ({held:,} rows{among_items(plan)}) "
+            f"to {purpose}; "
             + (
                 "then training again on all rows, unless --no-refit is given"
                 if again
@@ -162,6 +163,14 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     for name, value in spec.values.items():
         rule = asked.values.get(name)
         log.detail(f"{name} {value}" + (f" ({rule})" if isinstance(rule, Derived) else ""))
+
+
+def among_items(plan: Plan) -> str:
+    """Return what held-out rows are ranked among, if that is more than themselves."""
+    source, validation = plan.source, plan.validation
+    if validation is None or validation.count == source.all_rows - source.count:
+        return ""
+    return f", ranked with other items of their users, {validation.count:,} rows in all"
 
 
 def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:

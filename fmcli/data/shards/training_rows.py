@@ -53,7 +53,7 @@ class TrainingRows:
     divides : whether others of the rows can be held out; see `holding_out`.
     """
 
-    divides = True
+    divides: bool = True
 
     def __init__(
         self,

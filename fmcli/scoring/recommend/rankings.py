@@ -16,7 +16,7 @@ from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.labels import Relevance
 from fmcli.data.pieces import TextRows, add_ids, concatenated
 from fmcli.data.sources import name_of
-from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.reading import TablePath, head_of_table
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
@@ -98,6 +98,7 @@ class Read:
     ) -> None:
         self.scorer, self.format, self.threads = scorer, format, threads
         self.ids = FeatureIds()
+        row_groups = None if inputs.user is not None else row_groups
         labelled = self._read(inputs.rows, row_groups=row_groups, labelled=True)
         counts.rows, counts.nonzeros = labelled.rows, labelled.nnz
         seen = [self._seen(path, row_groups, labelled) for path in inputs.seen]
@@ -110,6 +111,11 @@ class Read:
     def _seen(self, path: str, row_groups: RowGroups | None, labelled: Dataset) -> SeenRows:
         """Return the rows of an input of pairs that were seen. Raises BadInputError."""
         grouped = labelled.group is not None
+        if grouped and isinstance(path, TablePath) and path.schema.label not in head_of_table(path, path.schema).names:
+            raise BadInputError(
+                f"{name_of(path)}: its rows need the column {path.schema.label!r}, because groups tell their users, "
+                "not a column of features"
+            )
         rows = self._read([path], row_groups=row_groups if grouped else None, labelled=grouped)
         if grouped and rows.group is None:
             raise BadInputError(

@@ -18,8 +18,8 @@ from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
 
-# Contexts for which a thread finds the items at a time.
-CONTEXTS_AT_ONCE = 256
+# Contexts for which a thread finds the items at a time, and of which some are compared.
+CONTEXTS_AT_ONCE, CONTEXTS_COMPARED = 256, 100
 LOW = 0xFFFFFFFF  # the item in a number of a pair
 
 Numbers = NDArray[np.int64]
@@ -153,6 +153,14 @@ class Recommender:
         predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
         pairs = united(contexts, self.items, context, items)
         return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions, pairs)
+
+    def gives_one_list(self, contexts: Dataset) -> bool:
+        """Return whether several contexts, at equal distances, all get the same items in the same order if they have
+        seen none: those that most like."""
+        some = np.arange(0, contexts.rows, max(1, contexts.rows // CONTEXTS_COMPARED), dtype=np.int32)
+        found = self.find(contexts.take(some))
+        lists = np.split(found.items, np.cumsum(found.counts)[:-1])
+        return len(some) > 1 and self.items.rows > 1 and all(np.array_equal(lists[0], one) for one in lists[1:])
 
     def _best(self, contexts: Dataset, context: Rows, kinds: Rows, seen: Seen) -> tuple[Rows, Rows, Floats, Floats]:
         """Return the contexts and items of the best pairs of contexts and kinds of items, and their scores."""

@@ -26,13 +26,15 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.system.memory import require_if_large
-from fmcli.training.setup.hold_out import split
+from fmcli.training.setup.hold_out import rows_held_out, split
 from fmcli.training.setup.memory import copied_bytes
 from fmcli.training.setup.settings import HoldOut
 from fmcli.training.setup.strata import strata_of
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from fmcli.training.setup.item_ranking import ItemRanking
 
 R = TypeVar("R", bound="LabelledRows")
 
@@ -174,6 +176,7 @@ class RowsInMemory:
         data; None: all.
     own : whether nothing but this run needs the data, whose indices are overwritten by those of other columns.
     held, rows : the numbers of the rows that are held out and of those to train on.
+    ranking : how the held-out rows are ranked among all items; None: they are validated on as they are.
     """
 
     data: Dataset
@@ -182,6 +185,7 @@ class RowsInMemory:
     own: bool = False
     held: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     rows: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    ranking: ItemRanking | None = None
 
     @classmethod
     def of(cls, data: Dataset, names: Names = NUMBERS, *, known: bool = False, own: bool = False) -> RowsInMemory:
@@ -241,6 +245,8 @@ class RowsInMemory:
     def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
         if not len(self.held):
             return None
+        if self.ranking is not None:
+            return transform.of(self.ranking.validation(self.data, self.rows, transform.labels)), None
         if transform.norm:  # that of rows to train on counts features that these may be the only ones to have
             return transform.of(self.data.take(self.held)), None
         return data, self.held
@@ -274,10 +280,17 @@ class RowsInMemory:
         yield np.arange(len(rows)), self.data.take(rows if self.every is None else self.every[rows])
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> RowsInMemory:
-        group = self.data.group
+        group, strata = self.data.group, strata_of(labels, self.labels)
+        if group is not None and LOSSES[labels.loss].pairwise and hold_out.at_random and not self.related:
+            from fmcli.training.setup.item_ranking import item_ranking  # needs what recommends
+
+            every = np.arange(self.data.rows, dtype=np.int32) if self.every is None else self.every
+            share = rows_held_out(self.count, hold_out, spec, strata) / max(1, self.count)
+            if share and (found := item_ranking(self.data, every, labels, share, spec)) is not None:
+                return replace(self, held=found.held, rows=every[~np.isin(every, found.held)], ranking=found)
         if group is not None and self.every is not None:
             group = np.unique(group[self.every], return_inverse=True)[1].astype(np.int32)
-        held, rows = split(self.count, hold_out, spec, group, strata_of(labels, self.labels))
+        held, rows = split(self.count, hold_out, spec, group, strata)
         if self.every is not None:
             held, rows = self.every[held], self.every[rows]
         require_if_large(copied_bytes(spec, labels, self.data, len(held)), "training")
@@ -304,7 +317,9 @@ class RowsInMemory:
         groups = self._groups(transform) if grouped else None
         data = transform.training(self.data)
         if LOSSES[transform.labels.loss].pairwise:
-            return PairedRows(data, self.rows, self.every)
+            paired = PairedRows(data, self.rows, self.every)
+            paired.divides = self.ranking is None
+            return paired
         return TrainingRows(data, self.rows, groups, self.every)
 
     def with_new_features(self, transform: Transform) -> RowsInMemory:

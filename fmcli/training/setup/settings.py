@@ -56,6 +56,11 @@ class HoldOut:
     compares: bool = False
 
     @property
+    def at_random(self) -> bool:
+        """Whether neither their order, nor groups or times that the user names tell the rows."""
+        return not (self.in_order or self.grouped)
+
+    @property
     def in_order(self) -> bool:
         """Whether the rows that are held out follow those of training, in their order or in time."""
         return self.last or self.times or self.each > 0
