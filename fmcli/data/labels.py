@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.positive import positive_place
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
+from fmcli.registry.positive import positive_place
 from fmcli.text import number
 
 Floats = NDArray[np.float64]

@@ -299,6 +299,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
         refuse("the counts of some frequent features are missing")
     if meta["options"].get("clip") and (meta["range"] is None or loss.name != CLIPPED_LOSS):
         refuse("it clips predictions, but the range of the labels is missing")
+    if meta["positive"] is not None and saved_labels(loss.name, meta["labels"]).positive is None:
+        refuse("it has a positive label, but no two labels")
     if meta["unit"] is not None and (meta["labels"] is not None or loss.task != SCALED_TASK):
         refuse(f"its labels have a unit, but those of loss {loss.name} have none")
     samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].is_sampler

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fmcli
-from fmcli.data.positive import positive_place, usual_place
 from fmcli.errors import BadInputError
+from fmcli.registry.positive import positive_place, usual_place
 
 TRAIN = ("train", "-q", "--label", "y", "-e", "5", "-o", "m")
 

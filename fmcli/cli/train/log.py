@@ -17,7 +17,6 @@ from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
-from fmcli.data.positive import usual_place
 from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.sources import table_in
@@ -26,6 +25,7 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
+from fmcli.registry.positive import usual_place
 from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, needed_for
 from fmcli.scoring.sparsity import SPARSITY

@@ -14,10 +14,10 @@ from fmcli.data.dictionary import FeatureIds
 from fmcli.data.faults import quote
 from fmcli.data.labels import Names, few_distinct, listed, listed_texts, text_of
 from fmcli.data.pieces import TextRows
-from fmcli.data.positive import positive_place
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
+from fmcli.registry.positive import positive_place
 from fmcli.text import number
 
 Floats = NDArray[np.float64]
