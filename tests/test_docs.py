@@ -191,12 +191,6 @@ def test_the_chart_has_the_measured_figures():
             assert f"{value:g}" in GUIDE["performance"]
 
 
-def test_the_charts_of_sampling_have_the_measured_figures(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "scripts" / "papers")
-    for path, text in loaded("bench/ratings.py").drawn():
-        assert path.read_text() == text, f"{path.name} is out of date: run python scripts/bench/ratings.py draw"
-
-
 @EVERY_PAGE
 def test_every_page_is_ascii_with_one_title(page):
     text = re.sub(r"^```.*?^```$", "", GUIDE[page], flags=re.M | re.S)

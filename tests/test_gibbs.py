@@ -62,7 +62,6 @@ CASES += [(name, UNSEEN) for name in ("fm", "ffm", "hofm")]
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{'-'.join(options)}" for name, options in CASES])
 def test_sweeps_keep_the_joint_distribution(name, options):
-    """scripts/bench/gibbs.py does the same with many more starts."""
     found = joint(name, GibbsSampler, 100, **options)
     assert len(found) > 10
     assert max(map(abs, found.values())) < LARGEST, found
