@@ -6,7 +6,8 @@ import re
 # What a name of a feature in libsvm and ffm text cannot have, up to the character that a code stands for: blanks,
 # colons, a # at the beginning, and a separator of numbers there; and the sign of the codes.
 FORBIDDEN = re.compile(r"[\s:%]|^#|^[-+.\deE]*[,;](?=[,;]*(?:[-+.\d]|$))")
-# The codes of those that are printable.
+# The characters that codes stand for, and the codes of those that are printable.
+CODED = re.compile(r"[\s:%#,;]")
 CODES = {f"%{ord(character):02X}": character for character in " :%#,;"}
 
 
@@ -41,12 +42,7 @@ def shell_word(name: str) -> str:
 
 def escaped(name: str) -> str:
     """Return a name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
-
-    def coded(found: re.Match[str]) -> str:
-        before, character = found.group()[:-1], found.group()[-1]
-        return before + "".join(f"%{byte:02X}" for byte in character.encode())
-
-    return FORBIDDEN.sub(coded, name)
+    return FORBIDDEN.sub(lambda found: found.group()[:-1] + coded(found.group()[-1]), name)
 
 
 def readable(name: str) -> str:
@@ -56,7 +52,19 @@ def readable(name: str) -> str:
 
 def unescaped(name: str) -> str:
     """Return the text that `escaped` has made this name of."""
-    return re.sub("(?:%[0-9A-F]{2})+", lambda found: bytes.fromhex(found.group().replace("%", "")).decode(), name)
+
+    def decoded(found: re.Match[str]) -> str:
+        try:
+            text = bytes.fromhex(found.group().replace("%", "")).decode()
+        except UnicodeDecodeError:
+            return found.group()
+        return "".join(one if CODED.fullmatch(one) else coded(one) for one in text)
+
+    return re.sub("(?:%[0-9A-F]{2})+", decoded, name)
+
+
+def coded(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())
 
 
 def _escape(character: str) -> str:

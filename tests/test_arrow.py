@@ -69,7 +69,7 @@ def is_same(format, cell, text):
         return text == ""
     if not math.isfinite(cell):
         return str(float(text)) == str(cell)
-    whole = cell == int(cell) and abs(cell) < 2**63
+    whole = cell == int(cell) and abs(cell) < 2 ** (24 if format == "f" else 53)
     read = np.float32(text) if format == "f" else float(text)
     return read == cell and (not whole or text == str(int(cell)))
 
@@ -115,8 +115,13 @@ def test_a_whole_number_has_one_spelling(format):
 
 
 def test_minus_zero_and_fractions():
-    assert read(Table([[Column("g", [-0.0, 0.1, 1e300, 2.0**62])]])) == b"x\n0\n0.1\n1e+300\n4611686018427387904\n"
-    assert read(Table([[Column("f", [0.1, 16777216.0])]])) == b"x\n0.1\n16777216\n"
+    assert read(Table([[Column("g", [-0.0, 0.1, 1e300, 2.0**53 - 1])]])) == b"x\n0\n0.1\n1e+300\n9007199254740991\n"
+    assert read(Table([[Column("f", [0.1, 16777215.0])]])) == b"x\n0.1\n16777215\n"
+
+
+def test_a_float_that_may_stand_for_several_whole_numbers_has_an_exponent():
+    assert read(Table([[Column("g", [2.0**53, -(2.0**60)])]])) == b"x\n9.007199254740992e+15\n-1.152921504606847e+18\n"
+    assert read(Table([[Column("f", [2.0**24, 3e10])]])) == b"x\n1.6777216e+07\n3e+10\n"
 
 
 def test_a_row_of_one_empty_cell_is_a_row():

@@ -432,3 +432,18 @@ def test_names_that_do_not_exist():
     with pytest.raises(AttributeError, match="no attribute 'trian'"):
         fmcli.trian  # noqa: B018
     assert {"train", "load", "read", "Data", "Model"} <= set(dir(fmcli))
+
+
+@pytest.mark.parametrize(
+    "fields", [[0, 2**31 - 1], [0, 2**32], [0, 2**63], [0, 2**70], np.array([1, 2**63], np.uint64)]
+)
+def test_fields_that_do_not_fit_are_refused(fields):
+    """They would be those of other columns."""
+    X, y, message = np.eye(4)[:, :2], [0, 1, 0, 1], r"fields needs integers from 0 to 2147483646"
+    with pytest.raises(BadInputError, match=message):
+        fmcli.Data(X, y, fields=fields)
+    model = fmcli.train(fmcli.Data(X, y, fields=[0, 2**31 - 2]), model="fm", epochs=1, holdout=0)
+    with pytest.raises(BadInputError, match=message):
+        model.predict(X, fields=fields)
+    with pytest.raises(BadInputError, match=message):
+        fmcli.sklearn.FMClassifier(model="ffm", epochs=1).fit(X, y, fields=fields)

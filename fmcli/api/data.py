@@ -16,6 +16,7 @@ from fmcli.api.matrix import require_numbers, rows_of
 from fmcli.api.values import threads_of, value_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
+from fmcli.data.fields import LARGEST, LARGEST_GROUP
 from fmcli.data.formats import RowGroups
 from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_texts
 from fmcli.data.reader import read as read_text
@@ -124,7 +125,7 @@ def of_matrix(
 
     Raises BadInputError.
     """
-    of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
+    of_columns = None if fields is None else field_numbers(fields)
     dataset = rows_of(X, of_columns)
     return labelled(dataset, LIBSVM if fields is None else FFM, y, weight=weight, group=group, names=names)
 
@@ -209,12 +210,17 @@ def weights_of(weight: ArrayLike, rows: int) -> NDArray[np.float64]:
     return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
-def whole_numbers(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """Return (n) numbers. Raises BadInputError for those that are not integers from 0 on."""
+def whole_numbers(name: str, values: ArrayLike, largest: int = LARGEST) -> NDArray[np.int64]:
+    """Return (n) numbers. Raises BadInputError for those that are not integers from 0 to the largest one."""
     numbers = one_dimension(name, values)
-    if numbers.dtype.kind not in "iu" or (len(numbers) and numbers.min() < 0):
-        raise BadInputError(f"{name} needs integers from 0 on")
+    if numbers.dtype.kind not in "iu" or (len(numbers) and (numbers.min() < 0 or numbers.max() > largest)):
+        raise BadInputError(f"{name} needs integers from 0 to {largest}")
     return numbers.astype(np.int64)
+
+
+def field_numbers(fields: ArrayLike) -> NDArray[np.int32]:
+    """Return (columns) the fields of columns. Raises BadInputError for numbers that fields cannot have."""
+    return whole_numbers("fields", fields, LARGEST_GROUP).astype(np.int32)
 
 
 def one_dimension(name: str, values: ArrayLike) -> NDArray[Any]:

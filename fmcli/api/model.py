@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.data import Data, paths_of, whole_numbers
+from fmcli.api.data import Data, field_numbers, paths_of
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.matrix import rows_of
 from fmcli.api.rows import FRAME, RowForm, as_data, is_files, is_frame, require_names, table_paths, unlabelled
@@ -109,7 +109,7 @@ class Model:
     def labels(self) -> list[float] | list[str] | None:
         """The labels of classes, in increasing order; of two labels, the negative one first."""
         labels = self._scorer.labels
-        return list(map(unescaped, labels.texts)) if labels.names else labels.shown
+        return list(map(unescaped, labels.words)) if labels.names else labels.shown
 
     @property
     def parameters(self) -> dict[str, NDArray[Any]]:
@@ -494,7 +494,7 @@ class Model:
 
     def _in_columns(self, X: Any, fields: ArrayLike | None) -> Dataset:
         """Return rows with the columns of the model. Raises BadInputError."""
-        of_columns = None if fields is None else whole_numbers("fields", fields).astype(np.int32)
+        of_columns = None if fields is None else field_numbers(fields)
         if isinstance(X, Data):
             rows = X.dataset
         elif self._reads(X):

@@ -59,6 +59,7 @@ class Beside(NamedTuple):
     delimiter : between a text and a prediction; of a table, also between predictions.
     header : what precedes the names of the predictions; None: no names are written before these rows.
     more : further texts of each row.
+    are_cells : whether the texts and the header are cells of a table, and not whole rows.
     """
 
     texts: list[bytes]
@@ -66,6 +67,7 @@ class Beside(NamedTuple):
     header: bytes | None = None
     of_table: bool = False
     more: tuple[list[bytes], ...] = ()
+    are_cells: bool = False
 
     def part(self, start: int, stop: int) -> Beside:
         """Return the texts for some of the rows."""
@@ -74,13 +76,27 @@ class Beside(NamedTuple):
 
     def joined(self, lines: list[bytes], names: list[str]) -> bytes:
         """Return predictions behind the texts, with a line for each row. names : of the predictions."""
-        delimiter = self.delimiter
+        delimiter, texts = self.delimiter, self.texts
         if self.of_table:
-            lines = [line.replace(b" ", delimiter) for line in lines]
-        text = b"".join(b"%b%b%b\n" % (one, delimiter, line) for one, line in zip(self.texts, lines, strict=True))
+            lines = [self.cell(line) if len(names) == 1 else line.replace(b" ", delimiter) for line in lines]
+        if self.are_cells:
+            texts = [self.cell(text) for text in texts]
+        text = b"".join(b"%b%b%b\n" % (one, delimiter, line) for one, line in zip(texts, lines, strict=True))
         if self.header is None:
             return text
-        return delimiter.join([self.header, *map(str.encode, names)]) + b"\n" + text
+        header = self.cell(self.header) if self.are_cells else self.header
+        return delimiter.join([header, *(self.cell(name.encode(errors=SURROGATES)) for name in names)]) + b"\n" + text
+
+    def cell(self, text: bytes) -> bytes:
+        """Return a cell as it is written in the table."""
+        return quoted(text, self.delimiter)
+
+
+def quoted(cell: bytes, delimiter: bytes) -> bytes:
+    """Return a cell as it is written in a table."""
+    if delimiter in cell or b'"' in cell or b"\n" in cell:
+        return b'"%b"' % cell.replace(b'"', b'""')
+    return cell
 
 
 @dataclass(frozen=True)
@@ -206,6 +222,8 @@ class Text:
         label = found[1].partition(b":")[0] if self._label_weights else found[1]
         if b":" in label or is_number(label) or label.decode(errors=SURROGATES) in (names or NUMBERS):
             return names is not None
+        if self._ahead[-1].scanner is not None:  # of a table
+            return True
         line = found[0].partition(b"\n")[0]
         fault = Fault(0, 1, label, "a label", "label", b"", "is not a number", line)
         return not is_other_format(fault)

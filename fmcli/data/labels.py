@@ -16,7 +16,7 @@ from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.registry.positive import positive_place
-from fmcli.text import number
+from fmcli.text import number, readable
 
 Floats = NDArray[np.float64]
 
@@ -135,9 +135,10 @@ class Labels:
 
     @property
     def shown(self) -> list[float] | list[str] | None:
-        """The label values, by their names if they have some; None if the labels are numbers."""
+        """The label values, by their names if they have some, which have the blanks that text of rows cannot have; None
+        if the labels are numbers."""
         if self.names:
-            return [self.names[int(value)] for value in self.values or ()]
+            return [readable(self.names[int(value)]) for value in self.values or ()]
         return None if self.values is None else list(self.values)
 
     @property
@@ -147,8 +148,13 @@ class Labels:
 
     @property
     def saved(self) -> list[float] | list[str] | None:
-        """`shown` in increasing order, as model files have it."""
+        """The label values in increasing order, by their names if they have some, as model files have them."""
         return list(self.names) or (None if self.values is None else sorted(self.values))
+
+    @property
+    def words(self) -> list[str]:
+        """The label values as text of rows has them."""
+        return [self.names[int(value)] if self.names else number(value) for value in self.values or ()]
 
     @property
     def texts(self) -> list[str]:
@@ -279,20 +285,20 @@ def levels(label: Floats, loss: str) -> tuple[float, ...]:
 
 def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Labels:
     """`fit_labels` for labels that are positions of names, all of which occur."""
-    values = tuple(map(float, range(len(names))))
+    values, texts = tuple(map(float, range(len(names)))), [readable(name) for name in names]
     loss = loss or TWO_VALUES
     task = LOSSES[loss].task
     if len(names) == 1:
-        raise BadInputError(f"every label is {names[0]}: {SAME_LABELS}")
+        raise BadInputError(f"every label is {readable(names[0])}: {SAME_LABELS}")
     if task == "classes" or (len(names) == 2 and (task == "binary" or signs)):
         return Labels(loss, values, names=names)
     if task == "binary":
         raise BadInputError(
-            f"loss {loss} needs labels with two values, but these are {listed_texts(names)}",
+            f"loss {loss} needs labels with two values, but these are {listed_texts(texts)}",
             loss={"softmax": "if they are classes"},
         )
     raise BadInputError(
-        f"loss {loss} takes numbers, but the labels are {listed_texts(names)}",
+        f"loss {loss} takes numbers, but the labels are {listed_texts(texts)}",
         loss={"logistic": "for two labels"} if len(names) == 2 else {"softmax": "if they are classes"},
     )
 
@@ -391,7 +397,7 @@ def few_distinct(label: Floats) -> Floats | None:
 
 def text_of(label: float, names: Names | None) -> str:
     """Return a label as text; it is the position of a name if there are some."""
-    return names[int(label)] if names else number(label)
+    return readable(names[int(label)]) if names else number(label)
 
 
 def listed(values: Floats) -> str:

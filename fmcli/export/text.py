@@ -60,7 +60,7 @@ def header(scorer: Scorer) -> Iterator[str]:
     for name in ("tool", "model", "loss"):
         yield f"{name} {meta[name]}"
     if scorer.labels.values:
-        yield f"labels {' '.join(scorer.labels.texts)}"
+        yield f"labels {' '.join(scorer.labels.words)}"
     if scorer.clip:
         yield f"clip {' '.join(map(number, scorer.clip))}"
     yield f"outputs {scorer.model.outputs}"

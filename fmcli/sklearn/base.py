@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.api.data import Data, name_of, whole_numbers
+from fmcli.api.data import Data, field_numbers, name_of
 from fmcli.api.errors import in_python
 from fmcli.api.matrix import is_records
 from fmcli.api.model import Model
@@ -80,7 +80,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     _without: tuple[str, ...] = ()
     _usual: Mapping[str, Any] = {}
     model_: Model
-    fields_: NDArray[np.int64] | None
+    fields_: NDArray[np.int32] | None
     n_features_in_: int
     callbacks: Any
     warm_start: bool
@@ -192,7 +192,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _set_fields(self, fields: Any) -> None:
         """Keep the field of each column."""
-        self.fields_ = None if fields is None else whole_numbers("fields", fields)
+        self.fields_ = None if fields is None else field_numbers(fields)
 
     def _predicted(self, X: Any, output: Any, **more: Any) -> Any:
         """Return predictions of the fitted model."""

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import re
 from itertools import pairwise
 from math import ceil
 
@@ -802,3 +803,85 @@ def test_an_open_quote_does_not_hold_the_whole_table(run, tmp_path, monkeypatch)
     assert done.returncode == 65
     assert "open.csv: no quote ends the cell that begins with 'a\\x1b[2Jb \\n0,word0" in done.stderr
     assert "double a quote within a cell, or remove it" in done.stderr
+
+
+def labelled_by_texts(path):
+    """A table whose names and labels have what CSV quotes, and blanks."""
+    labels = ("Education Loan", "Home %20 Loan", ">50K", 'a, "b": #c')
+    with path.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["user, name", 'the "loan"', "n"])
+        rows.writerows([f'"{i % 10}", Smith', labels[i % 10 % 4], i % 3] for i in range(300))
+    return labels
+
+
+def test_labels_and_cells_come_back_as_they_were(run, tmp_path):
+    labels = labelled_by_texts(tmp_path / "t.csv")
+    options = ("--label", 'the "loan"', "--loss", "softmax")
+    run.ok("train", "-q", *options, "--no-look", "--holdout", "0", "-e", "30", "-o", "m.fm", "t.csv")
+
+    def cells(*options):
+        return list(csv.reader(io.StringIO(run.ok("predict", "-q", *options, "m.fm", "t.csv").stdout.decode())))
+
+    def whole(*options):
+        return [row[-1] for row in cells("--output-type", "label", *options)]
+
+    table = list(csv.reader((tmp_path / "t.csv").open(newline="")))
+    of_rows = [row[1] for row in table]
+    assert run.ok("predict", "--output-type", "label", "m.fm", "t.csv").stdout.decode().splitlines() == of_rows[1:]
+    assert cells("--output-type", "label", "--passthrough") == [
+        [*row, label] for row, label in zip(table, ["prediction", *of_rows[1:]], strict=True)
+    ]
+    ids = cells("--output-type", "label", "--id-column", "user, name")
+    assert ids[0] == ["user, name", "prediction"]
+    assert ids[1:] == [[row[0], row[1]] for row in table[1:]]
+    classes = cells("--id-column", "n")
+    assert classes[0] == ["n", *(f"prediction_{label}" for label in sorted(labels))]
+    assert {len(row) for row in classes} == {5}
+    found = json.loads(run.ok("evaluate", "--json", "m.fm", "t.csv").stdout)
+    assert [row["label"] for row in found["classes"]] == sorted(labels)
+    assert "\nEducation Loan " in run.ok("evaluate", "m.fm", "t.csv").stdout.decode()
+    explained = run.ok("predict", "--explain", "0", "--id-column", "user, name", "m.fm", "t.csv").stdout.decode()
+    assert explained.splitlines()[1].startswith('"0", Smith\t>50K\t')
+    model = fmcli.load(tmp_path / "m.fm")
+    assert model.labels == sorted(labels)
+    assert list(model.predict(tmp_path / "t.csv", "label")) == of_rows[1:]
+
+
+@pytest.mark.parametrize("other", ["49018e16", "12E4", "68152e07"])
+def test_an_id_that_looks_like_a_number_is_text(run, tmp_path, other):
+    (tmp_path / "t.csv").write_text("c,y\n" + f"68fd1e64,1\n05db9164,0\n{other},1\n" * 60)
+    log = run.ok("train", *QUICK, "--label", "y", "-o", "m.fm", "t.csv").stderr
+    assert re.search(r"column c +category +3 distinct", log)
+    (tmp_path / "t.csv").write_text("c,y\n" + f"12345678,1\n23456789,0\n{other},1\n" * 60)
+    assert f"found '{other}' in the column 'c'" in run.fails(65, "train", "--label", "y", "t.csv").stderr
+    done = run.ok("convert", "--label", "y", "--categorical", "c", "t.csv")
+    assert f"1 c={other}:1".encode() in done.stdout.splitlines()
+    (tmp_path / "t.csv").write_text("c,y\n" + f"{other},1\n" * 60)
+    assert f"1 c={other}:1".encode() in run.ok("convert", "--label", "y", "t.csv").stdout.splitlines()
+
+
+def test_ids_that_a_program_has_rounded_are_refused(run, tmp_path):
+    (tmp_path / "t.csv").write_text("id,x,y\n" + "".join(f"{7 * 10**17 + i % 9},1e+20,{i % 2}\n" for i in range(90)))
+    assert re.search(r"column x +number", run.ok("train", *QUICK, "--label", "y", "-o", "m.fm", "t.csv").stderr)
+    (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text() + "7.3E+17,1e+20,1\n")
+    done = run.fails(65, "train", "--label", "y", "t.csv")
+    assert "the column 'id' has 9 different whole numbers in 91 cells, such as 700000000000000000, beside 7.3E+17" in (
+        done.stderr
+    )
+    run.ok("train", *QUICK, "--label", "y", "--numeric", "id", "-o", "m.fm", "t.csv")
+    done = run.fails(65, "train", "--label", "y", "--categorical", "id", "t.csv")
+    assert "the column 'id' has rounded numbers, such as 7.3E+17, of which each may be several ids" in done.stderr
+
+
+def test_floats_beyond_the_exact_ones_are_no_ids(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    ids = [2**53 + i % 7 for i in range(210)]
+    labels = [float(i % 7) for i in range(210)]
+    for type in (pa.float64(), pa.float32()):
+        frame = pa.table({"u": pa.array(list(map(float, ids)), type), "y": labels})
+        with pytest.raises(BadInputError, match=r"the column 'u' has rounded numbers, such as 9\.007199"):
+            fmcli.train(frame, label="y", categorical=["u"], epochs=1)
+        fmcli.train(frame, label="y", numeric=["u"], epochs=1)
+    model = fmcli.train(pa.table({"u": ids, "y": labels}), label="y", categorical=["u"], epochs=1)
+    assert len(model.parameters["features"]) == 7

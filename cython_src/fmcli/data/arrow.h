@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -365,11 +366,13 @@ private:
         std::to_chars_result end{};
         if constexpr (std::is_floating_point_v<T>) {
             if (std::isnan(value)) return true;  // like a null
-            constexpr T LARGEST = T(1ull << 63);  // of the whole numbers that are written without an exponent
+            // A larger whole number may stand for several, and has an exponent: it is no id.
+            constexpr T LARGEST = T(1ull << std::numeric_limits<T>::digits);
+            char* const last = cell_.data() + WIDEST;
             // Adding 0 turns -0 into 0.
-            end = value == std::trunc(value) && std::abs(value) < LARGEST
-                ? std::to_chars(cell_.data(), cell_.data() + WIDEST, value + T(0), std::chars_format::fixed)
-                : std::to_chars(cell_.data(), cell_.data() + WIDEST, value);
+            if (value != std::trunc(value)) end = std::to_chars(cell_.data(), last, value);
+            else if (std::abs(value) < LARGEST) end = std::to_chars(cell_.data(), last, value + T(0), std::chars_format::fixed);
+            else end = std::to_chars(cell_.data(), last, value, std::chars_format::scientific);
         } else {
             end = std::to_chars(cell_.data(), cell_.data() + WIDEST, value);
         }

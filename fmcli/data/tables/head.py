@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from fmcli.data.formats import Beside
+from fmcli.data.labels import SURROGATES
 from fmcli.data.tables.scanner import Keys
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
@@ -52,19 +53,12 @@ class Head:
             raise BadInputError(f"{buffer.name}: the table has a column {PREDICTION!r} already; rename it")
         if column is not None and column not in names:
             raise BadInputError(f"{buffer.name}: {no_such('column', column, names)}")
-        header = self.text.rstrip(b"\r\n") if column is None else column.encode()
+        header = self.text.rstrip(b"\r\n") if column is None else column.encode(errors=SURROGATES)
         before = header if buffer.opens and self.text else None
         if column is not None:
             texts, *_ = scanner.texts(buffer.data, buffer.start, buffer.stop, [names.index(column)])
-            return Beside([quoted(text, delimiter) for text in texts], delimiter, before, True)
+            return Beside(texts, delimiter, before, True, are_cells=True)
         rows, text = Keys(NONE, NONE, ""), memoryview(buffer.data)
         rows.read(scanner, buffer.data, buffer.start, buffer.stop)
         places = zip(rows.begins.tolist(), rows.ends.tolist(), strict=True)
         return Beside([bytes(text[begin:end]).rstrip(b"\r\n") for begin, end in places], delimiter, before, True)
-
-
-def quoted(cell: bytes, delimiter: bytes) -> bytes:
-    """Return a cell as it is written."""
-    if delimiter in cell or b'"' in cell or b"\n" in cell:
-        return b'"%b"' % cell.replace(b'"', b'""')
-    return cell

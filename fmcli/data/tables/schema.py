@@ -479,6 +479,15 @@ class Named:
         orders = {name: order for name in dated if (order := date_order(facts[name])) is not None}
         if self.aside is not None and self.aside in facts:
             check_order(self.aside, facts[self.aside], source)
+        rounded = [name for name in known if facts[name]["rounded"] and not has_text(facts[name])]
+        if rounded:
+            cells = ", ".join(facts[name]["rounded_cell"] for name in rounded[:MOST_DESCRIBED])
+            raise BadInputError(
+                f"{source}: {listed([f'the column {name!r}' for name in rounded], len(rounded))} "
+                f"{'has' if len(rounded) == 1 else 'have'} rounded numbers, such as {cells}, of which each may be "
+                "several ids; write all digits, as text or as integers",
+                numeric={",".join(rounded): "for quantities"},
+            )
         return replace(
             self.form,
             kinds=kinds,
@@ -539,8 +548,10 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
         return None
     if has_text(facts):
         return None if is_mixed(facts) or cause(facts) else CATEGORY
-    if facts["fractions"] or facts["bits"] == present:
+    if facts["fractions"] > facts["rounded"] or facts["bits"] == present or not facts["whole"]:
         return NUMBER
+    if facts["rounded"]:
+        return None
     rows = present * facts["times"]
     if rows >= (ROWS_PER_FEW if distinct <= FEW_NAMES else ROWS_PER_NAME) * distinct:
         return CATEGORY
@@ -599,7 +610,8 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
             figures = without_texts(one)
             present = figures["cells"] - figures["missing"]
             such = f"{figures['distinct']:,} different whole numbers in {present:,} cells, such as {one['example']}"
-            messages.append(f"the column {name!r} has {such}")
+            rounded = f", beside {one['rounded_cell']}" if one["rounded"] else ""
+            messages.append(f"the column {name!r} has {such}{rounded}")
         messages = [f"{listed(messages, len(whole))}: they may be ids or quantities"]
         columns = ",".join(whole)
         options |= {

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.tables.head import PREDICTION, quoted
+from fmcli.data.formats import quoted
+from fmcli.data.tables.head import PREDICTION
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.reasons import Reasons
 from fmcli.scoring.recommend.recommender import Found, Recommender
@@ -45,7 +46,7 @@ class Lines:
 
     def text(self, first: int, found: Found) -> bytes:
         """Return the recommendations for some contexts, of which the first has this number."""
-        numbers = self.recommender.scorer.text(found.predictions, self.recommender.output).split()
+        numbers = self.recommender.scorer.text(found.predictions, self.recommender.output).splitlines()
         rows = np.repeat(np.arange(first, first + len(found.counts)), found.counts).tolist()
         why = list(self.reasons.of(found)) if self.reasons else []
         if not self.json:

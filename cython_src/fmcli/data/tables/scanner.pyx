@@ -79,10 +79,10 @@ cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
         pass
 
     cppclass ColumnFacts:
-        int64_t cells, missing, whole, fractions, points, bits, truths, padded
+        int64_t cells, missing, whole, fractions, points, rounded, bits, truths, padded
         int64_t days, months, ordered, clocks, commas, dots, lists, others
         size_t length
-        string example
+        string example, rounded_cell
         Words words, odd
         ExactSum of_days, of_months
         vector[ExactSum] of_places
@@ -430,6 +430,8 @@ cdef class Facts:
             "whole": facts.whole,
             "fractions": facts.fractions,
             "points": facts.points,
+            "rounded": facts.rounded,
+            "rounded_cell": (<bytes> facts.rounded_cell).decode(errors="replace"),
             "bits": facts.bits,
             "truths": facts.truths,
             "texts": facts.texts(),

@@ -64,7 +64,9 @@ struct ColumnFacts {
     static constexpr uint64_t SMALL = 1 << 20;
 
     int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
-    int64_t points = 0;               // fractions with a point
+    int64_t points = 0;               // fractions with a point that are not rounded
+    int64_t rounded = 0;              // fractions that are whole numbers with an exponent
+    std::string rounded_cell;         // the first of these
     int64_t padded = 0;               // texts that are digits behind a 0 or a +
     // Texts: days and months are dates if the day or the month comes first, `ordered` those that depend on this, and
     // `clocks` those with a time of day; commas and dots are numbers with such a decimal mark (commas also among those
@@ -119,6 +121,8 @@ struct ColumnFacts {
         words.add(other.words, lines_before);
         odd.add(other.odd, lines_before);
         padded += other.padded;
+        rounded += other.rounded;
+        if (rounded_cell.empty()) rounded_cell = other.rounded_cell;
         weighted |= other.weighted;
         digits_sum += other.digits_sum;
         sum.add(other.sum);
@@ -181,7 +185,7 @@ class Survey : public RowReader {
     enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, POINT, TEXT, PADDED, TRUTH };
 
     // What it also is, in the bits above.
-    static constexpr int32_t SORTS = 7, DAY = 8, MONTH = 16, ORDERED = 32, CLOCK = 64, COMMA = 128, DOT = 256, LIST = 512;
+    static constexpr int32_t SORTS = 7, DAY = 8, MONTH = 16, ORDERED = 32, CLOCK = 64, COMMA = 128, DOT = 256, LIST = 512, ROUNDED = 1024;
 
     std::string number_;  // in plain notation
 
@@ -229,6 +233,7 @@ class Survey : public RowReader {
         facts.padded += sort == PADDED;
         facts.truths += sort == TRUTH;
         const int32_t kinds = recent & ~SORTS;
+        facts.rounded += (kinds & ROUNDED) != 0;
         const bool is_number = WHOLE <= sort && sort <= POINT;
         if (role == Role::VECTOR && (is_number || (kinds & LIST))) add_places(facts, trimmed(cell), weight);
         else if (is_number) add_number(facts, value_of(trimmed(cell)), weight);
@@ -322,9 +327,13 @@ class Survey : public RowReader {
         Decimal number;
         const size_t sign = text[0] == '-' || text[0] == '+';
         const bool padded = text.size() > sign + 1 && text[sign] == '0' && is_digit(text[sign + 1]);
-        if (is_plain && !padded && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any))) {
+        if (is_plain && !padded && !is_code(text) && (read_fast(text, number) || !read_number(text.data(), text.data() + text.size(), any))) {
             if (!facts.length) facts.length = 1;
             facts.offer(written, false);
+            if (is_rounded(text)) {
+                if (facts.rounded_cell.empty()) facts.rounded_cell = text;
+                return FRACTION | ROUNDED;
+            }
             if (text.find('.') == std::string_view::npos) return FRACTION;
             return POINT | (!form_.decimal && LocalNumber(',').read(text, number_) ? COMMA : 0);
         }
@@ -335,6 +344,23 @@ class Survey : public RowReader {
         facts.offer(written, !kinds && !padded);
         if (padded && text.find_first_not_of("0123456789", sign) == std::string_view::npos) return PADDED;
         return is_truth(text) ? TRUTH : TEXT | kinds;
+    }
+
+    // Whether a number is digits with an e among them, as a hexadecimal id may be: 49018e16.
+    static bool is_code(std::string_view text) {
+        constexpr size_t LEAST = 2;  // digits before the e
+        const size_t e = text.find_first_of("eE");
+        return e != std::string_view::npos && e >= LEAST && e + 1 < text.size() && is_digit(text[0]) && is_digit(text[e + 1]) &&
+            text.find('.') == std::string_view::npos;
+    }
+
+    // Whether a number is a whole one with an exponent, such as 7.3E+17, whose last digits another program has dropped. The
+    // least is what a single float holds exactly.
+    static bool is_rounded(std::string_view text) {
+        constexpr double LEAST = 1 << 24;
+        double value = 0;
+        if (text.find_first_of("eE") == std::string_view::npos) return false;
+        return !read_number(text.data(), text.data() + text.size(), value) && std::abs(value) >= LEAST && value == std::trunc(value);
     }
 
     // What a text is that is no number. padded : whether it begins with a 0 before other digits.
@@ -349,7 +375,7 @@ class Survey : public RowReader {
         if (!(kinds & MONTH) && is_digit(text[0])) read_date(DateOrder::MONTH, MONTH);
         if (kinds) return kinds;
         if (is_letter(text[0])) return 0;  // most texts: neither a number nor a list of some
-        if (!form_.decimal && !padded) {
+        if (!form_.decimal && !padded && !is_code(text)) {
             if (LocalNumber(',').read(text, number_)) kinds |= COMMA;
             if (LocalNumber('.').read(text, number_)) kinds |= DOT;
         }
