@@ -17,7 +17,7 @@ from scipy import sparse
 
 import fmcli
 from fmcli.api.parameters import DEFAULTS, DOCS
-from fmcli.errors import DivergedError, FmcliError
+from fmcli.errors import BadInputError, DivergedError, FmcliError
 from fmcli.registry.options import OPTIONS
 
 ROWS, COLUMNS = 400, 12
@@ -445,5 +445,3 @@ def test_fields_that_do_not_fit_are_refused(fields):
     model = fmcli.train(fmcli.Data(X, y, fields=[0, 2**31 - 2]), model="fm", epochs=1, holdout=0)
     with pytest.raises(BadInputError, match=message):
         model.predict(X, fields=fields)
-    with pytest.raises(BadInputError, match=message):
-        fmcli.sklearn.FMClassifier(model="ffm", epochs=1).fit(X, y, fields=fields)

@@ -20,6 +20,7 @@ FLAGS = {
     "only_new": "--only-new",
     "raw": "--raw",
     "max_bad_lines": "--max-bad-lines",
+    "on_bad_line": "--on-bad-line",
     "hash_bits": "--hash-bits",
     "holdout": "--holdout",
     "groups": "--prior-groups",

@@ -352,7 +352,9 @@ class BadLineChoice:
             raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
         from fmcli.data.faults import BadLines
 
-        return BadLines(self.on_bad_line == "skip" or bool(self.max_bad_lines), self.max_bad_lines, log.warning)
+        return BadLines(
+            self.on_bad_line == "skip" or bool(self.max_bad_lines), self.max_bad_lines, log.warning, may_skip=True
+        )
 
 
 bad_line_options = gathered(

@@ -16,6 +16,7 @@ from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LABEL, LARGEST_INDEX, Beside, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
+from fmcli.data.lines import Entries
 from fmcli.data.parser import PADDING, Fault, Rows
 from fmcli.data.sources import Input, TextBuffer
 from fmcli.records import dataclass
@@ -148,6 +149,8 @@ def score_chunks(
             chunk = Chunk(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
+            if isinstance(buffer.data, Entries):
+                return Parsed(lines, faulty, faults, read, None, UNPLACED)
             hashed = partial(_hashed, text.ffm, columns.limit, columns.hash_bits) if columns.hash_bits else None
             before, column, token, line = _find(buffer, error, labelled, text.ffm, hashed)
             # Only a name in place of a label can be the beginning of another format.
@@ -158,6 +161,10 @@ def score_chunks(
     for _, parsed in text.parsed(parse, threads, account):
         if parsed.payload is not None:
             yield parsed.payload
+
+
+# The fault of a row of a table whose entries have no text: its place is found when the row is read again as text.
+UNPLACED = Fault(0, 1, b"", "", "", b"", "", b"")
 
 
 class RowError(Exception):

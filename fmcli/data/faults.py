@@ -9,6 +9,7 @@ from fmcli.records import dataclass
 from fmcli.system import mistaken
 
 LONGEST_QUOTE = 40
+NO_LABEL = "each row needs one"  # the complaint about a row of a table
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -21,6 +22,7 @@ class BadLines:
     """The rule for lines with errors, and how many there were.
 
     skip : whether they are skipped; otherwise the first one is an error.
+    may_skip : whether the user can have them skipped.
     most : the number of lines that may be skipped; None: any number.
     tell : is called with a message for each of the first lines that are skipped.
     count : the number of lines that were skipped.
@@ -30,12 +32,15 @@ class BadLines:
     most: int | None = None
     tell: Callable[[str], None] = ignore
     count: int = 0
+    may_skip: bool = False
 
     def add(self, name: str, before: int, faults: Sequence[Fault], faulty: int) -> None:
         """Take the first faults of a buffer, and the number of its lines with faults. `before` is the number of lines
         of the input before the buffer. Raises BadInputError if lines are not skipped, or if there are too many."""
         if not self.skip:
-            raise BadInputError(describe(name, before + faults[0].number + 1, faults[0]))
+            options = {"on_bad_line": {"skip": "to leave out such rows"}}
+            advice = options if self.may_skip and faults[0].complaint == NO_LABEL else {}
+            raise BadInputError(describe(name, before + faults[0].number + 1, faults[0]), **advice)
         messages = [describe(name, before + fault.number + 1, fault) for fault in faults]
         allowed = faulty if self.most is None else self.most - self.count
         for message in messages[: max(min(MOST_FAULTS - self.count, allowed), 0)]:

@@ -23,6 +23,7 @@ from fmcli.data.sources import BUFFER_BYTES, Extent, Input, LongLineError, TextB
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import BadInputError, UsageError
 from fmcli.records import dataclass
+from fmcli.text import readable
 
 LARGEST_INDEX = 2**31 - 2
 # The text before the features of a row, by the column of an id: the id, and a label, which may be missing.
@@ -359,7 +360,8 @@ def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[
             line, column = scanner.place_of(buffer.data, buffer.start, buffer.stop, fault.number, fault.column - 1)
             if fault.subject == "label" and fault.part:  # without the weight, which is another cell
                 fault = fault._replace(token=fault.part, expected="a label")
-            return fault._replace(number=buffer.before + line, column=column, line=None)
+            token = readable(fault.token.decode(errors=SURROGATES)).encode(errors=SURROGATES)
+            return fault._replace(number=buffer.before + line, column=column, token=token, line=None)
 
         before = [fault._replace(number=buffer.before + fault.number) for fault in faults]
         return found._replace(

@@ -14,7 +14,7 @@ from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, TextBuffer
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.reading import By, joined_rows, opened, schema_of
-from fmcli.data.tables.schema import Layout, Named, Schema
+from fmcli.data.tables.schema import IGNORED, Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
@@ -105,7 +105,8 @@ class Encoding:
             return found.layout(head.names, fields=fields)
 
         form = schema or self.named.form
-        used = [*self.named.kinds(), *self.joined, *(() if schema is None else schema.features)]
+        named = [name for name, kind in self.named.kinds().items() if kind != IGNORED]
+        used = [*named, *self.joined, *(() if schema is None else schema.features)]
         by = By(self.named.group) if self.named.group is not None else None
         joins = {column: joined_rows(table, column, form, fields=fields) for column, table in self.joined.items()}
         source = Extent(path, used=frozenset(used))

@@ -37,7 +37,7 @@ def test_parquet_and_csv_of_the_same_rows_are_the_same_text(run, tmp_path):
 
 def test_columns_that_are_not_used_may_have_any_type(run, tmp_path):
     query = "SELECT 1 AS label, 7 AS \"user\", TIME '12:30:00' AS day"
-    done = run.ok("convert", "--label", "label", "--categorical", "user", "--sql", query)
+    done = run.ok("convert", "--label", "label", "--categorical", "user", "--ignore", "day", "--sql", query)
     assert done.stdout == b"1 user=7:1\n"
     done = run.fails(65, "convert", "--label", "label", "--categorical", "user,day", "--sql", query)
     assert "the column 'day' has the type time, which is not read; cast it" in done.stderr
@@ -128,9 +128,10 @@ def late(tmp_path_factory):
 def test_a_query_reads_the_cells_of_a_csv_file_as_they_are(run, late, tmp_path, query):
     columns = ["--categorical", ",".join(LATE), "--numeric", ",".join(NUMBERS)]
     options = ["convert", "-q", "--label", "y", *columns]
+    other = ["--ignore", "other"] if "other" in query else []
     for path in late.iterdir():
         (tmp_path / path.name).symlink_to(path)
-    assert run.ok(*options, "--sql", query).stdout == run.ok(*options, "late.csv").stdout
+    assert run.ok(*options, *other, "--sql", query).stdout == run.ok(*options, "late.csv").stdout
 
 
 def test_a_query_reads_the_cells_of_a_json_file_as_they_are(run, tmp_path):

@@ -329,7 +329,8 @@ def test_lists_of_names_may_be_given_in_several_options(run, tmp_path):
         one, other = both.split(",")
         first = run.ok("convert", "--label", "y", f"{flag}={both}", "t.csv").stdout
         assert run.ok("convert", "--label", "y", f"{flag}={one}", f"{flag}={other}", "t.csv").stdout == first, flag
-        assert run.ok("convert", "--label", "y", f"{flag}={one}", "t.csv").stdout != first
+        if flag != "--numeric":  # which both columns are
+            assert run.ok("convert", "--label", "y", f"{flag}={one}", "t.csv").stdout != first
     (tmp_path / "n.csv").write_text(rows)
     named = ("--columns", "a,b,c", "--columns", "d,e,y")
     assert (
@@ -749,10 +750,19 @@ def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratin
     users = "\n".join(["user;job2;age2", *(f"{user};job {user % 4};{20 + user / 2}" for user in range(20))])
     (tmp_path / "users.csv").write_text(users + "\n")
     join = ("--join", "user=users.csv")
-    features = ("--label", "stars", "--categorical", "user,film,job2", "--numeric", "age2")
+    features = (
+        "--label",
+        "stars",
+        "--categorical",
+        "user,film,job2",
+        "--numeric",
+        "age2",
+        "--ignore",
+        "job,age,new,time",
+    )
     run.ok("convert", *features, *join, "--to", "ffm", "-o", "r.txt", ratings)
     run.ok("train", "-m", "ffm", *QUICK, "--scale", "standard", "-o", "text.fm", "r.txt")
-    run.ok("train", "-m", "ffm", *QUICK, *features, "--ignore", "job,age,new,time", *join, "-o", "m.fm", ratings)
+    run.ok("train", "-m", "ffm", *QUICK, *features, *join, "-o", "m.fm", ratings)
     expected = run.ok("predict", "text.fm", "r.txt").stdout
     assert run.ok("predict", *join, "m.fm", ratings).stdout == expected == run.ok("predict", "m.fm", "r.txt").stdout
     assert b"rmse" in run.ok("evaluate", *join, "m.fm", ratings).stdout
@@ -885,3 +895,65 @@ def test_floats_beyond_the_exact_ones_are_no_ids(tmp_path):
         fmcli.train(frame, label="y", numeric=["u"], epochs=1)
     model = fmcli.train(pa.table({"u": ids, "y": labels}), label="y", categorical=["u"], epochs=1)
     assert len(model.parameters["features"]) == 7
+
+
+def test_convert_keeps_the_columns_that_are_not_named(run, tmp_path):
+    (tmp_path / "t.csv").write_text("d,u,y\n" + "".join(f"{i * 7 % 100},u{i % 3},{i % 2}\n" for i in range(100)))
+    stopped = run.fails(65, "convert", "--label", "y", "t.csv")
+    flag = re.search(r"(--numeric d) for quantities", stopped.stderr)[1]
+    done = run.ok("convert", "--label", "y", *flag.split(), "t.csv")
+    assert done.stdout.splitlines()[1] == b"1 d:7 u=u1:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("1 1:1 2:0.5\n0 3:1\n", "libsvm"),
+        ("\n# rows\n1 1:1\n", "libsvm"),
+        ("spam user=a,b:1 x:-2e-3 # c\n", "libsvm"),
+        ("1 qid:1 1:1 2:1\r\n0 qid:1 3:1\r\n", "libsvm"),
+        ("1 0:1:1 2:site=x.com:1\n", "ffm"),
+    ],
+)
+def test_text_of_rows_is_no_table(run, tmp_path, text, kind):
+    (tmp_path / "t").write_bytes(text.encode())
+    for command in (
+        ["convert"],
+        ["convert", "--label", "y"],
+        ["train", "--label", "y"],
+        ["negatives", "--pair", "a,b"],
+    ):
+        assert f"t is {kind} text already, not a table" in run.fails(65, *command, "t").stderr
+
+
+def test_bins_need_columns_of_numbers(run, tmp_path):
+    (tmp_path / "t.csv").write_text("u,y\n" + "a,1\nb,0\n" * 8)
+    (tmp_path / "n.csv").write_text("u,x\n" + "a,0.5\nb,1.5\n")
+    done = run.fails(2, "train", "--label", "y", "--bins", "4", "t.csv")
+    assert "t.csv has no columns of numbers, which bins would cut; leave out --bins" in done.stderr
+    run.ok("train", *QUICK, "--label", "y", "--bins", "2", "--join", "u=n.csv", "-o", "m.fm", "t.csv")
+
+
+def test_a_label_that_the_model_does_not_know_has_its_place_in_the_table(run, tmp_path):
+    (tmp_path / "t.csv").write_text("u,y\n" + "a,1\nb,0\n" * 8)
+    (tmp_path / "names.csv").write_text("u,y\n" + "a,yes\nb,no\n" * 8)
+    for model, rows in (("m.fm", "t.csv"), ("n.fm", "names.csv")):
+        run.ok("train", *QUICK, "--label", "y", "-o", model, rows)
+    (tmp_path / "other.csv").write_text("y,u\n1,a\n\n7,b\n")
+    done = run.fails(65, "evaluate", "m.fm", "other.csv")
+    assert "other.csv:4:1: found '7', expected a label that the model knows: 0, 1" in done.stderr
+    (tmp_path / "other.csv").write_text("y,u\nyes,a\nmaybe so,b\n")
+    done = run.fails(65, "evaluate", "n.fm", "other.csv")
+    assert "other.csv:3:1: found 'maybe so', expected a label that the model knows: no, yes" in done.stderr
+
+
+def test_rows_without_a_label_may_be_skipped(run, tmp_path):
+    (tmp_path / "t.csv").write_text("u,y\n" + "a,1\nb,0\n" * 8 + "a,\n")
+    done = run.fails(65, "train", "--label", "y", "-o", "m.fm", "t.csv")
+    assert "t.csv:18:3: found '', expected a label in the column 'y'; each row needs one" in done.stderr
+    advice = re.search(r"use (--on-bad-line skip) to leave out such rows", done.stderr)[1].split()
+    run.ok("train", *QUICK, "--label", "y", *advice, "-o", "m.fm", "t.csv")
+    assert "use --on-bad-line skip" in run.fails(65, "evaluate", "m.fm", "t.csv").stderr
+    run.ok("evaluate", *advice, "m.fm", "t.csv")
+    with pytest.raises(BadInputError, match=r"each row needs one$"):
+        fmcli.train(tmp_path / "t.csv", label="y")

@@ -69,23 +69,20 @@ def command(
 ) -> None:
     """Write a table, CSV or Parquet, as rows of features that the other commands read. Standard input is "-".
 
-    Columns are what they are in fmcli train; if columns of features are named, others are left out. Cells may be in
-    double quotes if the delimiter is a comma or a semicolon. Blanks, colons and % in names become %XX. An empty cell
-    gives no feature, in a column of numbers the mean and the feature column=; the number 0 gives none. In ffm text, the
-    fields are the columns used, from 0 on, in the order of the table. The log has the number of rows and the
-    SHA-256 digest of the output."""
+    Columns are what they are in fmcli train. Cells may be in double quotes if the delimiter is a comma or a
+    semicolon. Blanks, colons and % in names become %XX. An empty cell gives no feature, in a column of numbers the
+    mean and the feature column=; the number 0 gives none. In ffm text, the fields are the columns used, from 0 on,
+    in the order of the table. The log has the number of rows and the SHA-256 digest of the output."""
     source = table_of(table, tables.sql)
     if numbers:
         check_twice(source, "--numbers")
     check_files()
     from fmcli.data.sources import text_bytes
-    from fmcli.data.tables.schema import IGNORED
     from fmcli.prepare.encode import Encoding
     from fmcli.system.machine import cpu_count
 
     named = tables.named(group, None)
-    some = named.categorical or named.several or named.numeric or named.vectors
-    named = replace(named, rest=IGNORED if some else None, labelled=False)
+    named = replace(named, labelled=False)
     features_of = Encoding(named, to == "ffm", dict(tables.join), cpu_count(), tables.known())
     if tables.print_schema:
         schema = features_of.schema(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -54,6 +55,11 @@ SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, VECTOR, WEIGHT)} 
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
+# The beginning of libsvm or ffm text, up to its first row with features, of which the first is a group of the pattern.
+TEXT_ROWS = re.compile(
+    rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\s:,;#]+(?:[ \t]+qid:\d+)?[ \t]+([^\s:]\S*:[-+.\deE]+)"
+    rb"(?:[ \t]+[^\s:]\S*:[-+.\deE]+)*[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)"
+)
 # Text in quotes, and how much of a table shows what separates its cells.
 QUOTED, FIRST_BYTES = re.compile(rb'"[^"]*"'), 1 << 13
 # Bytes of a buffer. Each learns its cells anew, so that buffers are larger than those of text; more gains little.
@@ -226,6 +232,9 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     lines = buffer.data.count(b"\n", buffer.start, start)
     if start == buffer.stop:
         raise BadInputError(f"{buffer.name}: the table is empty")
+    if rows := TEXT_ROWS.match(buffer.data, buffer.start, buffer.stop):
+        kind = "ffm" if rows[1].count(b":") == 2 else "libsvm"
+        raise BadInputError(f"{buffer.name} is {kind} text already, not a table")
     if line.lstrip().startswith(b"{"):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found JSON, expected a table; write it as CSV first")
     if not (form.names or line.strip()):
@@ -536,10 +545,16 @@ def schema_of(
         found |= of_rows
     schema = named.schema([*head.names, *others], found, source, joins)
     if named.bins:
-        bins = quantiles(paths, schema, named.bins, threads)
-        for column, table in joined.items():
-            bins |= quantiles([table], schema.of_joined(column), named.bins, threads)
-        schema = replace(schema, bins=bins)
+        if NUMBER not in schema.kinds.values():
+            raise UsageError(f"{source} has no columns of numbers, which bins would cut", bins=LEAVE_OUT)
+        tables = [(paths, schema, tuple(head.names))]
+        tables += [([table], schema.of_joined(column), joins[column]) for column, table in joined.items()]
+        bins = [
+            quantiles(its_paths, its, named.bins, threads)
+            for its_paths, its, names in tables
+            if NUMBER in map(schema.kinds.get, names)
+        ]
+        schema = replace(schema, bins=dict(ChainMap(*bins)))
     return schema, found
 
 
