@@ -73,6 +73,7 @@ class Request:
     seen : rows whose pairs of a user and an item are left out of the ranking.
     relevant : the least label of relevant rows; None: positive labels, or the larger of two.
     positive : the positive one of two labels, for predictions; None: by usual names.
+    label : the column of the labels of tables, to which predictions are compared; None: the rows are text.
     """
 
     model: str | None
@@ -98,6 +99,7 @@ class Request:
     seen: tuple[str, ...] = ()
     relevant: float | None = None
     positive: str | None = None
+    label: str | None = None
 
     @property
     def named(self) -> list[str]:
@@ -142,6 +144,20 @@ class Request:
         elif row_groups is not None:
             row_groups = RowGroups(optional=row_groups.optional)
         return inputs, row_groups
+
+    def labelled(self) -> tuple[list[str], RowGroups | None]:
+        """Return the rows to which predictions are compared, and what tells their groups."""
+        from fmcli.data.formats import RowGroups
+        from fmcli.data.tables.reading import By, TablePath
+        from fmcli.data.tables.schema import LABEL, Schema
+
+        row_groups = self.row_groups(self.loss)
+        if self.label is None:
+            return list(self.inputs), row_groups
+        by = None if self.group_field is None else By(self.group_field)
+        schema = Schema({self.label: LABEL})
+        tables = [TablePath.of(path, schema, fields=False, by=by) for path in self.inputs]
+        return [*tables], row_groups and RowGroups(optional=row_groups.optional)
 
     def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
         """Return the rows as a model scores them, with the groups that metrics of a loss need."""
@@ -236,6 +252,12 @@ class Request:
     "scores). [default: softmax for several numbers per line, logistic for two label values, else squared]",
 )
 @option(
+    "validation",
+    "--label",
+    metavar="COLUMN",
+    help="With --predictions: the column of the labels of tables. [default: none, for rows of text]",
+)
+@option(
     "validation", "--raw", is_flag=True, help="With --predictions: these are raw scores, as predict --raw writes them."
 )
 @option(
@@ -291,6 +313,7 @@ def command(
     margin: float | None,
     predictions: str | None,
     loss: str | None,
+    label: str | None,
     raw: bool,
     calibration: bool,
     over: str | None,
@@ -352,6 +375,7 @@ def command(
         seen,
         relevant,
         positive,
+        label,
     )
     with logging.opened() as log:
         run(log, request, bad_lines.rule(log))
@@ -558,15 +582,16 @@ def evaluated(
         return scorer.labels, outcome, scorer, counts, rival.difference(outcome, threads, bad.skip) if rival else None
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
+    inputs, row_groups = request.labelled()
     labels, outcome = evaluate_predictions(
         request.predictions,
-        request.inputs,
+        inputs,
         loss=request.loss,
         raw=request.raw,
         format=request.format,
         threads=threads,
         counts=counts,
-        row_groups=request.row_groups(request.loss),
+        row_groups=row_groups,
         relevant=request.relevant,
         positive=request.positive,
     )

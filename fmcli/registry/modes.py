@@ -334,10 +334,11 @@ MODES = (
             "--label-weights": "only a model has rows to weigh",
             "--relation": "only a model joins rows",
             "--missing-values": "only labels are read",
+            "--join": "only labels are read",
             "--cluster": "only a model is evaluated there",
             SKIPPING: "each line needs a prediction",
         },
-        suboptions=("--loss", "--raw"),
+        suboptions=("--loss", "--raw", "--label"),
     ),
     Mode(
         "--relation",

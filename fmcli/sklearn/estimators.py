@@ -254,7 +254,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         """Return the places of the classes among the labels of the model, which order names as text of features has
         them, with codes for blanks."""
         labels = self.model_._scorer.labels
-        names = [unescaped(name) for name in labels.texts] if labels.names else []
+        names = [unescaped(name) for name in labels.words] if labels.names else []
         return [names.index(str(one)) if names else place for place, one in enumerate(self.classes_)]
 
 

@@ -957,3 +957,22 @@ def test_rows_without_a_label_may_be_skipped(run, tmp_path):
     run.ok("evaluate", *advice, "m.fm", "t.csv")
     with pytest.raises(BadInputError, match=r"each row needs one$"):
         fmcli.train(tmp_path / "t.csv", label="y")
+
+
+def test_predictions_are_evaluated_beside_the_labels_of_a_table(run, tmp_path):
+    labels = labelled_by_texts(tmp_path / "t.csv")
+    run.ok("train", *QUICK, "--label", 'the "loan"', "--loss", "softmax", "-o", "m.fm", "t.csv")
+    (tmp_path / "p").write_bytes(run.ok("predict", "m.fm", "t.csv").stdout)
+    found = json.loads(run.ok("evaluate", "--json", "--predictions", "p", "--label", 'the "loan"', "t.csv").stdout)
+    of_model = json.loads(run.ok("evaluate", "--json", "m.fm", "t.csv").stdout)
+    assert [row["label"] for row in found["classes"]] == sorted(labels)
+    assert found["confusion"] == of_model["confusion"]
+    assert found["metrics"]["logloss"] == pytest.approx(of_model["metrics"]["logloss"], rel=1e-6)
+    (tmp_path / "n.csv").write_text("u,g,y\n" + "".join(f"u{i % 5},{i % 3},{i % 2}\n" for i in range(60)))
+    run.ok("train", *QUICK, "--label", "y", "--ignore", "g", "-o", "m.fm", "n.csv")
+    (tmp_path / "p").write_bytes(run.ok("predict", "m.fm", "n.csv").stdout)
+    grouped = ("--json", "--group-field", "g", "-x", "gauc", "-x", "auc")
+    found = json.loads(run.ok("evaluate", *grouped, "--predictions", "p", "--label", "y", "n.csv").stdout)
+    assert found["metrics"] == json.loads(run.ok("evaluate", *grouped, "m.fm", "n.csv").stdout)["metrics"]
+    assert "no column 'z'" in run.fails(65, "evaluate", "--predictions", "p", "--label", "z", "n.csv").stderr
+    assert "--label needs --predictions" in run.fails(2, "evaluate", "--label", "y", "m.fm", "n.csv").stderr
