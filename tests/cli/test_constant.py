@@ -63,8 +63,10 @@ def test_divergence_names_the_scale_first(run, unscaled):
     assert done.stderr.splitlines()[-1].endswith(f"; {UNSCALED}")
 
 
-def test_nothing_is_compared_without_an_epoch_or_with_an_undefined_metric(run, tmp_path, unscaled):
+def test_nothing_is_compared_without_an_epoch_and_logloss_is_in_place_of_an_undefined_metric(run, tmp_path, unscaled):
     (tmp_path / "one").write_text("-1 1:1\n")
-    for options in (["-e", "0"], ["-e", "2", "-v", "one", "-x", "auc"]):
+    cases = (["-e", "0"], (0, None)), (["-e", "2", "-v", "one", "-x", "auc"], (3, True))
+    for options, expected in cases:
         done = run("train", *options, "-o", "m", "--log-json", "log", "--fail-worse-than-constant", unscaled[0])
-        assert (done.returncode, summary(tmp_path)["worse_than_constant"]) == (0, None), done.stderr
+        assert (done.returncode, summary(tmp_path)["worse_than_constant"]) == expected, done.stderr
+    assert "no model is written: logloss is" in done.stderr
