@@ -24,13 +24,29 @@ def value_word(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
+def one_line(text: str) -> str:
+    r"""Return a text with the escapes of those characters that are not printable: \n, \x1b. A terminal obeys some of
+    them, line breaks would begin a further line of a log, and marks of direction change the order of what is read."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
 def printable(name: str) -> str:
     r"""Return a file name, quoted for a shell ($'a\nb') if it is not printable: if it has line breaks, escape sequences
     or bytes that are not UTF-8."""
     if name.isprintable():
         return name
     escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return "$'" + "".join(c if c.isprintable() else _escape(c) for c in escaped) + "'"
+    return f"$'{one_line(escaped)}'"
+
+
+def printable_json(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON for people to read, with escapes for those characters only that are not printable."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def shell_word(name: str) -> str:
@@ -69,4 +85,7 @@ def coded(text: str) -> str:
 
 def _escape(character: str) -> str:
     simple = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-    return simple.get(character) or "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
+    try:
+        return simple.get(character) or "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
+    except UnicodeEncodeError:  # half of a pair of UTF-16, which JSON can have
+        return f"\\u{ord(character):04x}"

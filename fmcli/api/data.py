@@ -23,6 +23,7 @@ from fmcli.data.reader import read as read_text
 from fmcli.data.shards.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
+from fmcli.system.addresses import file_of
 from fmcli.text import escaped
 from fmcli.training.setup.rows import with_needed_fields
 
@@ -309,9 +310,9 @@ def of_files(
 
 
 def paths_of(files: Files) -> list[str]:
-    """Return the names of files."""
+    """Return the names of files, as inputs."""
     several = [files] if isinstance(files, str | os.PathLike) else list(files)
-    return [one if isinstance(one, str) else os.fspath(one) for one in several]
+    return [file_of(os.fspath(one)) for one in several]
 
 
 def for_spec(data: Data, spec: Spec, *, optional: bool = False) -> Dataset:

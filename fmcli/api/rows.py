@@ -31,6 +31,7 @@ from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
+from fmcli.text import one_line
 
 if TYPE_CHECKING:
     from fmcli.api.parameters import Choices
@@ -298,7 +299,9 @@ def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
     """Warn of the columns of tables to train on that the model to resume from does not know."""
     found = ignored_columns(paths)
     if found and form.named is not None:
-        warnings.warn(f"ignored columns, which the model does not know: {', '.join(sorted(found))}", stacklevel=2)
+        warnings.warn(
+            f"ignored columns, which the model does not know: {one_line(', '.join(sorted(found)))}", stacklevel=2
+        )
 
 
 def has_weights(schema: Schema | None) -> bool:

@@ -178,7 +178,7 @@ def run(arguments: Sequence[str]) -> int:
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.
         try:
             if not arguments:
-                write_stderr(group.get_help(HelpContext(group, info_name="fmcli", help_option_names=HELP_NAMES)))
+                _write_lines(group.get_help(HelpContext(group, info_name="fmcli", help_option_names=HELP_NAMES)))
                 return UsageError.exit_status
             with group.make_context("fmcli", list(arguments)) as context:
                 context.meta[ARGUMENTS] = list(arguments)
@@ -196,10 +196,22 @@ def run(arguments: Sequence[str]) -> int:
         if "--verbose" in arguments:
             import traceback
 
-            write_stderr("".join(traceback.format_exception(error)).rstrip())
-        write_line(f"fmcli: error: {with_flags(known)}")
+            for part in traceback.format_exception(error):
+                # A frame has several lines; an error is one, whatever its text is.
+                _write_lines(part) if part.startswith(" ") else write_stderr(part.strip())
+        message = f"fmcli: error: {with_flags(known)}"
+        # What is wrong with a command line has several lines; the line breaks of other errors are from data.
+        first, *more = message.split("\n") if isinstance(error, click.ClickException) else [message]
+        write_line(first)
+        for line in more:
+            write_stderr(line)
         return known.exit_status
     return 0
+
+
+def _write_lines(text: str) -> None:
+    for line in text.splitlines():
+        write_stderr(line)
 
 
 def _known(error: Exception) -> FmcliError:

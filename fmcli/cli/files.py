@@ -14,7 +14,7 @@ from click.types import StringParamType
 
 from fmcli.errors import MissingInputError, UsageError
 from fmcli.records import dataclass
-from fmcli.system.addresses import is_remote
+from fmcli.system.addresses import file_of, is_remote
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -74,6 +74,9 @@ class InputFile(FileName):
     def __init__(self, becomes: str = "", *, required: bool = True) -> None:
         self.becomes, self.required = becomes, required
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return file_of(value)
+
 
 class OutputFile(FileName):
     """The type of a file that is written.
@@ -104,7 +107,7 @@ class TableOfColumn(InputFile):
         column, equals, path = value.partition("=")
         if not (column and equals and path):
             raise click.BadParameter(f"{value!r} is not COLUMN=TABLE, such as user=users.csv")
-        return column, path
+        return column, file_of(path)
 
     def paths(self, value: tuple[str, str]) -> Sequence[str]:
         return [value[1]]
@@ -112,6 +115,10 @@ class TableOfColumn(InputFile):
 
 class RelationFile(InputFile):
     """The type of a text ROWS=MAP with two files."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        rows, equals, numbers = value.rpartition("=")
+        return f"{file_of(rows)}{equals}{file_of(numbers)}"
 
     def paths(self, value: str) -> Sequence[str]:
         rows, _, numbers = value.rpartition("=")
@@ -123,6 +130,9 @@ class QueryFile(InputFile):
 
     def __init__(self) -> None:
         super().__init__(required=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value
 
     def paths(self, value: str) -> Sequence[str]:
         return [text.replace("''", "'") for found in QUOTED.finditer(value) for text in found.groups() if text]

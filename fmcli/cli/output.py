@@ -12,13 +12,16 @@ from typing import Protocol
 
 from fmcli.errors import OutputError
 from fmcli.system.addresses import without_secrets
-from fmcli.text import printable
+from fmcli.text import one_line, printable
 
 # Seconds between two updates of the progress line.
 UPDATE_SECONDS = 0.2
 # The least duration from which a rate is computed.
 LEAST_SECONDS = 1e-9
 FALLBACK_COLUMNS = 80
+# Characters of a line, of which the middle is left out if it is longer: a name may be as long as a file. Advice is at
+# the end.
+LONGEST_SHOWN = 10_000
 # The value of --quiet (-qq) that also suppresses warnings.
 ONLY_ERRORS = 2
 
@@ -60,15 +63,16 @@ def write_line(text: str) -> None:
     write_stderr(f"{now} {text}" if now else text)
 
 
-def write_stderr(text: str, end: str = "\n") -> None:
-    """Write to standard error. If that fails because of a full disk, the line is lost; a closed pipe is an error."""
+def write_stderr(text: str, begin: str = "", end: str = "\n") -> None:
+    """Write a line to standard error, printable whatever names and cells of the data it has. If that fails because of a
+    full disk, the line is lost; a closed pipe is an error."""
     if sys.stderr is None:
         return
     for name, shown in _unprintable.items():
         text = text.replace(name, shown)
-    text = without_secrets(text)
+    text = _shortened(one_line(without_secrets(text)))
     try:
-        sys.stderr.write(text + end)
+        sys.stderr.write(begin + text + end)
         sys.stderr.flush()
     except BrokenPipeError:
         raise
@@ -131,7 +135,7 @@ class Log:
         if self.shows_progress:
             # Spaces instead of an escape sequence, which some terminals do not know. The last column would wrap.
             text = text[: _columns() - 1]
-            write_stderr(f"\r{text:<{self._shown}}", end="")
+            write_stderr(f"{text:<{self._shown}}", begin="\r", end="")
             self._shown = len(text)
             self._next_update = time.monotonic() + UPDATE_SECONDS
 
@@ -142,7 +146,7 @@ class Log:
 
     def _clear(self) -> None:
         if self._shown:
-            write_stderr("\r" + " " * self._shown + "\r", end="")
+            write_stderr(" " * self._shown, begin="\r", end="\r")
             self._shown = 0
 
 
@@ -230,6 +234,14 @@ def clock(value: float) -> str:
     if minutes < 60:
         return f"{minutes}:{rest:02d} min"
     return f"{minutes // 60}:{minutes % 60:02d} h"
+
+
+def _shortened(line: str) -> str:
+    """Return a line without its middle if it is too long."""
+    if len(line) <= LONGEST_SHOWN:
+        return line
+    half = LONGEST_SHOWN // 2
+    return f"{line[:half]} .. ({len(line) - 2 * half:,} more characters) .. {line[-half:]}"
 
 
 def _columns() -> int:

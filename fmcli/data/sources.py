@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fmcli.data.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 from fmcli.records import dataclass
-from fmcli.system.addresses import is_remote, without_secrets
+from fmcli.system.addresses import QUERY, is_query, is_remote, without_secrets
 from fmcli.system.mistaken import LONGEST_HEAD, binary
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x
 # Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
 MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
 PARQUET = b"PAR1"  # the first bytes of a Parquet file
-QUERY = "sql:"  # the beginning of an input that is a query; a SELECT statement follows
 # A longer line is an error, so that compressed or binary data without line breaks do not fill the memory.
 LONGEST_LINE = 64 << 20
 
@@ -203,11 +202,6 @@ def text_bytes(paths: Sequence[str]) -> int:
     Raises MissingInputError."""
     known = all(path != "-" and os.path.isfile(path) and not _is_other(path) for path in paths)
     return sum(map(size_on_disk, paths)) if known else 0
-
-
-def is_query(path: str) -> bool:
-    """Return whether an input is a query. A local file with such a name can be read as ./name."""
-    return path.startswith(QUERY)
 
 
 def is_parquet(path: str) -> bool:

@@ -47,7 +47,7 @@ class FoldsFile(InputFile):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not value.isdecimal():
-            return str(value)
+            return super().convert(value, param, ctx)
         if int(value) < FEWEST:
             raise click.BadParameter(f"{value} is not a number of folds, at least {FEWEST}")
         return int(value)

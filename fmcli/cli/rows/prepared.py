@@ -104,7 +104,7 @@ def form_of(columns: Sequence[str], delimiter: str | None, encoding: str, decima
 
 def table_of(path: str | None, query: str | None) -> str:
     """Return the input of a command that takes a table or a query. Raises UsageError if there is not one of them."""
-    from fmcli.data.sources import QUERY
+    from fmcli.system.addresses import QUERY
 
     if (path is None) == (query is None):
         raise UsageError("give one table, or a query with --sql")
@@ -113,7 +113,7 @@ def table_of(path: str | None, query: str | None) -> str:
 
 def log_order(log: Log, path: str) -> None:
     """Log that the rows of a query have no fixed order, if this is so."""
-    from fmcli.data.sources import QUERY, is_query
+    from fmcli.system.addresses import QUERY, is_query
 
     if not is_query(path):
         return

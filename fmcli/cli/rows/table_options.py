@@ -16,14 +16,14 @@ from fmcli.cli.relations import join_option, names, names_option
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, decimal_option, form_of, table_of
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.records import dataclass
-from fmcli.text import shell_word
+from fmcli.text import printable_json, shell_word
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.data.tables.schema import Named, Schema
 
 SEPARATOR = "|"  # of --separator
-MOST_SHOWN = 40  # columns in the log
+MOST_SHOWN, WIDEST = 40, 40  # columns in the log, and characters of a name that others are aligned with
 
 
 @dataclass(frozen=True)
@@ -259,14 +259,14 @@ table_options = gathered(
 
 def print_schema(schema: Schema) -> None:
     """Write a schema to standard output."""
-    click.echo(json.dumps(schema.entry(), indent=1, ensure_ascii=False))
+    click.echo(printable_json(schema.entry(), indent=1))
 
 
 def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]]) -> None:
     """Log what the columns of a table are."""
     from fmcli.data.tables.schema import LABEL
 
-    width = max(map(len, schema.kinds))
+    width = min(max(map(len, schema.kinds)), WIDEST)
     for name, kind in list(schema.kinds.items())[:MOST_SHOWN]:
         figures = facts.get(name) if kind != LABEL else None
         log.line(f"  column {name:<{width}}  {kind:<8}  {', '.join(about(name, schema, figures))}".rstrip())

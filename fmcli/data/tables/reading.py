@@ -618,7 +618,7 @@ def figures(head: Head, facts: Facts, named: Named, times: float, *, declared: b
 
 def is_table(path: str) -> bool:
     """Return whether the name of an input is one of a table, or of a query."""
-    from fmcli.data.sources import is_query
+    from fmcli.system.addresses import is_query
 
     if is_query(path):
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from fmcli.data.tables.head import PREDICTION
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.reasons import Reasons
 from fmcli.scoring.recommend.recommender import Found, Recommender
-from fmcli.text import readable
+from fmcli.text import printable_json, readable
 
 # The names of ids that no table names, and of the lists of items and reasons.
 GIVEN, ITEM, ITEMS, REASONS = "given", "item", "items", "reasons"
@@ -74,7 +73,7 @@ class Lines:
                 items.append(one | ({REASONS: dict(why[at])} if self.reasons else {}))
             about = {name: shown(texts[row]) for name, texts in self.contexts.shown.items()}
             line = {self.given: shown(self.contexts.ids[row]), **about, ITEMS: items}
-            yield json.dumps(line, ensure_ascii=False) + "\n"
+            yield printable_json(line) + "\n"
 
 
 def shown(text: bytes) -> str:
