@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from clusters import Here
+from inprocess import run_here
 
 import fmcli
 from fmcli.cluster import connection, partitions, scoring
@@ -48,9 +49,9 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(partitions, "LEAST_BYTES", 900)
 
 
-def scored(folder, stream, labelled=False, counts=None, **more):
+def scored(folder, stream, labelled=False, counts=None, model="m.fm", **more):
     """The scoring of both tables, which a pattern names."""
-    scorer, model = loaded(str(folder / "m.fm"))
+    scorer, model = loaded(str(folder / model))
     request = Request("auto", labelled, False, stream, **more)
     return scorer, Scoring(Here(2), model, [str(folder / "a*.csv")], request, counts or Counts(), BadLines())
 
@@ -66,7 +67,20 @@ def test_the_lines_are_those_of_one_machine(files, stream):
     inputs = scorer.tables([str(files / name) for name in ("a1.csv", "a2.csv")])
     assert b"".join(run.predict("prob")) == alone(scorer, inputs, stream)
     assert run.progress.done > 10
-    assert counts.filled == {"age": ROWS / 10}
+    assert counts.gaps.filled == {"age": ROWS / 10}
+
+
+def test_rows_without_a_match_are_counted(files):
+    users = "".join(f"u{user},{user % 2}\n" for user in range(9))
+    (files / "users.csv").write_text(f"user,job\n{users}")
+    named = ["--label", "stars", "--several", "tags", "--join", f"user={files / 'users.csv'}"]
+    assert run_here(["train", *named, "-e", "2", "-o", "j.fm", "a1.csv"], files).returncode == 0
+    counts = Counts()
+    joined = {"user": str(files / "users.csv")}
+    scorer, run = scored(files, Stream(), counts=counts, model="j.fm", joined=joined)
+    inputs = scorer.tables([str(files / name) for name in ("a1.csv", "a2.csv")], joined)
+    assert b"".join(run.predict("prob")) == alone(scorer, inputs, Stream())
+    assert counts.gaps.unmatched == {("user", joined["user"]): 2 * ROWS / 4}
 
 
 def test_metrics_of_groups_are_those_of_one_machine(files, monkeypatch):

@@ -150,8 +150,11 @@ def test_columns_of_a_second_table(file):
     assert text_of(both, path) == "qid:5 job=a:1\nqid:6 job=b%20c:1\n"
     of_both = encoding(categorical=("user", "job"), numeric=("x",), joined=joined, fields=True)
     assert text_of(of_both, path) == "0:user=1:1 1:job=a:1\n0:user=2:1 1:job=b%20c:1 2:x:1\n"
-    with pytest.raises(BadInputError, match=r"more\.csv:2:1: found '3', expected a user of its table"):
-        text_of(both, file("more.csv", "user,qid\n3,1\n"))
+    assert text_of(of_both, file("more.csv", "user,qid\n3,1\n1,1\n,1\n")).splitlines() == [
+        *("0:user=3:1 2:x:0.5 2:x=:1", "0:user=1:1 1:job=a:1", "2:x:0.5 2:x=:1")
+    ]
+    with pytest.raises(BadInputError, match=r"other\.csv: no row has a cell in the column 'user' that is one of "):
+        text_of(both, file("other.csv", "user,qid\nu1,1\n,2\n"))
     twice = encoding(categorical=("job",), joined={"user": file("twice.csv", "user,job\n1,a\n2,b\n1,c\n")})
     with pytest.raises(BadInputError, match=r"twice\.csv:4: found a user for the second time"):
         text_of(twice, path)

@@ -1,20 +1,30 @@
-"""The log of missing numbers of tables that the model has no feature for."""
+"""The log of what tables lack: numbers that the model has no feature for, and rows of tables that are joined."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
+    from fmcli.data.sources import Gaps
 
 MOST_SHOWN = 40  # columns in the log
+FEW_ROWS = 10  # that may all refer to rows which are new
 
 
-def log_filled(log: Log, filled: Mapping[str, int]) -> None:
-    """Log for how many missing cells of each column its mean stands, and nothing else."""
-    for name, cells in list(filled.items())[:MOST_SHOWN]:
+def log_gaps(log: Log, gaps: Gaps, rows: int) -> None:
+    """Log for how many missing cells of each column its mean stands, and nothing else, and how many of the rows refer
+    to no row of a table that is joined; warn if all do."""
+    from fmcli.data.sources import name_of
+    from fmcli.data.tables.reading import no_match
+
+    for name, cells in list(gaps.filled.items())[:MOST_SHOWN]:
         log.line(
             f"column {name}: its mean stands for {cells:,} missing {'cells' if cells > 1 else 'cell'}, for which the "
             f"model has no feature {name}="
         )
+    for (column, table), count in gaps.unmatched.items():
+        refer = "rows refer" if count > 1 else "row refers"
+        log.line(f"column {column}: {count:,} {refer} to no row of {name_of(table)}, whose columns are missing there")
+        if count >= rows > FEW_ROWS:
+            log.warning(no_match(column, table))

@@ -12,7 +12,7 @@ import click
 from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.folding import fold_in_option, scorer_with
-from fmcli.cli.gaps import log_filled
+from fmcli.cli.gaps import log_gaps
 from fmcli.cli.options import (
     BadLineChoice,
     LogChoice,
@@ -430,7 +430,7 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
         )
     if counts.extra:
         log.line(f"ignored columns, which the model does not know: {', '.join(sorted(counts.extra))}")
-    log_filled(log, counts.filled)
+    log_gaps(log, counts.gaps, counts.rows)
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:
         log.warning(

@@ -52,7 +52,8 @@ def join_option(function: F) -> F:
         multiple=True,
         callback=once_each,
         metavar="COLUMN=TABLE",
-        help="Left join of a table with TABLE on this column. May be repeated. [default: none]",
+        help="Left join of a table with TABLE on this column: a row whose cell TABLE lacks has no features of TABLE's "
+        "names, and the means of its numbers. May be repeated. [default: none]",
     )(function)
 
 

@@ -6,7 +6,8 @@ import os
 import select
 import sys
 import zlib
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from types import MappingProxyType
@@ -89,12 +90,17 @@ class TableInput(str):
     extra : the columns that the model does not know, once the table has been read.
     filled : column -> the number of its missing cells for which its mean stands, and nothing else, once the table has
         been read.
+    joined : column -> the table whose rows it refers to.
+    unmatched : column -> the number of rows that refer to no row of the table that is joined by it, once they have been
+        read.
     """
 
     fields: bool
     opens: bool = True
     extra: frozenset[str] = frozenset()
     filled: Mapping[str, int] = MappingProxyType({})
+    joined: Mapping[str, str] = MappingProxyType({})
+    unmatched: Mapping[str, int] = MappingProxyType({})
 
     def opened(
         self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
@@ -118,6 +124,37 @@ class TableInput(str):
 
 # A file, or those of its lines that are to be read.
 Input = str | Extent
+
+
+@dataclass
+class Gaps:
+    """Missing values of tables that have been read.
+
+    filled : as in TableInput, of all tables.
+    unmatched : (column, table that is joined by it) -> the number of rows that refer to no row of that table.
+    """
+
+    filled: Counter[str] = field(default_factory=Counter)
+    unmatched: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, paths: Iterable[Input]) -> Gaps:
+        """Return the gaps of inputs."""
+        found = cls()
+        for table in map(table_in, paths):
+            if table is not None:
+                found.add(cls.of_table(table.filled, table.unmatched, table.joined))
+        return found
+
+    @classmethod
+    def of_table(cls, filled: Mapping[str, int], unmatched: Mapping[str, int], joined: Mapping[str, str]) -> Gaps:
+        """Return the gaps of a table with these numbers, which are those of TableInput."""
+        return cls(Counter(filled), Counter({(column, joined[column]): rows for column, rows in unmatched.items()}))
+
+    def add(self, other: Gaps) -> None:
+        """Take the gaps of further tables."""
+        self.filled += other.filled
+        self.unmatched += other.unmatched
 
 
 def table_in(path: Input) -> TableInput | None:

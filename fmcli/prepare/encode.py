@@ -6,21 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from fmcli.data.faults import describe
-from fmcli.data.lines import Lines as Text
 from fmcli.data.parser import PADDING
-from fmcli.data.sources import Extent, TextBuffer
+from fmcli.data.sources import Extent, Gaps
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.reading import By, joined_rows, opened, schema_of
+from fmcli.data.tables.reading import By, joined_rows, opened, schema_of, translated
 from fmcli.data.tables.schema import IGNORED, Layout, Named, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
-
-if TYPE_CHECKING:
-    from fmcli.data.parser import Fault
 
 GROUP = "qid"
 # The field and the name of a feature in ffm text.
@@ -45,6 +41,7 @@ class Encoding:
     joined : column -> another table, whose columns are added to the rows with the same cell there.
     threads : that read the table.
     known : what the columns are; None: what `named` says, and the cells, for which the table is read twice.
+    gaps : gets the gaps of the rows that were read last.
 
     An empty cell gives no feature, or the mean of its column if this is one of numbers; the number 0 gives none.
     """
@@ -54,6 +51,7 @@ class Encoding:
     joined: Mapping[str, str] = field(default_factory=dict)
     threads: int = 1
     known: Schema | None = None
+    gaps: Gaps = field(default_factory=Gaps)
 
     def __post_init__(self) -> None:
         if GROUP in self.named.numeric:
@@ -108,9 +106,14 @@ class Encoding:
         named = [name for name, kind in self.named.kinds().items() if kind != IGNORED]
         used = [*named, *self.joined, *(() if schema is None else schema.features)]
         by = By(self.named.group) if self.named.group is not None else None
-        joins = {column: joined_rows(table, column, form, fields=fields) for column, table in self.joined.items()}
+        filled, unmatched = dict[str, int](), dict[str, int]()
+        joins = {
+            column: joined_rows(table, column, form, fields=fields, filled=filled)
+            for column, table in self.joined.items()
+        }
         source = Extent(path, used=frozenset(used))
-        buffers = opened(source, form, layout, [], training=training, joins=joins, by=by)
+        more: dict[str, Any] = {"joins": joins, "by": by, "filled": filled, "unmatched": unmatched}
+        buffers = opened(source, form, layout, [], training=training, **more)
         with closing(in_order(buffers, translated, self.threads)) as results:
             line = 0
             for buffer, (text, lines, rows, faulty, faults) in results:
@@ -122,12 +125,7 @@ class Encoding:
                     yield Lines(found, rows, read)
                 assert buffer.scanner is not None
                 buffer.scanner.reuse(text)
-
-
-def translated(_: int, buffer: TextBuffer) -> tuple[Text, int, int, int, list[Fault]]:
-    """Return what the scanner of a buffer makes of it."""
-    assert buffer.scanner is not None
-    return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)
+        vars(self.gaps).update(vars(Gaps.of_table(filled, unmatched, self.joined)))
 
 
 def in_order_of_values(names: set[bytes]) -> list[bytes]:

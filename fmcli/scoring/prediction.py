@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import field, replace
@@ -19,7 +18,7 @@ from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.numbering import Numbering
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
-from fmcli.data.sources import Input, table_in
+from fmcli.data.sources import Gaps, Input, table_in
 from fmcli.model_file.check import (
     MOST_FEATURES,
 )
@@ -51,7 +50,7 @@ class Counts:
     span: tuple[int, int] | None = None  # the smallest and the largest index
     bytes: int = 0  # of text
     extra: frozenset[str] = frozenset()  # columns of tables that the model does not know
-    filled: Counter[str] = field(default_factory=Counter)  # as in sources.TableInput
+    gaps: Gaps = field(default_factory=Gaps)  # of tables
 
     def add(self, other: Counts) -> None:
         """Take the counts of further rows."""
@@ -63,7 +62,7 @@ class Counts:
         self.labels_as_ids += other.labels_as_ids
         self.bytes += other.bytes
         self.extra |= other.extra
-        self.filled += other.filled
+        self.gaps.add(other.gaps)
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
@@ -219,7 +218,7 @@ def each_chunk(
     for path in paths:
         if table := table_in(path):
             counts.extra |= table.extra
-            counts.filled += Counter(table.filled)
+    counts.gaps.add(Gaps.of(paths))
 
 
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:

@@ -563,6 +563,8 @@ def test_entries_are_those_of_the_lines(space, training):
     rows = b"1,a b,2.5\n2,,0\n3,c,-1\n"
     lines = other.translate(rows, 0, len(rows))[0]
     joined.add(lines, len(lines) - PADDING)
+    lines = Scanner([*others[1:]], delimiter=",").translate(b"none,7\n", 0, 7)[0]
+    joined.set_missing(lines, len(lines) - PADDING)
     long = "a text of more than sixteen bytes"
     names = ["red", "blue green", "7", f"{long} 1", f"{long} 2", '"x ""y"""', "é"]
     choices = [
@@ -588,14 +590,14 @@ def test_entries_are_those_of_the_lines(space, training):
         "skip": True,
         "apart": True,
         "group": (8, False, "a group") if training else None,
-        "joins": [(9, "a row", joined)],
+        "joins": [(9, joined)],
     }
     if not training:
         columns[:2] = [ColumnForm("label", "y"), ColumnForm("ignored", "w")]
     scanner = Scanner(columns, **options)
     parsing = {"training": training, "skip": True, "label_weights": training, "grouped": training, **space}
     found = [rows_of(scanner, read, text, **parsing) for read in ("translate", "entries")]
-    assert found[0][1][2] > 100  # rows with faults
+    assert found[0][1][2] > 50  # rows with faults
     for one, again in zip(*found, strict=True):
         np.testing.assert_equal(again, one)
 
@@ -771,9 +773,6 @@ def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratin
     unnamed = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", *join, "-o", "n.fm", ratings)
     assert "column job2   category  4 distinct, such as job 0" in unnamed.stderr
     assert "column age2   number    fractions" in unnamed.stderr
-    (tmp_path / "less.csv").write_text("user,job2,age2\n1,a,2\n")
-    done = run.fails(65, "predict", "--join", "user=less.csv", "m.fm", ratings)
-    assert "expected a user of its table; it has no such row" in done.stderr
 
 
 def test_tables_without_headers_are_joined(run, tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import click
 
 from fmcli.cli.files import InputFile, check_files
+from fmcli.cli.gaps import log_gaps
 from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
 from fmcli.cli.rows.prepared import (
     check_twice,
@@ -103,6 +104,7 @@ def command(
                 sink.lines(chunk.text, chunk.rows)
                 if log.due():
                     log.progress_of_rows(rows, time.perf_counter() - begin, chunk.read, size)
+        log_gaps(log, features_of.gaps, rows)
         log_written(log, output, sink)
         if features is not None:
             log.line(f"{len(features):,} features")

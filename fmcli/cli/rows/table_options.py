@@ -294,12 +294,14 @@ def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[
         found.append(f"{first}features month, weekday{', hour' if name in schema.hours else ''} and days since 1970")
     if schema.kinds[name] == VECTOR:
         found.append(f"{schema.lengths[name]:,} numbers each")
-    if figures["missing"]:
+    if figures["missing"] or figures["unmatched"]:
         means = schema.means.get(name, ())
         mean = f"mean {means[0]:.6g}" if len(means) == 1 else "means of their places" if means else ""
         read_as = ", ".join(filter(None, (mean, gap)))
         such = f" ({', '.join(markers)})" if markers else ""
-        found.append(f"{figures['missing']:,} missing{such}{': ' if read_as else ''}{read_as}")
+        missing = [f"{figures['missing']:,} missing{such}"] if figures["missing"] else []
+        unmatched = [f"{figures['unmatched']:,} rows without one"] if figures["unmatched"] else []
+        found.append(f"{', '.join([*missing, *unmatched])}{': ' if read_as else ''}{read_as}")
     return found
 
 

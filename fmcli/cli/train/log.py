@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,14 @@ from fmcli.choosing.look import Looked, folds_of_rivals
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
 from fmcli.cli.flags import option_words, with_flag
-from fmcli.cli.gaps import log_filled
+from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.labels import Names, text_of
 from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
-from fmcli.data.sources import table_in
+from fmcli.data.sources import Gaps
 from fmcli.errors import UsageError
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -71,7 +70,7 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: floa
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
-    log_filled(log, sum((Counter(found.filled) for path in inputs if (found := table_in(path))), Counter()))
+    log_gaps(log, Gaps.of(inputs), table.rows)
     if table.fields > table.features:
         log.warning(
             f"{inputs[0]} has more fields than features, {table.fields:,} and {table.features:,}: if its entries are "

@@ -42,6 +42,7 @@ from fmcli.system.identity import identity
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fmcli.data.lines import Lines
     from fmcli.data.parser import Fault
 
 T = TypeVar("T")
@@ -104,6 +105,7 @@ class TablePath(TableInput):
     by: By | None
     present: set[str] | None
     filled: dict[str, int]
+    unmatched: dict[str, int]
 
     @classmethod
     def of(
@@ -151,14 +153,14 @@ class TablePath(TableInput):
         if self.by is not None:
             used.add(self.by.column)
         source = replace(extent, path=str(self), frame=self.frame, used=frozenset(used))
-        self.filled = {}
+        self.filled, self.unmatched = {}, {}
         joins = {
             column: joined_rows(table, column, self.schema, fields=self.fields, filled=self.filled)
             for column, table in self.joined.items()
         }
         more: dict[str, Any] = {"unbuffered": unbuffered, "training": training, "skip": skip, "filled": self.filled}
         by = self.by if training else None
-        yield from opened(source, self.schema, layout, spare, **more, joins=joins, by=by)
+        yield from opened(source, self.schema, layout, spare, **more, joins=joins, unmatched=self.unmatched, by=by)
 
     def row_starts(self, places: Sequence[int]) -> list[int]:
         head = head_of_table(str(self), self.schema)
@@ -355,13 +357,14 @@ def opened(
     joins: Mapping[str, Joined] = MappingProxyType({}),
     by: By | None = None,
     filled: dict[str, int] | None = None,
+    unmatched: dict[str, int] | None = None,
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of a table, with the scanner that reads them.
 
     layout : returns the layout of the columns, given the head of the table and its name in messages.
     joins : column -> the features of the rows of another table, by the cells of this column.
     by : what tells the groups of rows; None: they have none.
-    filled : gets the numbers that `TableInput.filled` has.
+    filled, unmatched : get the numbers that those of TableInput have.
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
@@ -373,7 +376,7 @@ def opened(
                 head = head_of_table(replace(extent, start=0, stop=None), form) if inside else head_of(buffer, form)
                 columns = layout(head, buffer.name)
                 found = [
-                    (head.names.index(column), f"a {column} of its table", rows)
+                    (head.names.index(column), rows)
                     for column, rows in joins.items()
                     if column in head.names and not form.has_joined(column, head.names)
                 ]
@@ -384,6 +387,7 @@ def opened(
                     "group": by and group_of(by, head, buffer.name),
                     "head": head,
                     "filled": filled,
+                    "unmatched": unmatched,
                 }
                 scanner = scanner_of(columns, head.delimiter, form, **more)
                 start, before = (buffer.start, 0) if inside else (head.start, head.lines)
@@ -403,15 +407,21 @@ def group_of(by: By, head: Head, source: str) -> tuple[int, bool, str]:
 def joined_rows(
     path: Input, column: str, schema: Schema, *, fields: bool, filled: dict[str, int] | None = None
 ) -> Joined:
-    """Return the features of the rows of a table, by their cells in a column. filled : as in `opened`. Raises
-    BadInputError, which names file and line, for a cell that occurs twice there, and MissingInputError."""
+    """Return the features of the rows of a table, by their cells in a column, and those of a row that the table lacks.
+    filled : as in `opened`. Raises BadInputError, which names file and line, for a cell that occurs twice there, and
+    MissingInputError."""
 
     def layout(head: Head, source: str) -> Layout:
         if column not in head.names:
             raise BadInputError(f"{source}: {no_such('column', column, head.names)}")
         found = schema.layout(head.names, fields=fields)
+        found[head.names.index(column)] = ColumnForm(IGNORED)
+        found = [one if one.role in FEATURES else one._replace(role=IGNORED) for one in found]
+        line = bytearray(f"{head.delimiter * (len(found) - 1)}\n".encode())
+        text, *_ = scanner_of(found, head.delimiter, schema).translate(line, 0, len(line))
+        rows.set_missing(text, len(text) - PADDING)
         found[head.names.index(column)] = ColumnForm(LABEL, expected=f"a {column}", missing=schema.missing)
-        return [one if one.role in (*FEATURES, LABEL) else one._replace(role=IGNORED) for one in found]
+        return found
 
     rows, line = Joined(), 0
     used = frozenset([*schema.features, column])
@@ -537,12 +547,15 @@ def schema_of(
         raise BadInputError(f"{source}: the table has a header, but no rows")
     of_frame = isinstance(paths[0], Extent) and paths[0].frame is not None
     found = figures(head, facts, named, 1.0, declared=of_frame)
+    without = unmatched_rows(paths, named.form, joined, threads)
     for column, table in joined.items():
         its = replace(named, form=named.form.of_joined(column))
         of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
+        if without[column] == rows:
+            raise BadInputError(f"{source}: {no_match(column, table)}")
         of_rows = figures(of_table, facts, named, rows / max(its_rows, 1))
         of_rows.pop(column, None)
-        found |= of_rows
+        found |= {name: {**one, "unmatched": without[column]} for name, one in of_rows.items()}
     schema = named.schema([*head.names, *others], found, source, joins)
     if named.bins:
         if NUMBER not in schema.kinds.values():
@@ -556,6 +569,43 @@ def schema_of(
         ]
         schema = replace(schema, bins=dict(ChainMap(*bins)))
     return schema, found
+
+
+def unmatched_rows(paths: Sequence[Input], form: Schema, joined: Mapping[str, str], threads: int) -> dict[str, int]:
+    """Return the number of rows of tables that refer to no row of those that are joined: column -> rows. Raises
+    BadInputError and MissingInputError."""
+    found = dict.fromkeys(joined, 0)
+    if not joined:
+        return found
+    joins = {column: joined_rows(table, column, form, fields=False) for column, table in joined.items()}
+
+    def layout(head: Head, source: str) -> Layout:
+        return form.layout(head.names, fields=False)
+
+    for path in paths:
+        source = (
+            Extent(path, used=frozenset(joined)) if isinstance(path, str) else replace(path, used=frozenset(joined))
+        )
+        rows = opened(source, form, layout, [], joins=joins, unmatched=found)
+        with closing(in_order(rows, translated, threads)) as results:
+            for buffer, (text, *_) in results:
+                assert buffer.scanner is not None
+                buffer.scanner.reuse(text)
+    return found
+
+
+def translated(_: int, buffer: TextBuffer) -> tuple[Lines, int, int, int, list[Fault]]:
+    """Return what the scanner of a buffer makes of it."""
+    assert buffer.scanner is not None
+    return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop, counted=True)
+
+
+def no_match(column: str, table: str) -> str:
+    """Return what is wrong with rows that all refer to no row of a table by a column."""
+    return (
+        f"no row has a cell in the column {column!r} that is one of {name_of(table)}: the two columns are probably of "
+        "different kinds, or their cells are written in different ways"
+    )
 
 
 def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -> dict[str, tuple[float, ...]]:
@@ -610,6 +660,7 @@ def figures(head: Head, facts: Facts, named: Named, times: float, *, declared: b
             "declared": declared and name in head.texts,
             "kind": KINDS_OF_TYPES.get(head.types.get(name)),
             "is_vector": name in head.vectors,
+            "unmatched": 0,
         }
         for column, name in enumerate(head.names)
         if roles(name, head) != IGNORED

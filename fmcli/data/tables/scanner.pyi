@@ -22,11 +22,12 @@ class Scanner:
         latin1: bool = False,
         training: bool = False,
         skip: bool = False,
-        joins: Sequence[tuple[int, str, Joined]] = (),
+        joins: Sequence[tuple[int, Joined]] = (),
         apart: bool = False,
         group: tuple[int, bool, str] | None = None,
         head: Any = None,
         filled: dict[str, int] | None = None,
+        unmatched: dict[str, int] | None = None,
         decimal: str = "",
     ) -> None: ...
     def header(self, data: bytes | bytearray, start: int, stop: int) -> tuple[list[bytes], int]: ...
@@ -56,6 +57,7 @@ class Keys:
 
 class Joined:
     def add(self, text: Lines, stop: int) -> int: ...
+    def set_missing(self, text: Lines, stop: int) -> None: ...
 
 class Facts:
     def __init__(self, columns: int) -> None: ...

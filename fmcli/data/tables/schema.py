@@ -445,7 +445,8 @@ class Named:
         names : of the columns, also of joined tables.
         facts : column -> the figures of `Facts.of`, and `times`, how often each row of its table counts, and `is_text`,
             whether it is text even if all cells are numbers, and `kind`, which the type of a column of a frame tells,
-            or None; columns without facts must be named.
+            or None, and `unmatched`, the number of rows that refer to no row of its table; columns without facts must
+            be named.
         source : the name of the table, for messages.
         joins : as in Schema.
 
@@ -507,7 +508,9 @@ class Named:
         """Return the columns of these kinds of which missing cells are features. Of a table that is read once, nothing
         tells whether a column of numbers has any."""
         numbers = [
-            name for name, kind in kinds.items() if kind in NUMERIC and (name not in facts or facts[name]["missing"])
+            name
+            for name, kind in kinds.items()
+            if kind in NUMERIC and (name not in facts or facts[name]["missing"] or facts[name]["unmatched"])
         ]
         names = [name for name, kind in kinds.items() if kind in (CATEGORY, SEVERAL)]
         return frozenset({AUTO: numbers, NEVER: [], EVERY: [*numbers, *names]}[self.gap_features])

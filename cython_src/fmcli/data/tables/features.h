@@ -32,7 +32,7 @@ inline constexpr PlainBytes PLAIN_BYTES;
 // Writes the features of cells.
 class FeatureWriter : public RowReader {
   public:
-    explicit FeatureWriter(const TableForm& form) : RowReader(form), filled_(form.columns.size()) {
+    explicit FeatureWriter(const TableForm& form) : RowReader(form), filled_(form.columns.size()), unmatched_(form.joins.size()) {
         for (size_t i = 0; i < form.columns.size(); ++i) {
             const TableColumn& column = form.columns[i];
             if (column.role == Role::LABEL) label_ = static_cast<int>(i);
@@ -54,6 +54,9 @@ class FeatureWriter : public RowReader {
     // The number of the missing cells of each column for which its mean stands, and nothing else.
     const std::vector<int64_t>& filled() const { return filled_; }
 
+    // The number of rows without a row of the other table, of each join.
+    const std::vector<int64_t>& unmatched() const { return unmatched_; }
+
   protected:
     static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
     static constexpr size_t MOST = 2;     // features of a cell without text
@@ -62,7 +65,7 @@ class FeatureWriter : public RowReader {
     static constexpr size_t PIECE = 16;   // bytes that are copied at a time
 
     std::vector<size_t> features_;  // columns
-    std::vector<int64_t> filled_;
+    std::vector<int64_t> filled_, unmatched_;
     int label_ = -1, weight_ = -1;
     char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
 
@@ -180,15 +183,14 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Finds the row of another table to which a row refers; it ends where the line does.
+    // Finds the features of the row of another table to which a row refers; those of missing cells if there is none.
     bool find_joined(const TableJoin& join, const std::string*& found) {
         const Cell& cell = cells_[join.column];
         char* const key = out_;
         if (!write_name(cell, trimmed(cell), true)) return false;
         const int32_t row = join.rows->keys.find(named(key, static_cast<size_t>(out_ - key)));
         out_ = key;
-        if (row == NO_COLUMN) return fail(cell.begin, cell.end, join.expected, "it has no such row");
-        found = &join.rows->texts[static_cast<size_t>(row)];
+        found = row == NO_COLUMN ? &join.rows->missing : &join.rows->texts[static_cast<size_t>(row)];
         return true;
     }
 
@@ -431,9 +433,9 @@ class TableLines : public FeatureWriter {
             if (!good) return false;
             written(i);
         }
-        for (const TableJoin& join : form_.joins) {
-            if (!write_joined(join)) return false;
-            written(join.column);
+        for (size_t i = 0; i < form_.joins.size(); ++i) {
+            if (!write_joined(i)) return false;
+            written(form_.joins[i].column);
         }
         *out_++ = '\n';
         return true;
@@ -544,9 +546,11 @@ class TableLines : public FeatureWriter {
         });
     }
 
-    bool write_joined(const TableJoin& join) {
+    bool write_joined(size_t i) {
+        const TableJoin& join = form_.joins[i];
         const std::string* text = nullptr;
         if (!find_joined(join, text)) return false;
+        unmatched_[i] += text == &join.rows->missing;
         const size_t blank = out_ == begun_ && !text->empty();
         put(text->data() + blank, text->size() - blank);
         return true;

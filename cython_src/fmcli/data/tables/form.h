@@ -53,6 +53,7 @@ struct TableColumn {
 struct JoinedRows {
     Ids keys;
     std::vector<std::string> texts;
+    std::string missing;  // the features of a row whose cells are all missing
     size_t longest = 0;
 
     // Adds the lines that `translate` has written of its rows, with the key in place of the label. Returns the number of
@@ -68,12 +69,18 @@ struct JoinedRows {
         }
         return -1;
     }
+
+    // Takes the line that `translate` has written of a row without a key whose cells are all missing.
+    void set_missing(const char* p, const char* end) {
+        const char* const stop = std::find(p, end, '\n');
+        missing.assign(p < stop ? " " : "").append(p, stop);
+        longest = std::max(longest, missing.size());
+    }
 };
 
-// A column whose cells are keys of another table.
+// A column whose cells are keys of another table: a left join.
 struct TableJoin {
     size_t column;
-    std::string expected;
     const JoinedRows* rows;
 };
 

@@ -40,10 +40,10 @@ cdef extern from "fmcli/data/tables/form.h" namespace "fmcli" nogil:
 
     cppclass JoinedRows:
         int64_t add(const char*, const char*) except +
+        void set_missing(const char*, const char*) except +
 
     struct TableJoin:
         size_t column
-        string expected
         const JoinedRows* rows
 
     struct TableForm:
@@ -122,6 +122,7 @@ cdef extern from "fmcli/data/tables/features.h" namespace "fmcli" nogil:
     cppclass TableLines:
         TableLines(const TableForm&) except +
         const vector[int64_t]& filled()
+        const vector[int64_t]& unmatched()
         TableReport translate(const char*, const char*, Array[char]&, vector[int64_t]&) except +
         TableFault place_of(const char*, const char*, int64_t, int64_t) except +
 
@@ -130,6 +131,7 @@ cdef extern from "fmcli/data/tables/table_entries.h" namespace "fmcli" nogil:
     cppclass TableEntries:
         TableEntries(const TableForm&) except +
         const vector[int64_t]& filled()
+        const vector[int64_t]& unmatched()
         TableReport read(const char*, const char*, NumberedRows&, vector[int64_t]&) except +
 
 
@@ -162,24 +164,27 @@ cdef class Scanner:
     latin1 : whether the text is Latin-1, not UTF-8.
     training : whether each row needs a label.
     skip : whether rows with faults are skipped; without `training`, an empty line takes the place of each.
-    joins : (number of a column, what a cell without a row there should be, Joined) of each join.
+    joins : (number of a column, Joined) of each join. A row whose cell has no row there gets the features of missing
+        cells.
     apart : whether cells of different columns are never the same feature.
     group : (number of the column that tells the group of a row, whether its cells are times, what they should be); the
         order of groups is that of times, or of whole numbers. None: rows have no groups.
     head : is kept for the caller.
     filled : gets the number of missing cells of each column of the head for which its mean stands, and nothing else.
+    unmatched : gets the number of rows that have no row of the other table, of each column of the head that is joined.
     decimal : the decimal mark of numbers in local notation; empty: numbers are plain.
     """
 
     cdef readonly object head  # as the caller gives it
-    cdef dict filled
+    cdef dict filled, unmatched
     cdef TableForm form
     cdef object joined  # the form refers to their rows
     cdef list idle, idle_entries  # Lines and Entries that are no longer used
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
-        bint skip=False, joins=(), bint apart=False, group=None, head=None, dict filled=None, str decimal=""
+        bint skip=False, joins=(), bint apart=False, group=None, head=None, dict filled=None, dict unmatched=None,
+        str decimal=""
     ):
         cdef TableColumn column
         self.idle, self.idle_entries = [], []
@@ -203,13 +208,13 @@ cdef class Scanner:
             column.order, column.hours, column.length = <DateOrder> <int> one.order, one.hours, one.length
             column.edges, column.bins = one.edges, [bin.encode() for bin in one.bins]
             self.form.columns.push_back(column)
-        self.filled = filled
+        self.filled, self.unmatched = filled, unmatched
         if decimal:
             self.form.decimal = ord(decimal)
         cdef TableJoin join
         self.joined = joins
-        for number, expected, rows in joins:
-            join.column, join.expected, join.rows = number, expected.encode(), (<Joined> rows).rows
+        for number, rows in joins:
+            join.column, join.rows = number, (<Joined> rows).rows
             self.form.joins.push_back(join)
 
     def header(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
@@ -231,7 +236,7 @@ cdef class Scanner:
     ):
         """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows
         with faults, and the first such Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
-        counted : whether `filled` gets the cells of these rows. Raises MemoryError.
+        counted : whether `filled` and `unmatched` count these rows. Raises MemoryError.
         """
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
@@ -248,7 +253,7 @@ cdef class Scanner:
                 memset(found.text.data() + found.text.size(), 10, padding)
                 found.text.resize(found.text.size() + padding)
             if counted:
-                self.count(scanner.filled())
+                self.count(scanner.filled(), scanner.unmatched())
         finally:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
@@ -266,18 +271,22 @@ cdef class Scanner:
             with nogil:
                 found.skipped.clear()
                 report = scanner.read(begin, begin + (stop - start), found.rows, found.skipped)
-            self.count(scanner.filled())
+            self.count(scanner.filled(), scanner.unmatched())
         finally:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
-    # Add the numbers of cells that were filled. Threads have the GIL here.
-    cdef count(self, const vector[int64_t]& filled):
-        cdef size_t column
-        for column in range(0 if self.filled is None else filled.size()):
-            if filled[column]:
-                name = self.head.names[column]
-                self.filled[name] = self.filled.get(name, 0) + filled[column]
+    # Add the numbers of cells that were filled, and of rows without those of other tables. Threads have the GIL here.
+    cdef count(self, const vector[int64_t]& filled, const vector[int64_t]& unmatched):
+        cdef size_t at
+        for at in range(0 if self.filled is None else filled.size()):
+            if filled[at]:
+                name = self.head.names[at]
+                self.filled[name] = self.filled.get(name, 0) + filled[at]
+        for at in range(0 if self.unmatched is None else unmatched.size()):
+            if unmatched[at]:
+                name = self.head.names[self.form.joins[at].column]
+                self.unmatched[name] = self.unmatched.get(name, 0) + unmatched[at]
 
     def reuse(self, rows):
         """Take Lines or Entries that nobody uses any more, whose memory is then that of others."""
@@ -323,7 +332,7 @@ cdef class Scanner:
                 report = scanner.numbers(begin, begin + (stop - start), wanted, found)
         finally:
             del scanner
-        numbers = np.array(found, np.float64)[: report.rows * len(columns)].reshape(-1, len(columns))
+        numbers = np.array(found, np.float64)[: report.rows * len(columns)].reshape(report.rows, len(columns))
         return numbers, report.lines, [described(fault) for fault in report.faults]
 
     def survey(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
@@ -362,6 +371,13 @@ cdef class Joined:
         with nogil:
             found = self.rows.add(begin, begin + stop)
         return found
+
+    def set_missing(self, const unsigned char[::1] text, Py_ssize_t stop):
+        """Take the line text[:stop] that `Scanner.translate` has made of a row without a key whose cells are all
+        missing. It is the line of the rows that refer to none of these rows."""
+        check(text, 0, stop)
+        cdef const char* begin = <const char*> &text[0] if stop else NULL
+        self.rows.set_missing(begin, begin + stop)
 
 
 cdef class Keys:

@@ -61,6 +61,7 @@ class TableEntries : public FeatureWriter {
     // The entries of a row of another table.
     struct JoinedEntries {
         size_t begin, end;
+        bool missing;  // there is no such row
     };
 
     NumberedRows* rows_ = nullptr;
@@ -244,9 +245,10 @@ class TableEntries : public FeatureWriter {
             const size_t begin = joined_entry_.size();
             read_joined(*text);
             recent = static_cast<int32_t>(joined_.size());
-            joined_.push_back({begin, joined_entry_.size()});
+            joined_.push_back({begin, joined_entry_.size(), text == &join.rows->missing});
         }
         const JoinedEntries& entries = joined_[static_cast<size_t>(recent)];
+        unmatched_[i] += entries.missing;
         for (size_t k = entries.begin; k < entries.end; ++k) add(joined_entry_[k], joined_value_[k]);
         return true;
     }
