@@ -15,7 +15,7 @@ from fmcli.api.parameters import OF_ROWS, RENAMED, Choices
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
-from fmcli.cli.spellings.translate import LISTED
+from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS, Option
@@ -98,7 +98,7 @@ def spellings() -> Iterator[str]:
                 spelling.tools,
                 code(f"{option} {spelling.fixed or ''}".rstrip() for option in spelling.means),
             ]
-            for flag, spelling in LISTED.items()
+            for flag, spelling in SPELLINGS.items()
         ),
     )
     yield ""

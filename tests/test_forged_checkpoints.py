@@ -113,7 +113,7 @@ IDENTITIES = {
 def test_an_invalid_identity_is_refused(name, files, tmp_path):
     value, message = IDENTITIES[name]
     file, path = files[FOBOS], str(tmp_path / "c")
-    meta = {RUN: {**file.meta[RUN], **value} if isinstance(value, dict) else value}
+    meta = {**file.meta, RUN: {**file.meta[RUN], **value} if isinstance(value, dict) else value}
     save(path, ModelFile(meta, file.tensors, kind=file.kind))
     outcome = forged.use(path)
     assert outcome.kind == "refused"
@@ -148,10 +148,10 @@ def test_choices_that_the_run_cannot_have_change_nothing(files, tmp_path):
         assert forged.use(path).kind == "continued"
 
 
-def test_a_checkpoint_of_an_earlier_version_has_no_choices(files, tmp_path):
+def test_a_checkpoint_without_choices_is_refused(files, tmp_path):
     file, path = files[FFM], str(tmp_path / "c")
     save(path, ModelFile({RUN: file.meta[RUN]}, file.tensors, kind=file.kind))
-    assert forged.use(path).kind == "continued"
+    assert "it does not say which run it belongs to" in forged.use(path).message
 
 
 @pytest.mark.filterwarnings("error")

@@ -126,7 +126,7 @@ def test_importance_joins_what_a_feature_adds_alone_and_in_pairs(rng):
     found = {row["feature"]: (row["rows"], row["alone"], row["pairs"]) for row in rows}
     assert found == {j: pytest.approx(values, rel=1e-4) for j, values in expected.items()}
     assert list(found) == sorted(found, key=lambda j: -found[j][0] * (found[j][1] ** 2 + found[j][2] ** 2))
-    scorer.occurrences = replace(scorer.occurrences, rows=None)  # a file of an earlier version
+    scorer.occurrences = replace(scorer.occurrences, rows=None)  # as of imported models
     assert {row["rows"] for row in inspection.importance(Subject("m", scorer, True, 2, {}))} == {None}
 
 

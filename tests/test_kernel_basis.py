@@ -12,14 +12,13 @@ from sklearn.preprocessing import KernelCenterer
 from fmcli.cli.train.log import reason
 from fmcli.errors import DivergedError, UsageError
 from fmcli.export.arrays import export_arrays
-from fmcli.model_file.container import load
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.polynomial.kernel_basis import INDPTR, LANDMARK
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.rows import score_rows
-from fmcli.scoring.scorer import load_model, scorer_of
+from fmcli.scoring.scorer import load_model
 from fmcli.solvers.closed_form import LEAST_ROWS
 from fmcli.training import job, saving
 
@@ -78,16 +77,6 @@ def test_scores_are_those_of_the_definition(kernel, order, linear, tmp_path):
     np.testing.assert_allclose(load_model(path).scores(data)[:, 0], slow, rtol=exact, atol=exact)
     exported = export_arrays(path)
     assert all((exported[name] == arrays[name]).all() for name in arrays)
-
-
-def test_older_files_have_no_linear_weights(tmp_path):
-    _, data = problem()
-    path = str(tmp_path / "model")
-    trained = fitted(data, rank=5, linear=False)
-    saving.save_model(path, trained, job.summary(trained), "libsvm")
-    older = load(path)
-    del older.meta["options"]["linear"]
-    assert (scorer_of(path, older).scores(data) == load_model(path).scores(data)).all()
 
 
 def gram(a, b, kernel, order, coef0=1.0):

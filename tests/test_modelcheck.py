@@ -10,11 +10,11 @@ import fmcli
 from fmcli.data.counts.occurrences import COUNTS, TOGETHER, TYPES
 from fmcli.errors import BadInputError
 from fmcli.inspect.inspection import inspect_model, views
-from fmcli.model_file.check import ENTRIES, LATER, LATER_OPTIONS, LONGEST_TEXT
+from fmcli.model_file.check import ENTRIES, LONGEST_TEXT
 from fmcli.model_file.container import ModelFile, save
 from fmcli.model_file.state import PAST
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import IN_FILES, OPTIONS, from_files
+from fmcli.registry.options import OPTIONS
 from fmcli.scoring.scorer import load_model, scorer_of
 
 # One kind of each module of models.
@@ -51,26 +51,6 @@ def refusal(file):
 @pytest.mark.parametrize("kind", MODELS)
 def test_what_was_saved_is_valid(files, kind):
     assert scorer_of("m.fm", files(kind)).model.features == FEATURES
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_options_and_entries_that_came_later_have_their_defaults(files, kind):
-    """Files of earlier versions lack them."""
-    file, whole = files(kind), files(kind)
-    file.meta["options"]["clip"] = whole.meta["options"]["clip"] = False  # it needs the range of the labels
-    for name in LATER:
-        file.meta.pop(name, None)
-    for name in (TOGETHER, COUNTS, "features"):
-        file.tensors.pop(name, None)
-    for name in LATER_OPTIONS:
-        del file.meta["options"][IN_FILES.get(name, name)]
-    for name in MODELS[kind].options:
-        absent = {**MODELS[kind].defaults, **MODELS[kind].before}.get(name, OPTIONS[name].default)
-        if file.meta["options"][name] == absent:
-            del file.meta["options"][name]
-    scorer = scorer_of("m.fm", file)
-    assert scorer.meta["options"] == from_files(whole.meta["options"])
-    assert scorer.model.shapes() == scorer_of("m.fm", whole).model.shapes()
 
 
 def test_options_of_a_newer_version_are_named(files):
@@ -146,7 +126,7 @@ def test_entries(files, name, value, message):
     assert message in refusal(file)
 
 
-@pytest.mark.parametrize("name", sorted(ENTRIES.keys() - LATER.keys()))
+@pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_entries_that_are_missing(files, name):
     file = files("fm")
     del file.meta[name]
@@ -340,19 +320,20 @@ def test_numbers_of_the_other_real_type_may_be_too_large(files, tmp_path):
 
 def test_every_option_is_checked_by_its_range(files):
     for kind in ("fm", "llfm", "kernel-basis"):
-        for name, value in from_files(files(kind).meta["options"]).items():
+        for name, value in files(kind).meta["options"].items():
             for other in ("text", [1], -1.5, {}):
                 if other == value or (OPTIONS[name].low is None and OPTIONS[name].kind is float and other == -1.5):
                     continue
                 file = files(kind)
-                file.meta["options"][IN_FILES.get(name, name)] = other
+                file.meta["options"][name] = other
                 refusal(file)
 
 
 def test_files_that_do_not_count_pairs(files, tmp_path):
-    """Files of earlier versions: every pair is listed, with an unknown number of rows."""
+    """As of imported models: every pair is listed, with an unknown number of rows."""
     file = files("fm")
-    del file.meta["occurrences"], file.tensors[TOGETHER], file.tensors[COUNTS]
+    file.meta["occurrences"] = None
+    del file.tensors[TOGETHER], file.tensors[COUNTS]
     save(str(tmp_path / "m"), file)
     found = {view.name: shown for view, shown in views(inspect_model(str(tmp_path / "m")))}
     assert {row["rows"] for row in found["pairs"] + found["frequent"]} == {None}

@@ -300,12 +300,12 @@ def test_a_run_that_is_killed_again_and_again_learns_the_same(solver, tmp_path):
         np.testing.assert_array_equal(found.tensors[name], array)
 
 
-def test_older_files_of_draws_are_refused(tmp_path):
+def test_files_of_draws_without_priors_are_refused(tmp_path):
     path = first_model(tmp_path, "fm", "mcmc", burn_in=0)
     file = load(path)
     del file.tensors["priors"], file.tensors["prior_groups"]
     save(path, file)
-    with pytest.raises(UsageError, match=r"cannot learn new features alone: .*earlier versions"):
+    with pytest.raises(UsageError, match=r"cannot learn new features alone: .*priors, which its file does not have"):
         saving.load_warm_start(path, several=True).of_newcomers({})
 
 

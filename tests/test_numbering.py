@@ -176,7 +176,7 @@ def test_a_run_that_may_go_on_with_other_features_does_not_number_them(rng):
 
 
 def test_files_with_parameters_of_all_features_are_read(problem):
-    """Earlier versions wrote such files."""
+    """As of imported models."""
     _, (data, _), (a, _), folder = problem
     file, ids = load(str(folder / "a")), np.arange(9, dtype=np.int32) + 2
     model = load_model(str(folder / "a")).model
@@ -184,8 +184,8 @@ def test_files_with_parameters_of_all_features_are_read(problem):
         axis = 0 if name == "counts" else model.feature_axis(name)
         if axis is not None:
             file.tensors[name] = moved(array, axis, slice(None), ids, 11)
-    del file.meta["columns"], file.tensors[FEATURES]
-    file.meta |= {"features": 11, "frequent": [[j + 2, f] for j, f in file.meta["frequent"]]}
+    del file.tensors[FEATURES]
+    file.meta |= {"columns": None, "features": 11, "frequent": [[j + 2, f] for j, f in file.meta["frequent"]]}
     file.tensors[SEEN] = np.packbits(np.isin(np.arange(11), ids), bitorder="little")
     save(str(folder / "old"), file)
     shifted = Dataset(data.indptr, data.index + np.int32(2), None, data.label, 11, data.field)

@@ -7,11 +7,9 @@ import pytest
 from problems import ROW_SOLVERS
 from test_every_pair import planted
 
-from fmcli.data import reader
 from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
 from fmcli.training.setup.settings import check_warm_start
 
@@ -127,35 +125,6 @@ def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
         check_warm_start(warm_start, warm_start.continued(model, None, loss, options))
 
 
-OLDER = Path(__file__).parent / "older" / "anova.fm"
-
-
-def test_a_file_of_the_first_version_is_read_and_resumed_from():
-    """The file was made by a version that did not record which options were given, on the diabetes sample with
-    anova -k 2 --l2 1e-3 -s sgd -r 1e-4 --keep-state -e 20."""
-    scorer = load_model(str(OLDER))
-    test = reader.read([str(SAMPLE / "diabetes.test.libsvm")]).dataset
-    np.testing.assert_allclose(scorer.scores(test)[:3, 0], [178.3536, 156.53046, 122.44207], rtol=1e-6)
-    warm_start = saving.load_warm_start(str(OLDER))
-    assert {"l2", "l2_w", "l2_v", "learning_rate", "rank", "epochs", "solver"} <= warm_start.run.given
-    rows = reader.read([str(SAMPLE / "diabetes.train.libsvm")]).dataset
-    resumed = job.plan(rows, warm_start.continued(None, None, None, {"epochs": 1}), warm_start=warm_start)
-    assert resumed.resumes
-    assert resumed.spec.values["learning_rate"] == 1e-4
-    assert job.train(resumed).epochs[0].loss < 2000
-
-
-def test_files_without_a_record_of_given_options_keep_values_other_than_defaults(tmp_path):
-    warm_start_of(tmp_path, "fm", "sgd", rank=3, l2=0.25, epochs=1)
-    file = load(str(tmp_path / "m"))
-    del file.meta["given"], file.meta["epochs"]
-    save(str(tmp_path / "older"), file)
-    warm_start = saving.load_warm_start(str(tmp_path / "older"))
-    spec = warm_start.continued(None, None, None, {})
-    assert (spec.solver, spec.values["rank"], spec.values["l2_v"]) == ("sgd", 3, 0.25)
-    assert warm_start.run.epochs == 0
-
-
 def test_new_features_have_the_start_values_of_a_new_run(tmp_path):
     rows, _ = planted("fm", "squared", rows=500)
     known = np.arange(rows.features) % 5 > 0
@@ -172,7 +141,7 @@ def test_new_features_have_the_start_values_of_a_new_run(tmp_path):
 def test_a_file_with_inconsistent_components_is_refused(tmp_path):
     warm_start_of(tmp_path, epochs=1)
     file = load(str(tmp_path / "m"))
-    file.meta |= {"model": "sglfm", "solver": "lbfgs", "given": None}
+    file.meta |= {"model": "sglfm", "solver": "lbfgs"}
     save(str(tmp_path / "forged"), file)
     with pytest.raises(BadInputError, match="not a valid model: sglfm needs --l1"):
         saving.load_warm_start(str(tmp_path / "forged"))

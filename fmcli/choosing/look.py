@@ -17,7 +17,7 @@ from fmcli.model_file.check import COUNT, TABLE, is_number
 from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import OPTIONS, from_files, in_files
+from fmcli.registry.options import OPTIONS
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
 from fmcli.training.planning import STRENGTHS, Plan, multiples_of, with_options
@@ -108,7 +108,7 @@ def look_once(plan: Plan, keeper: Keeper) -> tuple[Plan, Looked]:
     plan, looked = look(plan)
     values = {one.option: one.value for one in looked.values if one.chosen}
     rival = sum(trial.number for trial in looked.trials if trial.chosen)
-    keeper.choices = {"rival": rival, "options": in_files(values), "refit_epochs": plan.refit_epochs or 0}
+    keeper.choices = {"rival": rival, "options": values, "refit_epochs": plan.refit_epochs or 0}
     return plan, looked
 
 
@@ -125,7 +125,7 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, Looked]:
     rival, rivals, epochs = choices["rival"], plan.settings.rivals, plan.spec.values["epochs"]
     if plan.other and 0 < rival <= len(rivals):
         plan = plan.other(rivals[rival - 1])
-    usual, values = plan.spec.values, from_files(choices["options"])
+    usual, values = plan.spec.values, choices["options"]
     for option, value in values.items():
         is_one = is_number(value) and type(value) is type(usual.get(option)) and OPTIONS[option].permits(value)
         if is_one and plan.settings.look and is_free(plan.spec, option):

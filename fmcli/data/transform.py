@@ -88,11 +88,11 @@ class Transform:
         return {
             "fields": self.fields,
             "labels": self.labels.saved,
-            **({"positive": 0} if self.labels.positive == 0 else {}),
+            "positive": 0 if self.labels.positive == 0 else None,
             "range": self.label_range and list(self.label_range),
-            **({"label_pair": list(self.labels.pair)} if self.labels.pair else {}),
-            **({} if self.labels.unit.is_one else {"unit": list(self.labels.unit.pair)}),
-            **({"table": self.table.entry()} if self.table else {}),
+            "label_pair": self.labels.pair and list(self.labels.pair),
+            "unit": None if self.labels.unit.is_one else list(self.labels.unit.pair),
+            "table": self.table.entry() if self.table else None,
         }
 
     def without_rare(self, frequent: Flags, *, share: bool) -> Transform:

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 import fmcli
 from fmcli.data.counts.occurrences import UNKNOWN
 from fmcli.data.labels import Labels
+from fmcli.data.scaling import NONE, SCALE
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.exchange import libffm, libfm, xlearn
 from fmcli.exchange.foreign import FFM, LINEAR, Foreign
 from fmcli.exchange.reading import file_bytes
-from fmcli.model_file.check import completed, filed
+from fmcli.model_file.check import CALIBRATION
 from fmcli.model_file.container import LENGTH_BYTES, SIGNATURE, ModelFile
-from fmcli.model_file.state import state_name
+from fmcli.model_file.state import PAST, state_name
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.layout import REAL_TYPE
 from fmcli.names import no_such
@@ -209,8 +210,9 @@ def model_file(foreign: Foreign, meaning: Meaning, norm: bool, title: str) -> Mo
         "model": kind.name,
         "solver": BY_SQUARES if state else kind.solver,
         "loss": loss,
-        "options": {**options, "norm": norm, "clip": meaning.clip is not None, SCALE_LABELS: False},
+        "options": {**options, SCALE: NONE, "norm": norm, "clip": meaning.clip is not None, SCALE_LABELS: False},
         "given": [],
+        "multiples": {},
         "outputs": model.outputs,
         **transform_entries(transform),
         "slots": SLOTS if state else None,
@@ -222,11 +224,13 @@ def model_file(foreign: Foreign, meaning: Meaning, norm: bool, title: str) -> Mo
             "parameters": model.parameter_count,
             "sparsity": model_sparsity(model),
         },
+        CALIBRATION: None,
+        "draws": 1,
+        "members": 1,
+        PAST: None,
         **UNKNOWN.entries(None),
     }
-    return ModelFile(
-        filed(completed(meta)), {**model.parameters, **model.constants, **state, **transform_arrays(transform)}
-    )
+    return ModelFile(meta, {**model.parameters, **model.constants, **state, **transform_arrays(transform)})
 
 
 def given_arrays(foreign: Foreign) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,7 @@ from fmcli.data.scaling import scale_arrays
 from fmcli.errors import BadInputError, UsageError
 from fmcli.export.arrays import exported, require_one_draw
 from fmcli.losses.links import Floats
-from fmcli.model_file.check import FEATURES, filed
+from fmcli.model_file.check import FEATURES
 from fmcli.model_file.container import ModelFile, save
 from fmcli.model_file.transform import transform_arrays
 from fmcli.models.layout import REAL_TYPE
@@ -119,7 +119,7 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     save(
         output,
         ModelFile(
-            filed(form_meta),
+            form_meta,
             {
                 **arrays,
                 **transform_arrays(scorer.transform),

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from fmcli.export.arrays import exported, require_one_draw
 from fmcli.model_file.check import FEATURES, HASH, SEEN
-from fmcli.registry.options import in_files
 from fmcli.scoring.scorer import Scorer
 from fmcli.text import number
 
@@ -67,7 +66,7 @@ def header(scorer: Scorer) -> Iterator[str]:
     yield f"features {scorer.dimension}"
     if scorer.transform.hash_bits:
         yield f"hash {HASH} {scorer.transform.hash_bits}"
-    for name, value in in_files(meta["options"]).items():
+    for name, value in meta["options"].items():
         yield f"option {name} {int(value) if isinstance(value, bool) else value}"
 
 

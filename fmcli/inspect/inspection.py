@@ -292,7 +292,7 @@ def frequent(subject: Subject) -> list[Row]:
 
 def pairs(subject: Subject) -> list[Row]:
     """Return the pairs of frequent features with the strongest interactions, among those that occur together, and the
-    number of examined training rows (pair_rows) that have both; null for older files, which do not have it.
+    number of examined training rows (pair_rows) that have both; null for imported models, which do not have it.
 
     The error of an interaction falls with the root of the number of rows, so that the order is by the product of both.
     """

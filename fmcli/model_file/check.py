@@ -26,10 +26,9 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.model_file.state import CURVATURE, PAST, SLOPE, STATE, draw_name, drawn_names, past_name, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 from fmcli.models.parameters import Parameters
-from fmcli.registry.entry import Entry
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
 from fmcli.registry.models import MODELS, ModelEntry
-from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option, from_files, in_files
+from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SCALED_TASK, SOLVER, check_degrees
 
@@ -209,7 +208,7 @@ ENTRIES = {
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,
     "epochs": COUNT,
-    "given": null_or(Rule("a list of names", are_names)),
+    "given": Rule("a list of names", are_names),
     "norm_of_all": Rule("true or false", lambda value: type(value) is bool),
     "unit": null_or(Rule("the center of the labels and their scale, which is positive", is_unit)),
     "range": null_or(Rule("the smallest and the largest label", is_range)),
@@ -224,55 +223,6 @@ ENTRIES = {
     "draws": whole(1, MOST_DRAWS),
     "members": whole(1, MOST_MEMBERS),
 }
-# Entries that files of earlier versions do not have, with the values that are assumed for them; see PreviousRun in
-# training/setup/previous_run.py.
-LATER: dict[str, Any] = {
-    "columns": None,
-    "dictionary": None,
-    "hash": None,
-    "occurrences": None,
-    "epochs": 0,
-    "given": None,
-    "norm_of_all": False,
-    "label_pair": None,
-    "positive": None,
-    "unit": None,
-    "range": None,
-    "table": None,
-    "calibration": None,
-    "multiples": {},
-    PAST: None,
-    "draws": 1,
-    "members": 1,
-}
-# Options of all runs that earlier versions did not have.
-LATER_OPTIONS = (SCALE, "round_size")
-
-
-def completed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata, completed with entries and options that earlier versions did not write. An option that was
-    added later has its default, or the value that corresponds to the earlier behaviour of the kind.
-
-    Invalid metadata are completed only where this is possible; they are checked afterwards.
-    """
-    whole = {**LATER, **meta}
-    options, kind, loss = (whole.get(name) for name in ("options", "model", "loss"))
-    if are_names(given := whole["given"]):
-        whole["given"] = list(from_files(dict.fromkeys(given)))
-    if isinstance(options, dict) and is_text(kind) and is_text(loss):
-        tables: tuple[tuple[Mapping[str, Entry], str], ...] = ((MODELS, str(kind)), (LOSSES, str(loss)))
-        entries = [table[name] for table, name in tables if name in table]
-        usual = {name: entry.defaults.get(name, OPTIONS[name].default) for entry in entries for name in entry.options}
-        later = {name: OPTIONS[name].default for name in LATER_OPTIONS}
-        before = MODELS[str(kind)].before if kind in MODELS else {}
-        whole["options"] = {**later, **usual, **before, **from_files(options)}
-    return whole
-
-
-def filed(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata with the options by their names in files."""
-    given = meta["given"] and sorted(in_files(dict.fromkeys(meta["given"])))
-    return {**meta, "options": in_files(meta["options"]), "given": given}
 
 
 def check_entries(meta: Mapping[str, Any]) -> None:
@@ -344,14 +294,14 @@ def check_known(meta: Mapping[str, Any]) -> None:
             f"was written by {meta['tool']}, whose option{'s' if unknown[1:] else ''} {', '.join(unknown)} fmcli "
             f"{fmcli.__version__} does not know: upgrade fmcli"
         )
-    for name in meta["given"] or ():
+    for name in meta["given"]:
         if name != SOLVER and name not in meta["options"]:
             refuse(f"given names {quoted(name)}, which is not one of its options")
 
 
 def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any]) -> None:
     """Raise BadInputError unless all options of the components are present and in their range."""
-    for name in (*kind.options, *loss.options, "norm"):
+    for name in (*kind.options, *loss.options, SCALE, "norm"):
         if name not in options:
             refuse(f"the option {name} is missing")
     for name, value in options.items():
@@ -428,7 +378,7 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     if meta["calibration"] is not None:
         points = arrays[CALIBRATION].shape[-1] if meta["calibration"] == ISOTONIC and CALIBRATION in arrays else 0
         expected[CALIBRATION] = ((2, points) if points else (2,), "f8")
-    if NOISE in arrays:  # optional: models without draws, and those of earlier versions, lack it
+    if NOISE in arrays:  # optional: models without draws lack it
         expected[NOISE] = ((meta["draws"],), "f8")
     if PRIORS in arrays and PRIOR_GROUPS in arrays:  # likewise
         groups = arrays[PRIOR_GROUPS].size

@@ -32,19 +32,24 @@ from fmcli.model_file.check import (
 def transform_entries(transform: Transform) -> dict[str, Any]:
     """Return the entries of the metadata."""
     numbering, bits = transform.numbering, transform.hash_bits
-    entries = {"features": transform.dimension, **transform.entries()}
+    dictionary, columns = None, None
     if isinstance(numbering, Dictionary):
-        entries["dictionary"] = {
+        dictionary = {
             "numbers": len(numbering.numbers),
             "names": len(numbering.ends),
             "bytes": len(numbering.text),
             "shared": numbering.with_shared,
         }
     elif numbering is not None:
-        entries["columns"] = len(numbering)
-    if transform.norm_of_all:
-        entries["norm_of_all"] = True
-    return {**entries, "hash": {"name": HASH, "bits": bits}} if bits else entries
+        columns = len(numbering)
+    return {
+        "features": transform.dimension,
+        **transform.entries(),
+        "dictionary": dictionary,
+        "columns": columns,
+        "hash": {"name": HASH, "bits": bits} if bits else None,
+        "norm_of_all": transform.norm_of_all,
+    }
 
 
 def transform_arrays(transform: Transform) -> dict[str, NDArray[Any]]:

@@ -56,7 +56,6 @@ class ModelEntry(Entry):
     cost : the time of an epoch by non-zeros and rank, if that of fm is 1, measured on four sets.
     cost_with : solver -> by how many times longer it takes than the costs of kind and solver say.
     rival_with : solvers with which it is compared with other kinds (--auto).
-    before : option -> its value in model files of earlier versions that lack the option, if that is not the default.
     """
 
     solver: str = DEFAULT_SOLVER
@@ -78,7 +77,6 @@ class ModelEntry(Entry):
     cost: float = 1.0
     cost_with: Mapping[str, float] = field(default_factory=dict)
     rival_with: tuple[str, ...] = ()
-    before: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rounds(self) -> bool:
@@ -407,7 +405,6 @@ _MODELS = (
         {"rank": _LANDMARKS, "epochs": 1, "l2_w": per_row_and_more(5, above=100), "l2_v": per_row(100)},
         solver=CLOSED_FORM,
         closed_form=True,
-        before={"linear": False},
         refuses={
             **dict.fromkeys(NOT_SMOOTH, "its closed form supports only --l2"),
             **dict.fromkeys(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fmcli.records import dataclass
@@ -422,21 +421,6 @@ _OPTIONS = (
     Option("seed", int, 0, "Seed of the random numbers.", "solver", low=0, high=LARGEST),
 )
 OPTIONS = {option.name: option for option in _OPTIONS}
-
-# Options that files have under an earlier name, so that every version reads the files of every other one.
-IN_FILES = {"round_size": "block_size"}
-
-
-def in_files(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of options by their names in files."""
-    return {IN_FILES.get(name, name): value for name, value in options.items()}
-
-
-def from_files(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of options by their own names, for values by their names in files."""
-    own = {filed: name for name, filed in IN_FILES.items()}
-    return {own.get(name, name): value for name, value in options.items()}
-
 
 # The strengths of group penalties, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
 GROUP_PENALTIES = ("group_l1",)

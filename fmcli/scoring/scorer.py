@@ -27,7 +27,6 @@ from fmcli.model_file.check import (
     check_array,
     check_arrays,
     check_entries,
-    completed,
 )
 from fmcli.model_file.container import ModelFile, load
 from fmcli.model_file.state import draw_name, drawn_names
@@ -331,7 +330,7 @@ def load_model(path: str) -> Scorer:
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
     """Return the model in a file. Raises BadInputError if the file is not valid."""
-    meta, arrays = completed(file.meta), file.tensors
+    meta, arrays = file.meta, file.tensors
     try:
         check_entries(meta)
         kind, features = MODELS[meta["model"]], meta["features"]

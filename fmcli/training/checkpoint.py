@@ -26,7 +26,7 @@ from fmcli.errors import BadInputError, OutputError, UsageError
 from fmcli.model_file.check import are_figures, are_names
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.options import OPTIONS, from_files, in_files
+from fmcli.registry.options import OPTIONS
 from fmcli.system.interrupt import Deferred
 from fmcli.training.planning import Plan
 
@@ -34,8 +34,7 @@ Progress = Mapping[str, NDArray[Any]]
 
 WAY_OUT = "remove it to train from the beginning"
 LONGEST_SHOWN = 200  # characters of a value in a message
-# The entries of the file that say which run it belongs to, and what was chosen before it. Files of earlier versions do
-# not have the second one.
+# The entries of the file that say which run it belongs to, and what was chosen before it.
 RUN, CHOICES = "run", "choices"
 # The parts of an identity that are data, with their names in messages.
 DATA = {
@@ -44,8 +43,6 @@ DATA = {
     "tested": "the test rows",
     "init_model": "the model to resume from",
 }
-# Parts of an identity that files of earlier versions do not have.
-LATER = {"tested": None, "holdout_last": False, "holdout_times": False, "holdout_each": 0, "only_new": False}
 
 
 class Waiting(Protocol):
@@ -215,8 +212,8 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "model": spec.model,
         "solver": spec.solver,
         "loss": spec.loss,
-        "options": in_files(spec.values),
-        "given": sorted(in_files(dict.fromkeys(spec.given))),
+        "options": dict(spec.values),
+        "given": sorted(spec.given),
         "metrics": list(settings.metrics),
         "patience": plan.evaluation.patience,
         "holdout": settings.holdout,
@@ -228,7 +225,7 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.distinguishing),
         "tested": plan.tested and digest(plan.tested.data.arrays),
-        "init_model": start and digest(start.arrays.values(), in_files(start.run.options)),
+        "init_model": start and digest(start.arrays.values(), start.run.options),
     }
     same: dict[str, Any] = json.loads(json.dumps(found))
     return same
@@ -247,9 +244,7 @@ def checked_identity(meta: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapp
     """Return the identity in the metadata of a file. Raises ValueError unless it can be compared with this one and
     printed."""
     found = meta.get(RUN)
-    if type(found) is dict:
-        found = {**LATER, **found}
-    if meta.keys() | {CHOICES} != {RUN, CHOICES} or type(found) is not dict or not are_figures(found):
+    if meta.keys() != {RUN, CHOICES} or type(found) is not dict or not are_figures(found):
         raise ValueError("it does not say which run it belongs to")
     options, given = found.get("options", {}), found.get("given", [])
     if type(options) is not dict or not are_names(given):
@@ -294,10 +289,6 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) 
 
     derived : whether the data differ, from which values follow that neither run was given.
     """
-    found, wanted = (
-        {**run, "options": from_files(run["options"]), "given": from_files(dict.fromkeys(run["given"]))}
-        for run in (found, wanted)
-    )
     either = {*found["given"], *wanted["given"]}
     for name in sorted(wanted["options"].keys() | found["options"].keys()):
         before, now = found["options"].get(name), wanted["options"].get(name)

@@ -27,8 +27,6 @@ from fmcli.training.setup.warm_start import WarmStart
 from fmcli.training.trained import Trained
 
 Arrays = dict[str, NDArray[Any]]
-# The entries of the metadata that tell the columns of a model, of which each has some.
-OF_COLUMNS = ("columns", "dictionary", "hash")
 
 
 def grown_file(trained: Trained) -> ModelFile:
@@ -58,7 +56,7 @@ def grown_file(trained: Trained) -> ModelFile:
     occurrences = replace(whole.occurrences, counts=counts)
     training = {**whole.meta["training"], "features": int(seen.sum())}
     meta = {
-        **{name: value for name, value in whole.meta.items() if name not in OF_COLUMNS},
+        **whole.meta,
         **transform_entries(transform),
         **occurrences.entries(transform.numbering),
         "training": training,

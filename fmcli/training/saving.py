@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import fmcli
@@ -10,14 +9,14 @@ from fmcli.base.finite import are_finite
 from fmcli.data.counts.occurrences import UNKNOWN, checksum_of, count
 from fmcli.data.fields import group_numbers
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.check import CALIBRATION, filed
+from fmcli.model_file.check import CALIBRATION
 from fmcli.model_file.container import ModelFile, load, save
 from fmcli.model_file.state import PAST, draw_name, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.models.drawn import PRIOR_GROUPS, PRIORS
 from fmcli.registry.models import MODELS
 from fmcli.registry.remedies import diverged
-from fmcli.registry.specs import SOLVER, make_spec
+from fmcli.registry.specs import make_spec
 from fmcli.scoring.scorer import scorer_of
 from fmcli.training.draws import stacked
 from fmcli.training.growth import grown_file
@@ -77,9 +76,9 @@ def file_of(
         "epochs": plan.epochs_before + trained.best,
         "format": format,
         "training": training,
-        **({CALIBRATION: plan.calibration.method} if plan.calibration else {}),
-        **({"draws": 1 + len(trained.draws)} if trained.draws else {}),
-        **({"members": trained.members} if trained.members > 1 else {}),
+        CALIBRATION: plan.calibration.method if plan.calibration else None,
+        "draws": 1 + len(trained.draws),
+        "members": trained.members,
         PAST: None if past is None else past.weight,
         **occurrences.entries(plan.transform.numbering),
     }
@@ -95,7 +94,7 @@ def file_of(
         **({PRIOR_GROUPS: group_numbers(plan.source.fields)} if PRIORS in beside else {}),
         **({CALIBRATION: plan.calibration.numbers} if plan.calibration else {}),
     }
-    return ModelFile(filed(meta), tensors)
+    return ModelFile(meta, tensors)
 
 
 def load_warm_start(path: str, *, several: bool = False) -> WarmStart:
@@ -118,7 +117,7 @@ def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmS
             "ensemble again"
         )
     try:
-        given = given_in(meta)
+        make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])
     except UsageError as error:  # the model's kind, solver and loss cannot be combined
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     kept = meta["slots"] is not None
@@ -129,7 +128,7 @@ def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmS
             meta["solver"],
             meta["loss"],
             meta["options"],
-            given=given,
+            given=frozenset(meta["given"]),
             epochs=meta["epochs"],
             multiples=meta["multiples"],
         ),
@@ -140,13 +139,3 @@ def warm_start_of(path: str, file: ModelFile, *, several: bool = False) -> WarmS
         file=file,
         occurrences=scorer.occurrences,
     )
-
-
-def given_in(meta: Mapping[str, Any]) -> frozenset[str]:
-    """Return names of the options that a model's run was explicitly given; for files that do not record them, of the
-    options that differ from the defaults."""
-    if meta["given"] is not None:
-        return frozenset(meta["given"])
-    usual = make_spec(meta["model"], None if MODELS[meta["model"]].closed_form else meta["solver"], meta["loss"])
-    names = {name for name, value in meta["options"].items() if usual.values.get(name) != value}
-    return frozenset(names | {SOLVER} if meta["solver"] != MODELS[meta["model"]].solver else names)

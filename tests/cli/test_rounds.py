@@ -39,15 +39,13 @@ def test_a_run_resumes_with_fewer_rows(run, tmp_path):
     assert len(run("predict", "n", "few").stdout.split()) == 20
 
 
-def test_files_keep_the_earlier_name_of_the_option(run, tmp_path):
-    """So that every version reads the files of every other one."""
+def test_the_option_has_one_name_in_files_and_logs(run, tmp_path):
     (tmp_path / "rows").write_text("1 1:1\n-1 2:1\n" * 10)
     run.ok("train", "-q", "--round-size", "4", "-o", "m", "--log-json", "log", "rows")
     meta = load(str(tmp_path / "m")).meta
-    assert meta["options"]["block_size"] == 4
-    assert "block_size" in meta["given"]
-    assert "round_size" not in meta["options"]
-    assert json.loads((tmp_path / "log").read_text().splitlines()[0])["options"]["block_size"]["value"] == 4
+    assert meta["options"]["round_size"] == 4
+    assert "round_size" in meta["given"]
+    assert json.loads((tmp_path / "log").read_text().splitlines()[0])["options"]["round_size"]["value"] == 4
     run.ok("export", "m", "text.txt")
-    assert "option block_size 4\n" in (tmp_path / "text.txt").read_text()
+    assert "option round_size 4\n" in (tmp_path / "text.txt").read_text()
     assert "as in m: --round-size 4\n" in run.ok("train", "-i", "m", "-o", "n", "rows").stderr

@@ -53,8 +53,6 @@ def refused(command, *arguments):
         (["--lr", "0.5"], ["-r", "0.5"]),
         (["--nthread", "2"], ["-j", "2"]),
         (["--auto-stop"], ["--patience", "1"]),
-        (["--block-size", "64"], ["--round-size", "64"]),
-        (["--groups", "f"], ["--prior-groups", "f"]),
         (["-q", "--lr", "0.5", "-k4"], ["-q", "-r0.5", "-k", "4"]),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import ROW_SOLVERS
 
-from fmcli.model_file.container import load, save
+from fmcli.model_file.container import load
 from fmcli.scoring.scorer import load_model
 
 
@@ -82,22 +82,6 @@ def test_without_state_only_the_weights_go_on(run, halves, tmp_path):
     done = run("train", "-s", "sgd", "-e", "1", "-i", "a2", "-o", "c", "second")
     assert "\nresuming from a2: weights after 1 epoch; " in done.stderr
     assert "\nchanged: solver sgd (was adagrad), --learning-rate 0.01 (was 0.5)\n" in done.stderr
-
-
-def test_a_default_penalty_of_an_earlier_version_is_gone_and_the_log_says_so(run, halves, tmp_path):
-    """Until then, shfm by coordinate descent had an L1 penalty of 1/rows, which the file holds as not given."""
-    usual = ["-m", "shfm", "-s", "cd", "-e", "1", "--holdout", "0"]
-    run.ok("train", *usual, "-o", "now", "first")
-    older = load(str(tmp_path / "now"))
-    older.meta["options"].update(l1=0.0008, l1_w=0.0008, l1_v=0.0008)
-    save(str(tmp_path / "older"), older)
-    gone = (
-        "\n--l1 0.0008 was the default of shfm with cd when older was trained, and no longer is; give it to keep it\n"
-    )
-    done = run.ok("train", *usual, "-i", "older", "-o", "new", "first")
-    assert gone in done.stderr
-    for options in (["-i", "now"], ["-i", "older", "--l1", "0.0008"], ["-i", "older", "--l1", "0"]):
-        assert "was the default" not in run("train", *usual, *options, "-o", "new", "first").stderr
 
 
 def test_no_epochs_leave_an_earlier_model_as_it_is(run, halves, tmp_path):

@@ -27,7 +27,7 @@ class Spelling:
     """An option of other tools, and its translation.
 
     means : the corresponding options of fmcli; a command without one of them does not accept the spelling.
-    tools : the tools that have it; "" for an earlier name of an option, which help does not list.
+    tools : the tools that have it.
     metavar : the form of its value; "" if it takes none.
     translate : a function from its value to arguments of fmcli; None: the option in `means`, with the same value.
     fixed : the value of the option in `means`, if the spelling takes no value.
@@ -88,13 +88,8 @@ SPELLINGS = {
     "--lr": Spelling(("--learning-rate",), "several", "X"),
     "--meta": Spelling(("--prior-groups",), "libFM", "FILE"),
     "--nthread": Spelling(("--threads",), "xLearn", "N"),
-    "--groups": Spelling(("--prior-groups",), "", "FILE"),
-    "--block-size": Spelling(("--round-size",), "", "N"),
     "--auto-stop": Spelling(("--patience",), "libffm", "", fixed="1"),
 }
-
-# Those that help lists.
-LISTED = {flag: spelling for flag, spelling in SPELLINGS.items() if spelling.tools}
 
 
 def translated(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:

@@ -31,7 +31,7 @@ from fmcli.cli.options import (
 from fmcli.cli.registered import registered
 from fmcli.cli.relations import parse_relations, relation_option
 from fmcli.cli.rows.table_options import TableChoice, table_options
-from fmcli.cli.spellings.translate import LISTED
+from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.cli.train.checkpoints import CheckpointChoice, checkpoint_options
 from fmcli.cli.train.cluster import check_output, cluster_dir_option
 from fmcli.cli.train.disk import DiskChoice, disk_options
@@ -337,7 +337,7 @@ def asked_of(parameters: Mapping[str, Any]) -> Asked:
         "zcat day*.gz | fmcli train --online --log-every 100000 -o day.fm -",
     ],
     lists=COMPONENTS,
-    epilog=f"These options of other tools are accepted: {', '.join(LISTED)}. For others, the error message names "
+    epilog=f"These options of other tools are accepted: {', '.join(SPELLINGS)}. For others, the error message names "
     "the option of fmcli.",
 )
 @train_options

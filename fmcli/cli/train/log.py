@@ -306,11 +306,6 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     changes += [f"without {choice(name, value)}" for name, value in run.dropped(plan.spec).items()]
     if changes:
         log.line(f"changed: {', '.join(changes)}")
-    for name, value in run.lost(plan.spec).items():
-        log.line(
-            f"{with_flag(name, number(value))} was the default of {run.model} with {run.solver} when {path} was trained"
-            ", and no longer is; give it to keep it"
-        )
 
 
 def choice(name: str, value: Any) -> str:

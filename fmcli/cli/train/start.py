@@ -16,7 +16,7 @@ from fmcli.models.layout import REAL_TYPE
 from fmcli.records import dataclass
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.options import OPTIONS, in_files
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, SOLVER
 from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
@@ -114,7 +114,7 @@ def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
     own = {"model": spec.model, SOLVER: spec.solver, "loss": spec.loss, **spec.values}
     others = {name: shown(value) for name, value in choices.values.items() if name not in {*own, *OPTIONS}}
     found = {**own, **{name: value for name, value in others.items() if value not in (None, [])}}
-    return in_files({name: {"value": value, "from": origin(name)} for name, value in found.items()})
+    return {name: {"value": value, "from": origin(name)} for name, value in found.items()}
 
 
 def inherited_by(plan: Plan, choices: Choices) -> set[str]:

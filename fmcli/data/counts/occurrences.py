@@ -214,8 +214,7 @@ def with_earlier(found: Occurrences, previous: Occurrences) -> Occurrences:
 def kept(
     meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | Dictionary | None
 ) -> Occurrences:
-    """Return the counts in a valid model file, whose columns have this numbering; files of earlier versions have only
-    the features."""
+    """Return the counts in a valid model file, whose columns have this numbering; imported models have none."""
     frequent = np.array(meta["frequent"], dtype=np.int32).reshape(-1, 2)
     features, fields = np.ascontiguousarray(frequent.T)
     if numbering is not None:

@@ -38,10 +38,6 @@ OTHER = {
 }
 
 
-# Entries that caches of earlier versions do not have.
-LATER: dict[str, Any] = {"tables": []}
-
-
 @dataclass(frozen=True)
 class Reading:
     """How text is read into a cache; see `reader.read`.
@@ -167,5 +163,5 @@ def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:
             return f"it is not known whether {name_of(file)} has changed"
         if known is None:
             return "an input cannot be read twice"
-    differ = [OTHER[name] for name in about if cache.about.get(name, LATER.get(name)) != about[name]]
+    differ = [OTHER[name] for name in about if cache.about.get(name) != about[name]]
     return f"the earlier one has {' and '.join(differ)}" if differ else ""

@@ -10,7 +10,7 @@ from fmcli.records import dataclass
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES
 from fmcli.registry.models import MODELS
-from fmcli.registry.options import GROUP_PENALTIES, OPTIONS
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.solvers import HYPERPRIORS, SOLVERS
 from fmcli.registry.specs import OF_SCHEDULE, REFINES, SCALE_LABELS, SOLVER, Spec, make_spec, takes
 
@@ -137,15 +137,6 @@ class PreviousRun:
             if name in after and before[name] != after[name] and name != "epochs"
         }
         return {name: both for name, both in changed.items() if changed.get(REFINES.get(name, "")) != both}
-
-    def lost(self, spec: Spec) -> dict[str, Any]:
-        """Return name -> value of the penalties for sparsity that were a default of this run's model and solver, and
-        are none of the spec's."""
-        if (self.model, self.solver) != (spec.model, spec.solver):
-            return {}
-        changed = self.changed(spec)
-        names = [name for name in ("l1", *GROUP_PENALTIES) if name in changed and not changed[name][1]]
-        return {name: self.options[name] for name in names if name not in self.given | spec.given}
 
     def dropped(self, spec: Spec) -> dict[str, Any]:
         """Return name -> value of the options that this run was given and a spec does not take."""

@@ -202,7 +202,7 @@ class WarmStart:
         kind, loss, numbering = MODELS[self.run.model], LOSSES[self.run.loss], self.transform.numbering
         reason, bits = "", self.run.options.get("pair_bits", 0)
         if solver_entry(self.run.solver).is_sampler and PRIORS not in self.arrays:
-            reason = f"its draws by {self.run.solver} depend on priors, which files of earlier versions do not have"
+            reason = f"its draws by {self.run.solver} depend on priors, which its file does not have"
         elif kind.closed_form:
             reason = f"{kind.name} has landmarks, and no parameters of features"
         elif loss.pairwise:
