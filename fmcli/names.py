@@ -1,6 +1,7 @@
 """Unknown names, with suggestions of similar names."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 from fmcli.errors import UsageError
 
@@ -23,6 +24,17 @@ def no_such(what: str, name: str, names: Collection[str], *, listed: bool = True
     if listed and len(names) <= (SHORT_LIST if meant else LIST):
         said += f"{'' if meant else ';'} there are: {', '.join(names)}"
     return said
+
+
+def listing(names: Sequence[str]) -> str:
+    """Return names as a list of the first LIST, and the number of others: "a, b, c and 99,997 more"."""
+    others = len(names) - LIST
+    return ", ".join(names) if others <= 0 else f"{', '.join(names[:LIST])} and {others:,} more"
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name in the alphabet that occurs twice, other than the empty one; None if there is none."""
+    return min((name for name, count in Counter(names).items() if name and count > 1), default=None)
 
 
 def one_of(names: Sequence[str]) -> str:

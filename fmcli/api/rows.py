@@ -28,6 +28,7 @@ from fmcli.data.tables.agreement import agreed
 from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT, Named, Schema
 from fmcli.errors import BadInputError
+from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
@@ -300,7 +301,7 @@ def warn_of_ignored(paths: Sequence[str], form: RowForm) -> None:
     found = ignored_columns(paths)
     if found and form.named is not None:
         warnings.warn(
-            f"ignored columns, which the model does not know: {one_line(', '.join(sorted(found)))}", stacklevel=2
+            f"ignored columns, which the model does not know: {one_line(listing(sorted(found)))}", stacklevel=2
         )
 
 

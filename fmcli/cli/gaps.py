@@ -23,6 +23,8 @@ def log_gaps(log: Log, gaps: Gaps, rows: int) -> None:
             f"column {name}: its mean stands for {cells:,} missing {'cells' if cells > 1 else 'cell'}, for which the "
             f"model has no feature {name}="
         )
+    if len(gaps.filled) > MOST_SHOWN:
+        log.line(f"and means stand for missing cells of {len(gaps.filled) - MOST_SHOWN:,} more columns")
     for (column, table), count in gaps.unmatched.items():
         refer = "rows refer" if count > 1 else "row refers"
         log.line(f"column {column}: {count:,} {refer} to no row of {name_of(table)}, whose columns are missing there")

@@ -36,6 +36,7 @@ from fmcli.cli.relations import (
     relation_option,
 )
 from fmcli.errors import UsageError
+from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
@@ -429,7 +430,7 @@ def log_counts(log: Log, scorer: Scorer, counts: Counts, bad: BadLines, took: fl
             "option is the label; use --id-column 2 if the id follows the label"
         )
     if counts.extra:
-        log.line(f"ignored columns, which the model does not know: {', '.join(sorted(counts.extra))}")
+        log.line(f"ignored columns, which the model does not know: {listing(sorted(counts.extra))}")
     log_gaps(log, counts.gaps, counts.rows)
     share = counts.unseen / max(counts.nonzeros, 1)
     if share > SUSPECT_SHARE:

@@ -22,6 +22,7 @@ from fmcli.cli.output import Log, open_sink
 from fmcli.cli.predict import IDS, log_counts, log_model
 from fmcli.cli.relations import join_option, missing_values_option, names_option
 from fmcli.errors import UsageError
+from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.modes import check_modes
 
@@ -213,8 +214,12 @@ def run(log: Log, request: Request) -> None:
     log_model(log, request.model, scorer)
     counts = Counts()
     items, contexts = (read(scorer, request, place, counts, threads) for place in (1, 0))
-    for column in check_columns(contexts, items, scorer.table):
-        log.warning(f"no table has the column {column!r}, which the model knows; rows count as without it")
+    if unknown := check_columns(contexts, items, scorer.table):
+        columns = "column" if len(unknown) == 1 else "columns"
+        log.warning(
+            f"no table has the {columns} {listing([repr(name) for name in unknown])}, which the model knows; rows "
+            f"count as without {'it' if len(unknown) == 1 else 'them'}"
+        )
     for column in request.shown:
         if column not in (*contexts.shown, *items.shown):
             raise UsageError(f"--show {column}: neither {contexts.source} nor {items.source} has this column")

@@ -10,6 +10,7 @@ import click
 from fmcli.cli.files import RelationFile, TableOfColumn
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
+from fmcli.names import repeated
 
 if TYPE_CHECKING:
     from fmcli.data.related.files import RelationFiles
@@ -37,9 +38,8 @@ def names_option(section: str, *flags: str, **attributes: Any) -> Callable[[F], 
 
 def once_each(context: click.Context, option: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> Any:
     """Return the values COLUMN=TABLE of an option. Raises UsageError for two tables of one column."""
-    columns = [column for column, _ in pairs]
-    if twice := [column for column in columns if columns.count(column) > 1]:
-        raise UsageError(f"{option.opts[0]} names two tables for {twice[0]!r}; give one of them")
+    if (twice := repeated(column for column, _ in pairs)) is not None:
+        raise UsageError(f"{option.opts[0]} names two tables for {twice!r}; give one of them")
     return pairs
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import re
+import time
 from itertools import pairwise
 from math import ceil
 
@@ -975,3 +976,33 @@ def test_predictions_are_evaluated_beside_the_labels_of_a_table(run, tmp_path):
     assert found["metrics"] == json.loads(run.ok("evaluate", *grouped, "m.fm", "n.csv").stdout)["metrics"]
     assert "no column 'z'" in run.fails(65, "evaluate", "--predictions", "p", "--label", "z", "n.csv").stderr
     assert "--label needs --predictions" in run.fails(2, "evaluate", "--label", "y", "m.fm", "n.csv").stderr
+
+
+def test_the_time_for_a_wide_table_is_linear_in_its_columns(tmp_path):
+    """8 times as many columns take 8 times as long, if nothing looks at all names once for each; CPU time, and a bound
+    far from both, because the machine may be busy. A table is read from a file and from a stream, in training and in
+    prediction."""
+    pa = pytest.importorskip("pyarrow")
+
+    def seconds(columns):
+        names = [f"g{at}" for at in range(columns)]
+        text = ["label," + ",".join(names), *(f"{row}," + ",".join([f"{row}.5"] * columns) for row in (0, 1))]
+        (tmp_path / "wide.csv").write_text("\n".join(text) + "\n")
+        frame = pa.table({"label": [0, 1], **{name: [0.5, 1.5] for name in names}})
+        options = {"label": "label", "epochs": 1, "scale": "none", "learning_rate": 1e-9, "rank": 1}
+        begin = time.process_time()
+        for rows in (tmp_path / "wide.csv", frame):
+            fmcli.train(rows, **options, ignore=names[: columns // 2]).predict(rows)
+        return time.process_time() - begin
+
+    few, many = min(seconds(2000) for _ in range(2)), seconds(16_000)
+    assert many < 16 * few
+
+
+def test_messages_name_a_few_of_many_columns(run, tmp_path):
+    names = [f"g{at}" for at in range(5000)]
+    (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join(["1.5"] * 5000) + "\n")
+    refused = run.fails(65, "train", "wide.csv")
+    assert "the columns are g0, g1, g2" in refused.stderr
+    assert "and 4,960 more" in refused.stderr
+    assert len(refused.stderr) < 1000

@@ -136,11 +136,11 @@ cdef class ArrowStream:
         if self.begun:
             raise ValueError("the stream has been read")
         cdef Py_ssize_t at
-        header = []
+        header, chosen = [], frozenset(names)
         for at in range(self.schema.n_children):
             name, _, readable = self.column(at)
-            self.lines.add_column(self.schema.children[at][0], readable and name in names)
-            if name in names:
+            self.lines.add_column(self.schema.children[at][0], readable and name in chosen)
+            if name in chosen:
                 header.append(name)
                 if not readable:
                     raise ValueError(f"the column {name!r} cannot be read")

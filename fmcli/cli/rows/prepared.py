@@ -14,6 +14,7 @@ from fmcli.cli.options import option
 from fmcli.cli.output import Log, open_sink
 from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
+from fmcli.names import repeated
 
 if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema
@@ -91,8 +92,8 @@ def form_of(columns: Sequence[str], delimiter: str | None, encoding: str, decima
     """Return how a table is read. Raises UsageError."""
     from fmcli.data.tables.schema import Schema
 
-    if twice := sorted({name for name in columns if columns.count(name) > 1}):
-        raise UsageError(f"--columns has {twice[0]!r} twice; columns need different names")
+    if (twice := repeated(columns)) is not None:
+        raise UsageError(f"--columns has {twice!r} twice; columns need different names")
     return Schema(
         {},
         names=tuple(columns),

@@ -20,6 +20,7 @@ from fmcli.data.shards.weights import Weighting, weigh
 from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import Reading, cache_of
 from fmcli.data.tables.reading import ignored_columns
+from fmcli.names import listing
 from fmcli.registry.models import MODELS
 from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again
@@ -76,7 +77,7 @@ def log_ignored(log: Log, request: Request) -> None:
     not know them."""
     if found := ignored_columns(request.inputs):
         whose = request.tables.schema or "the model of -i"
-        log.warning(f"ignored columns, which {whose} does not know: {', '.join(sorted(found))}")
+        log.warning(f"ignored columns, which {whose} does not know: {listing(sorted(found))}")
 
 
 def with_groups(settings: Settings, request: Request) -> Settings:

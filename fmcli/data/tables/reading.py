@@ -35,7 +35,7 @@ from fmcli.data.tables.schema import (
 from fmcli.data.tables.unclear import date_order
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
-from fmcli.names import no_such
+from fmcli.names import listing, no_such, repeated
 from fmcli.records import dataclass
 from fmcli.system.identity import identity
 
@@ -176,7 +176,7 @@ class TablePath(TableInput):
         joined = [column for by in self.joined if by in names for column in self.schema.joins[by]]
         found = {*names, *joined} & {*self.schema.features}
         if not found:
-            known = ", ".join(self.schema.features)
+            known = listing(self.schema.features)
             raise BadInputError(f"{source}: the table has none of the columns that the model knows: {known}")
         return found
 
@@ -261,8 +261,8 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
             f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
             columns={"NAMES": "to name them"},
         )
-    if twice := sorted({name for name in names if name and names.count(name) > 1}):
-        raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice[0]!r} twice, expected different names")
+    if (twice := repeated(names)) is not None:
+        raise BadInputError(f"{buffer.name}:{lines + 1}: found the column {twice!r} twice, expected different names")
     text = bytes(buffer.data[start:end])
     return Head(
         names,
@@ -475,8 +475,7 @@ def surveyed(
         heads.append(head)
         if head.names != heads[0].names:
             raise BadInputError(
-                f"{name}: its columns are {', '.join(head.names)}, not {', '.join(heads[0].names)}, as those of the "
-                "table before"
+                f"{name}: its columns are {listing(head.names)}, not {listing(heads[0].names)}, as in the table before"
             )
         check([*head.names, *head.unread], name)
         return [ColumnForm(roles(column, head), missing=form.missing) for column in head.names]

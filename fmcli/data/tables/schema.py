@@ -24,7 +24,7 @@ from fmcli.data.tables.unclear import (
     shown,
 )
 from fmcli.errors import LEAVE_OUT, Also, BadInputError, UsageError
-from fmcli.names import no_such
+from fmcli.names import listing, no_such, repeated
 from fmcli.records import dataclass
 from fmcli.text import escaped, number
 
@@ -276,10 +276,10 @@ class Schema:
     @property
     def apart(self) -> bool:
         """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
-        numbers = self.numbers
+        numbers = {*self.numbers}
         named = [name for name in self.features if name in self.gaps or name not in numbers]
         times = [name for name in numbers if self.kinds[name] == TIME]
-        vectors = [name for name in numbers if self.kinds[name] == VECTOR]
+        vectors = {name for name in numbers if self.kinds[name] == VECTOR}
         starts = sorted(
             [
                 *(escaped(name) for name in numbers if name not in vectors),
@@ -308,8 +308,9 @@ class Schema:
             )
         others = {name for joined in self.joins.values() for name in joined}
         needed = [name for name, kind in self.kinds.items() if kind in FEATURES or (training and kind != IGNORED)]
+        known = {*names}
         for name in [*self.joins, *(one for one in needed if one not in others)]:
-            if name not in names:
+            if name not in known:
                 raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
 
     def has_joined(self, column: str, names: Sequence[str]) -> bool:
@@ -405,11 +406,12 @@ class Named:
 
     def require_all(self, names: Sequence[str], source: str) -> None:
         """Raise UsageError if the kind of a column is not known, as it must be of a table that is read once."""
-        if self.rest is None and (unnamed := [name for name in names if name and name not in self.kinds()]):
+        known = self.kinds()
+        if self.rest is None and (unnamed := [name for name in names if name and name not in known]):
             every = ",".join(unnamed)
             raise UsageError(
                 f"{source} is read only once, so that the kinds of all columns must be known before; not known: "
-                f"{', '.join(unnamed)}",
+                f"{listing(unnamed)}",
                 categorical={every: "for names"},
                 numeric={every: "for quantities"},
                 ignore={every: "for neither"},
@@ -421,14 +423,15 @@ class Named:
         others : the columns of joined tables.
         """
         every = [*names, *others]
+        known = {*every}
         for name in self.kinds():
-            if name not in every:
+            if name not in known:
                 raise BadInputError(f"{source}: {no_such('column', name, every)}")
-        if twice := sorted({name for name in every if name and every.count(name) > 1}):
-            raise BadInputError(f"{source}: two tables have a column {twice[0]!r}; rename one of them")
+        if (twice := repeated(every)) is not None:
+            raise BadInputError(f"{source}: two tables have a column {twice!r}; rename one of them")
         if self.label is None and self.labelled:
             raise BadInputError(
-                f"{source}: no column is the label; the columns are {', '.join(names)}; to a table of observed pairs, "
+                f"{source}: no column is the label; the columns are {listing(names)}; to a table of observed pairs, "
                 "such as clicks, fmcli negatives adds labels and random other pairs",
                 label=None,
             )
@@ -465,7 +468,7 @@ class Named:
                 decimal={mark: purpose(mark) for mark in marks},
             )
         if not any(kind in FEATURES for kind in kinds.values()):
-            raise BadInputError(f"{source}: no column has features; the columns are {', '.join(names)}")
+            raise BadInputError(f"{source}: no column has features; the columns are {listing(names)}")
         known = [name for name, kind in kinds.items() if kind == CATEGORY and name in facts]
         numbers = [name for name, kind in kinds.items() if kind in NUMERIC]
         fractions = [name for name in known if facts[name]["points"] and not is_of_names(facts[name])]
