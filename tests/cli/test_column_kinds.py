@@ -115,6 +115,37 @@ def test_other_words_among_numbers_are_asked_about(run, tmp_path, cells, message
     run.ok("train", *QUICK, "--categorical", "x", "-o", "m.fm", "t.csv")
 
 
+@pytest.mark.parametrize("share", [0.04, 0.3])
+@pytest.mark.parametrize("words", [["lost"], ["inf"], ["lost", "sold", "gone", "n/k"]])
+def test_odd_words_among_fractions_are_asked_about(run, tmp_path, words, share):
+    """However many there are, and although 23.796 may be a number with a decimal comma."""
+    rng = random.Random(3)
+    rows = [(i % 2, words[i % len(words)] if rng.random() < share else f"{rng.uniform(5, 99):.3f}") for i in range(400)]
+    (tmp_path / "t.csv").write_text("y,x\n" + "".join(f"{y},{x}\n" for y, x in rows))
+    error = run.fails(65, "train", *QUICK, "t.csv").stderr
+    assert " in the column 'x', whose other cells are numbers; use --missing-values " in error
+    run.ok("train", *QUICK, "--missing-values", ",".join(words), "-o", "m.fm", "t.csv")
+
+
+def test_odd_words_among_whole_numbers_that_hardly_repeat_are_named(run, tmp_path):
+    rows = "".join(f"{i % 2},{'lost' if i % 20 == 3 else 7 * i}\n" for i in range(400))
+    (tmp_path / "t.csv").write_text("y,x\n" + rows)
+    error = run.fails(65, "train", *QUICK, "t.csv").stderr
+    assert "t.csv:5: the column 'x' has " in error
+    assert "found 'lost' in the column 'x'" in error
+    assert "use --numeric x for quantities" in error
+    assert " and --missing-values lost" in error
+    run.ok("train", *QUICK, "--missing-values", "lost", "--numeric", "x", "-o", "m.fm", "t.csv")
+
+
+@pytest.mark.parametrize("each", [3, 20])
+def test_numbers_with_two_decimal_marks_are_asked_about(run, tmp_path, each):
+    rows = "".join(f'{i % 2},"{i},{i % 9}"\n' if i % each == 1 else f"{i % 2},{i}.{i % 9}\n" for i in range(400))
+    (tmp_path / "t.csv").write_text("y,x\n" + rows)
+    error = run.fails(65, "train", *QUICK, "t.csv").stderr
+    assert "the column 'x' has numbers such as '1,1', and others with another decimal mark; write all with a" in error
+
+
 def test_numbers_with_zeros_before_them_are_names(run, tmp_path):
     rows = [(i % 3, code) for i in range(100) for code in ("0870", "870", "00870")]
     found, log = kinds(run, tmp_path, "y,code", rows)

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from fmcli.data.labels import is_number
 from fmcli.data.tables.unclear import (
     MOST_DESCRIBED,
+    MOSTLY,
     NAMES,
+    SOME,
     UNCLEAR_DATES,
     cause,
     date_order,
@@ -40,8 +42,6 @@ ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
 ROWS_PER_ID = 5
 # Whole numbers are ids or measurements if so large a share of them are different: only their user knows which.
 NEARLY_ALL = 0.9
-# If so large a share of the cells are numbers, the others are probably missing values.
-MOSTLY = 0.9
 # The usual words for a missing value, in lower case.
 MARKERS = frozenset(
     [
@@ -579,7 +579,8 @@ def is_mixed(facts: Mapping[str, Any]) -> bool:
     if facts["is_text"] or facts["padded"] or not numbers:
         return False
     few = not facts["other_words"] and len(unusual(facts["words"])) <= FEW_WORDS
-    return few or numbers >= MOSTLY * (numbers + facts["texts"])
+    # Names are rarely fractions, whatever the other cells are.
+    return few or numbers >= MOSTLY * (numbers + facts["texts"]) or facts["points"] > SOME * (numbers + facts["texts"])
 
 
 def unusual(words: Iterable[str]) -> list[str]:
@@ -605,7 +606,11 @@ def is_special(facts: Mapping[str, Any]) -> bool:
 
 def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
     """Return an error about the columns with these facts, with the options by which their user says what they are."""
-    of_text = {name: one for name, one in facts.items() if one["texts"] and cause(one) is not None}
+    of_text = {
+        name: one
+        for name, one in facts.items()
+        if one["texts"] and (why := cause(one)) is not None and not (why == NAMES and is_mixed(one))
+    }
     rest = {name: one for name, one in facts.items() if name not in of_text}
     told, helps = described(of_text)
     mixed, place = {name: one for name, one in rest.items() if one["texts"]}, source

@@ -13,10 +13,13 @@ Columns = Mapping[str, Facts]
 ROWS_PER_TEXT, FEW_TEXTS = 2, 50
 # A column has dates or local numbers if this share of its cells are such.
 SOME = 0.25
+# If so large a share of the cells are numbers, the others are probably missing values.
+MOSTLY = 0.9
 # The columns that an error describes, at most.
 MOST_DESCRIBED = 10
 
-DATES, MIXED_DATES, NO_DATE, LISTS, LOCAL, NAMES = "dates", "mixed dates", "no date", "lists", "local", "names"
+DATES, MIXED_DATES, NO_DATE = "dates", "mixed dates", "no date"
+LISTS, LOCAL, MIXED_MARKS, NAMES = "lists", "local", "mixed marks", "names"
 UNCLEAR_DATES = (DATES, MIXED_DATES, NO_DATE)
 
 
@@ -38,9 +41,12 @@ def date_order(facts: Facts) -> str | None:
 
 def decimal_marks(facts: Facts) -> list[str]:
     """Return the decimal marks with which all cells of a column are numbers, if they are not all plain ones."""
-    if not facts["texts"]:
-        return []
-    cells = present(facts)
+    return fitting_marks(facts) if facts["texts"] and not facts["others"] else []
+
+
+def fitting_marks(facts: Facts) -> list[str]:
+    """Return the decimal marks with which all cells of a column are numbers, but for odd texts."""
+    cells = present(facts) - facts["others"]
     found = {",": facts["whole"] + facts["commas"], ".": facts["whole"] + facts["fractions"] + facts["dots"]}
     return [mark for mark, count in found.items() if count == cells]
 
@@ -56,8 +62,13 @@ def cause(facts: Facts) -> str | None:
         return NO_DATE if facts["others"] else MIXED_DATES
     if facts["lists"] == cells:
         return LISTS
-    if decimal_marks(facts) or max(facts["commas"], facts["dots"]) > SOME * cells:
+    if decimal_marks(facts):
         return LOCAL
+    if facts["texts"] > facts["lists"] + facts["others"]:  # some are local numbers
+        if facts["points"] and facts["commas"] and cells - facts["others"] >= MOSTLY * cells:
+            return LOCAL if fitting_marks(facts) else MIXED_MARKS
+        if max(facts["commas"], facts["dots"]) > SOME * cells:
+            return LOCAL
     few = present(facts) * facts["times"] < ROWS_PER_TEXT * facts["distinct"]
     return NAMES if few and facts["distinct"] > FEW_TEXTS and not facts["declared"] else None
 
@@ -120,6 +131,15 @@ def _local(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
     )
 
 
+def _mixed_marks(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+    every = ",".join(columns)
+    return (
+        f"the column {_each(columns, lambda name, one: f'{name!r} has numbers such as {shown(one)!r}')}, and others "
+        "with another decimal mark; write all with a point",
+        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+    )
+
+
 def _dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
     every = ",".join(columns)
     return (
@@ -178,5 +198,6 @@ MESSAGES: dict[str, Callable[[Columns], tuple[str, dict[str, dict[str, str]]]]] 
     NO_DATE: _no_date,
     LISTS: _lists,
     LOCAL: _local,
+    MIXED_MARKS: _mixed_marks,
     NAMES: _names,
 }
