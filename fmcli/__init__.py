@@ -167,8 +167,8 @@ on the training data (registry/derived.py) stays a rule until training/planning.
 has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
 cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
-parses the arguments (spellings/translate.py; other_tools.py beside it knows the options of libFM, libffm, xLearn,
-alphaFM, liblinear and VW, and registry/synonyms.py, which Python shares, those of further tools). The library raises
+parses the arguments (spellings/translate.py; other_tools.py beside it knows values that mean something in another tool,
+and registry/synonyms.py, which Python shares, has the words of other tools for options). The library raises
 subclasses of FmcliError, each with its exit status, and with the options that help, which the command writes as flags
 (cli/flags.py); it never prints and never imports click.
 """

@@ -213,7 +213,7 @@ def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
     }
     for name in given:
         if name not in DEFAULTS and name not in OPTIONS and (meant := counterpart(name)):
-            raise UsageError(f"there is no option {name!r}: {meant}")
+            raise UsageError(f"there is no option {name!r}{meant}")
     options = {
         name: option_value(OPTIONS[name], value) if name in OPTIONS else value
         for name, value in given.items()

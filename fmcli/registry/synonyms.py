@@ -1,108 +1,172 @@
-"""Words of the field for options that fmcli names otherwise: those of scikit-learn, LightFM, implicit, fastFM,
-LightGBM, XGBoost and frameworks for neural networks, by their counterparts."""
+"""Words of other tools and libraries for options of fmcli: those of libFM, libffm, xLearn, alphaFM, liblinear, VW,
+scikit-learn, LightFM, implicit, fastFM, LightGBM, XGBoost and frameworks for neural networks."""
+
+import re
+from collections.abc import Callable
+from functools import cache
 
 from fmcli.names import one_of
 
-# What separates the cells of a table, in every command that reads one.
-DELIMITER = {
-    "what separates cells is --delimiter": "sep field-sep field-separator fields-separator csv-delimiter delim"
+FLAG = re.compile(r"(?<![\w-])--?\w[\w-]*")
+
+# What is typed here -> words without leading dashes and with "-" for "_". The first answer counts whose options the
+# command has.
+ANSWERS = {
+    "--rank": "components no-components n-components num-components factors num-factors n-factors num-latent latent "
+    "latent-dim dims dimension dimensions embedding-dim embedding-size hidden-dim",
+    "--threads": "n-jobs workers num-workers n-workers cores core num-cores n-cores cpus processes",
+    "--epochs": "iterations num-iterations n-iterations n-iter niter max-iter max-epochs num-epochs n-epochs "
+    "n-estimators num-boost-round num-round nrounds",
+    "--learning-rate": "eta eta0 rate step step-size stepsize learnrate learning-rate-init initial-lr",
+    "--learning-rate-w": "lr-w",
+    "--learning-rate-v": "lr-v",
+    "--schedule": "learning-schedule lr-decay decay decay-learning-rate",
+    "--schedule invscaling --power X": "power-t",
+    "--schedule inverse --t0 X": "initial-t",
+    "--l2": "reg regularization regularisation regularizer reg-lambda reg-l2 l2-reg lambda lambda-2 lambda-l2 "
+    "weight-decay wd ridge item-alpha user-alpha",
+    "--l1": "reg-alpha reg-l1 l1-reg lambda-1 lambda-l1 lasso",
+    "--l2-w": "l2-reg-w reg-w lambda-w w-l2",
+    "--l2-v": "l2-reg-v reg-v lambda-v v-l2",
+    "--l1-w": "w-l1",
+    "--l1-v": "v-l1",
+    "--l1 or --l2": "penalty l1-ratio",
+    "--group-l1": "fvs",
+    "--solver": "optimizer optimiser optim opt algorithm algo method",
+    "-s sgd": "sgd",
+    "-s lbfgs": "bfgs lbfgs",
+    "-s mcmc": "mcmc gibbs",
+    "-s ftrl": "ftrl",
+    "-s ftrl --alpha X": "ftrl-alpha",
+    "-s ftrl --alpha-w X": "w-alpha",
+    "-s ftrl --alpha-v X": "v-alpha",
+    "-s ftrl --beta X": "ftrl-beta w-beta v-beta",
+    "--loss": "objective criterion application loss-function",
+    "--loss squared or --loss logistic": "task",
+    "--loss softmax": "multi-class multiclass oaa num-class num-classes",
+    "--order": "degree",
+    "--metric": "eval-metric eval scoring",
+    "--seed": "random-state rng random-seed random-seed-value",
+    "--valid FILE": "validation val val-file validation-file validation-data valid-data valid-file eval-set eval-data "
+    "dev",
+    "--holdout 0.2": "validation-fraction validation-split val-split test-size holdout-fraction holdout-period",
+    "--holdout 0": "holdout-off dis-es",
+    "--folds": "fold n-folds nfolds kfold k-fold cross-validation",
+    "fmcli cv --folds K": "cv folds fold n-folds nfolds kfold k-fold cross-validation",
+    "--patience": "early early-stopping early-stop early-stopping-round early-stopping-rounds early-terminate "
+    "n-iter-no-change stop-window sw",
+    "--keep-state": "save-resume",
+    "--init-std": "stdev stddev init-stddev init-stdev init-scale sigma",
+    "--no-bias": "no-intercept noconstant no-constant",
+    "--no-shuffle": "no-rand",
+    "--sample-weights FILE": "weights weight sample-weight row-weights case-weights weight-file",
+    "--pos-weight": "scale-pos-weight ",
+    "--class-weight LABEL=W": "class-weights label-weight is-unbalance balanced",
+    "--norm or --scale": "normalize normalise normalized instance-norm",
+    "--scale standard": "standardize standardise standardization standard-scaler scaler",
+    "--hash-bits": "hashing hash-size hash-space n-features num-features bits bit-precision",
+    "fmcli negatives": "negative negatives num-negatives n-negatives negative-samples num-neg max-sampled",
+    "--batch-size": "minibatch mini-batch ",
+    "--label": "label-column target target-column",
+    "--categorical": "categorical-feature",
+    "--columns NAMES": "has-header header",
+    "--delimiter": "sep field-sep field-separator fields-separator ",
+    "--log-json": "log log-file logfile log-dir history rlog",
+    "--log-every": "progress log-interval log-freq verbose-eval",
+    "--disk --cache FILE": "on-disk cache-file",
+    "--disk --memory MB": "block",
 }
-THREADS = "n-jobs num-threads n-threads nthreads workers num-workers n-workers cores num-cores n-cores cpus processes"
-
-# The commands that read tables with these delimiters.
-OF_TABLES = ("train", "cv", "tune", "convert", "split", "negatives")
-
-# Command -> its counterpart -> words without leading dashes and with "-" for "_".
-SYNONYMS: dict[str, dict[str, str]] = {
+# As ANSWERS, for one command; they come first.
+OF_COMMAND = {
     "train": {
-        "the number of factors is -k": "components no-components n-components num-components factors num-factors "
-        "n-factors num-latent latent latent-dim dims dimension dimensions embedding-dim embedding-size "
-        "hidden-dim",
-        "threads are -j": THREADS,
-        "the number of epochs is -e": "iterations num-iterations n-iterations n-iter niter max-iter max-epochs "
-        "num-epochs n-epochs n-estimators num-boost-round num-round nrounds",
-        "the learning rate is -r": "eta eta0 rate step step-size stepsize learnrate learning-rate-init initial-lr",
-        "the learning rate of the linear weights is --learning-rate-w": "lr-w",
-        "the learning rate of the factors is --learning-rate-v": "lr-v",
-        "the schedule of the learning rate is --schedule": "learning-schedule lr-schedule lr-scheduler lr-decay decay "
-        "decay-learning-rate",
-        "the L2 penalty is --l2": "reg regularization regularisation regularizer reg-lambda reg-l2 l2-reg lambda "
-        "lambda-l2 weight-decay wd ridge item-alpha user-alpha",
-        "the L1 penalty is --l1": "reg-alpha reg-l1 l1-reg lambda-l1 lasso",
-        "the L2 penalty of the linear weights is --l2-w": "l2-reg-w reg-w lambda-w",
-        "the L2 penalty of the factors is --l2-v": "l2-reg-v reg-v lambda-v",
-        "the penalties are --l1 and --l2": "penalty l1-ratio",
-        "the solver is -s": "optimizer optimiser optim opt algorithm algo",
-        "the solver is -s: -s sgd": "sgd",
-        "the solver is -s: -s lbfgs": "bfgs lbfgs",
-        "the solver is -s: -s mcmc": "mcmc gibbs",
-        "the loss is --loss": "objective criterion application",
-        "the loss is --loss: --loss softmax": "multi-class multiclass oaa num-class num-classes",
-        "the interaction order is --order": "degree",
-        "the metric is -x": "eval-metric metrics eval scoring",
-        "the seed is --seed": "random-state rng random-seed-value",
-        "validation data is -v FILE": "val val-file validation-file validation-data valid-data valid-file eval-set "
-        "eval-data dev",
-        "--holdout 0.2 holds out a fifth of the rows": "validation-fraction validation-split val-split test-size "
-        "holdout-fraction holdout-period",
-        "cross-validation is fmcli cv --folds K": "folds fold n-folds nfolds kfold k-fold cross-validation",
-        "epochs to wait for a better one are --patience": "early early-stopping early-stop early-stopping-round "
-        "early-stopping-rounds n-iter-no-change stop-window",
-        "the model file is -o": "model-file model-path model-out model-output output-model save save-path "
-        "output-file out-file",
-        "the model to resume from is -i": "input-model load warm-start init-from pretrained",
-        "an exact warm start needs --keep-state": "save-resume",
-        "the standard deviation of the initial factors is --init-std": "stdev stddev init-stddev init-scale "
-        "initial-std sigma",
-        "a bias is learned unless --no-bias is given": "bias intercept fit-intercept",
-        "the bias is left out by --no-bias": "no-intercept noconstant no-constant",
-        "linear weights are learned unless --no-linear is given": "linear fit-linear",
-        "weights of rows are --sample-weights FILE": "weights weight sample-weight row-weights case-weights "
-        "weight-file",
-        "the weight of positive rows is --pos-weight": "scale-pos-weight positive-weight",
-        "the weight of a label is --class-weight LABEL=W": "class-weights label-weight is-unbalance balanced",
-        "rows are scaled to unit length by --norm, columns by --scale": "normalize normalise normalized instance-norm",
-        "columns are scaled by --scale standard": "standardize standardise standardization standard-scaler scaler",
-        "features are hashed by --hash-bits": "hash hashing hash-size hash-space n-features num-features bits",
-        "random negatives are added by fmcli negatives": "negative negatives num-negatives n-negatives "
-        "negative-samples num-neg max-sampled",
-        "rows of a mini-batch are --batch-size": "minibatch mini-batch minibatch-size mini-batch-size",
-        "predictions are labels at probability 0.5; for another threshold, compare the probabilities that fmcli "
-        "predict writes with it": "threshold cutoff decision-threshold",
-        "a table has its label in --label COLUMN, names in --categorical COLUMNS": "label-column target "
-        "target-column categorical-feature",
-        "a table without a header needs --columns NAMES": "has-header header",
-        "--log-json writes the figures of each epoch": "log log-file logfile log-dir history",
-        "the progressive loss is printed by --log-every": "progress log-interval log-freq verbose-eval",
-        "there is no GPU code; threads are -j": "gpu use-gpu device cuda",
-        "options are given on the command line only": "config conf config-file params parameters",
+        # Letters that several of the tools use, and options that mean other things with other commands.
+        "--l2 or --hash-bits": "b",
+        "--l2 or --cache FILE": "c",
+        "fmcli train FILE": "d train data",
+        "--l2, --learning-rate or --log-json": "l",
+        "--threads": "n",
+        "--valid FILE, --solver or fmcli predict -o FILE": "p",
+        "--epochs, fmcli predict or fmcli export": "t",
+        "--init-std": "u",
+        "--class-weight LABEL=W": "w",
+        "fmcli tune --l2 1e-6..1e-1": "C",
+        "--output": "model-file model-path model-out model-output output-model save save-path save-model output-file "
+        "out-file final-regressor",
+        "--init-model": "input-model load load-model warm-start init-from initial-regressor pre pretrained im",
+        "fmcli predict -o FILE": "out predictions link testonly",
+        "fmcli export": "mf readable-model",
     },
     "predict": {
-        "threads are -j": THREADS,
-        "probabilities are written by --output-type prob": "proba prob probability probabilities predict-proba",
-        "labels are written by --output-type label": "label labels classes predict-label",
-        "raw scores are written by --output-type raw": "margin output-margin score scores raw-score decision-function",
-        "predictions are labels at probability 0.5; for another threshold, compare the probabilities of --output-type "
-        "prob with it": "threshold cutoff decision-threshold",
-        "the model needs no option: fmcli predict MODEL FILE": "model model-file input-model load load-model",
-        "files to predict need no option: fmcli predict MODEL FILE": "input input-file test-data test-file",
-        "predictions are written by -o FILE": "output-file out-file output-result save prediction",
+        "--output-type prob": "b link proba prob probability probabilities predict-proba",
+        "--output-type label": "label labels classes predict-label",
+        "--output-type raw": "r margin output-margin score scores raw-score decision-function",
+        "fmcli predict MODEL FILE": "d data i m model model-file input input-file input-model initial-regressor load "
+        "load-model test test-data test-file",
+        "--output FILE": "p out output-file out-file output-result save prediction predictions",
     },
     "evaluate": {
-        "threads are -j": THREADS,
-        "the metric is -x": "eval-metric metrics eval scoring",
+        "fmcli evaluate MODEL FILE": "model model-file input-model load load-model input input-file data test "
+        "test-data test-file",
+    },
+    "import": {"--loss squared, --loss logistic or --loss probit": "task method"},
+}
+# What no command does, or what needs no option, in a sentence -> words, by command.
+DENIALS = {
+    "train": {
+        "the bias is never penalised": "R",
+        "a bias is learned unless --no-bias is given": "B bias intercept fit-intercept",
+        "linear weights are learned unless --no-linear is given": "linear fit-linear",
+        "every run is reproducible": "dis-lock-free",
+        "every pair of features interacts, in every model but linear": "interactions quadratic lrq",
+        "the type of numbers is chosen when the program is built": "mnt",
+        "there is no GPU code": "gpu use-gpu device cuda",
+        "options are given on the command line only": "config conf config-file params parameters",
+        "predicted labels are those at probability 0.5; fmcli predict writes the probabilities": "threshold cutoff "
+        "decision-threshold",
+    },
+    "predict": {
+        "predicted labels are those at probability 0.5; --output-type prob writes the probabilities": "threshold "
+        "cutoff decision-threshold",
+        "a model does not change when it predicts": "t testonly",
+        "the model file says it": "dim mf mnt",
+    },
+    "evaluate": {
         "labels are predicted at probability 0.5; auc and logloss need no threshold": "threshold cutoff "
         "decision-threshold",
-        "the model needs no option: fmcli evaluate MODEL FILE": "model model-file input-model load load-model",
-        "files need no option: fmcli evaluate MODEL FILE": "input input-file data test test-data test-file",
     },
+    "import": {"the file shows the rank, and whether there are a bias and linear weights": "dim"},
 }
 
 
-def synonyms(command: str) -> dict[str, str]:
-    """Return the words for options of a command, with their counterparts."""
-    answers = {**SYNONYMS.get(command, {}), **(DELIMITER if command in OF_TABLES else {})}
-    return {word: ours for ours, words in answers.items() for word in words.split()}
+@cache
+def answers(command: str) -> dict[str, tuple[str, ...]]:
+    """Return the answers to each word, the better ones first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for table in (OF_COMMAND.get(command, {}), ANSWERS):
+        for answer, words in table.items():
+            for word in words.split():
+                found[word] = (*found.get(word, ()), answer)
+    return found
+
+
+def denial(command: str, word: str) -> str | None:
+    """Return the sentence about an option that no command has; None if there is none."""
+    return next((said for said, words in DENIALS.get(command, {}).items() if word in words.split()), None)
+
+
+def explained(command: str, word: str, fits: Callable[[str], bool]) -> str | None:
+    """Return what follows "there is no option .." for a word; None if it is not known.
+
+    fits : whether the command has an option.
+    """
+    said = denial(command, word)
+    if said:
+        return f": {said}"
+    for answer in answers(command).get(word, ()):
+        own = answer.split("fmcli ")[0]  # options behind the name of a command are that command's
+        if all(map(fits, FLAG.findall(own))):
+            return f"; did you mean {answer}?"
+    return None
 
 
 Meant = dict[str, tuple[str, ...]]

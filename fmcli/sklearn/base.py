@@ -58,8 +58,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
         known = cls._usual
         if unknown := given.keys() - known.keys():
             name = min(unknown)
-            meant = counterpart(name)
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}" + (f": {meant}" if meant else ""))
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}{counterpart(name)}")
         vars(self).update({**known, **given})
 
     __init__.__signature__ = Signature(every)  # type: ignore[attr-defined]

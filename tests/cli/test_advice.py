@@ -175,7 +175,7 @@ def test_a_table_names_its_groups_by_a_column(run, tmp_path):
 def test_separators_of_cells_and_of_values_are_not_confused(run, tmp_path, command):
     (tmp_path / "t.csv").write_text("a;y\n" + "".join(f"{'xyz'[j % 3]};{j % 2}\n" for j in range(60)))
     said = run.fails(2, *command, "--sep", ";", "t.csv").stderr
-    assert "there is no option '--sep': what separates cells is --delimiter" in said
+    assert "there is no option '--sep'; did you mean --delimiter?" in said
     said = run.fails(2, *command, "--separator", ";", "t.csv").stderr
     assert "between cells, it is --delimiter ';'" in said
     run.ok(*command, "--delimiter", ";", "t.csv")

@@ -110,7 +110,7 @@ MISUSE = [
     (["t"], 2, "there is no command 't', but a file with this name; did you mean fmcli train t?"),
     (["-m", "fm", "train", "t"], 2, "there is no option '-m': options follow the command: fmcli COMMAND -m"),
     (["train", "-f", "model.bin", "t"], 2, "-f is the format; the model file is -o: -o model.bin"),
-    (["train", "-f", "5", "t"], 2, "-f is the format; --holdout 0.2 holds out"),
+    (["train", "-f", "5", "t"], 2, "-f is the format; folds are fmcli cv --folds 5"),
     (["train", "-e", "0.01", "t"], 2, "-e is the number of epochs; --patience stops training early, with -v FILE"),
     (["train", "-q", "ab", "t"], 2, "-q is quiet; every pair of features interacts"),
     (["train", "--log-every", "0", "t"], 2, "'--log-every'"),

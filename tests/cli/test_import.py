@@ -63,7 +63,7 @@ ERRORS = [
     (
         ["import", "--task", "r", "m"],
         2,
-        "there is no option '--task': what scores mean (libFM's -task r and c) is --loss",
+        "there is no option '--task'; did you mean --loss squared, --loss logistic",
     ),
     (
         ["import", "short"],

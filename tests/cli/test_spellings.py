@@ -7,25 +7,30 @@ import pytest
 
 from fmcli.cli import group
 from fmcli.cli.spellings.other_tools import COMMANDS as OTHER_COMMANDS
-from fmcli.cli.spellings.other_tools import (
-    FREE_LETTERS,
-    VALUES,
-    WORDS,
-)
-from fmcli.cli.spellings.other_tools import OPTIONS as OTHER_OPTIONS
-from fmcli.cli.spellings.translate import SPELLINGS, options_of
+from fmcli.cli.spellings.other_tools import FREE_LETTERS, VALUES
+from fmcli.cli.spellings.translate import options_of
 from fmcli.errors import UsageError
 from fmcli.names import close, wrong_letters
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.synonyms import LOSS_NAMES, METRIC_NAMES, MODEL_NAMES, SOLVER_NAMES, SYNONYMS
+from fmcli.registry.synonyms import (
+    ANSWERS,
+    DENIALS,
+    FLAG,
+    LOSS_NAMES,
+    METRIC_NAMES,
+    MODEL_NAMES,
+    OF_COMMAND,
+    SOLVER_NAMES,
+    answers,
+    explained,
+)
 from fmcli.scoring.metrics import METRICS
 
 TOP = click.Context(group, info_name="fmcli")
 COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}
 FLAGS = {name: options_of(command, click.Context(command, TOP, info_name=name)) for name, command in COMMANDS.items()}
-LESSONS = [(command, word) for command, words in WORDS.items() for word in words]
 
 
 def parse(command, *arguments):
@@ -113,8 +118,8 @@ def test_contradictory_options_are_refused(run, tmp_path, arguments, message):
 def test_a_line_of_another_tool_is_answered_as_a_whole():
     said = refused("train", "-l", "0.00002", "-k", "4", "-t", "-15", "-r", "0.2", "-s", "4", "--nosuch", "t", "out")
     assert [line[:28] for line in said.splitlines()] == [
-        "there is no option '-l': the",
-        "there is no option '-t': pas",
+        "there is no option '-l'; did",
+        "there is no option '-t'; did",
         "-s is the solver; threads ar",
         "there is no option '--nosuch",
     ]
@@ -153,37 +158,55 @@ def test_words_have_two_dashes(word):
     assert refused("train", word, "1", "x") == (f"there is no option {word!r}: long options have two dashes: {double}")
 
 
-def test_words_of_other_tools_are_answered():
-    for command, word in LESSONS:
-        flags = [f"-{word}", f"-{word.replace('-', '_')}"] + ([f"--{word}"] if len(word) > 1 else [])
-        for flag in flags:
-            assert refused(command, flag, "1", "x") == f"there is no option {flag!r}: {WORDS[command][word]}"
+def shown(command, word):
+    """The error for an option of another tool."""
+    return refused(command, f"-{word}" if len(word) == 1 else f"--{word}", "1", "x")
 
 
-def test_answers_name_existing_options():
-    for command, word in LESSONS:
-        check_answer(command, word)
+def test_every_answer_is_given_by_a_command():
+    for command, table in {"": ANSWERS, **OF_COMMAND}.items():
+        for answer, words in table.items():
+            for word in words.split():
+                flag, names = f"--{word}", [command] if command else COMMANDS
+                said = [explained(name, word, FLAGS[name].__contains__) for name in names if flag not in FLAGS[name]]
+                assert f"; did you mean {answer}?" in said, word
 
 
-def check_answer(command, word):
-    """The options named in an answer exist; the word that it answers is not an option of ours."""
-    flag = f"-{word}" if len(word) == 1 else f"--{word}"
-    assert flag not in FLAGS[command]
-    assert flag not in SPELLINGS or not set(SPELLINGS[flag].means) <= FLAGS[command].keys()
-    answer = re.sub(r"\w+'s -\w+", "", WORDS[command][word])  # without the options of the other tool
-    for sentence in answer.split(";"):
-        named = re.search(r"fmcli (\w+)", sentence)
-        flags = FLAGS[named[1] if named else command]
-        for flag in re.findall(r"(?<![\w-])--?\w[\w-]*", sentence):
-            assert flag in flags, flag
-        for model in re.findall(r"-m (\w+)", sentence):
-            assert model in MODELS
+def test_answers_have_options_and_values_that_exist():
+    """Options behind the name of a command are of that command, the others of each command that gives the answer."""
+    for answer in {*ANSWERS, *(one for table in OF_COMMAND.values() for one in table)}:
+        for name, rest in re.findall(r"fmcli (\w+)([^,]*?)(?=,| or |$)", answer):
+            assert set(FLAG.findall(rest)) <= FLAGS[name].keys(), answer
+        own = re.sub(r"fmcli .*", "", answer)
+        assert any(set(FLAG.findall(own)) <= flags.keys() for flags in FLAGS.values()), answer
+        assert set(re.findall(r"-s (\w+)", answer)) <= SOLVERS.keys()
+        assert set(re.findall(r"--loss (\w+)", answer)) <= LOSSES.keys()
+
+
+def test_words_of_another_tool_are_no_options_of_the_command():
+    for command, flags in FLAGS.items():
+        for word in [*OF_COMMAND.get(command, {}).values(), *DENIALS.get(command, {}).values()]:
+            assert not {f"-{one}" if len(one) == 1 else f"--{one}" for one in word.split()} & flags.keys()
+
+
+@pytest.mark.parametrize("command", DENIALS)
+def test_what_is_denied_exists_in_no_command(command):
+    """Neither an option of any command nor a command has the name of what no command does."""
+    for sentence, words in DENIALS[command].items():
+        for word in words.split():
+            flag = f"-{word}" if len(word) == 1 else f"--{word}"
+            assert not [name for name, flags in FLAGS.items() if flag in flags], (sentence, word)
+            assert word not in COMMANDS
+            assert shown(command, word) == f"there is no option {flag!r}: {sentence}"
+        named = re.findall(r"fmcli (\w+)", sentence)
+        assert set(named) <= COMMANDS.keys()
+        assert set(FLAG.findall(sentence)) <= FLAGS[command].keys()
 
 
 def test_unused_short_options_stay_unused():
     for flags in FLAGS.values():
         assert not {f"-{letter}" for letter in FREE_LETTERS} & flags.keys()
-    assert set(FREE_LETTERS) <= WORDS["train"].keys()
+    assert set(FREE_LETTERS) <= answers("train").keys()
 
 
 def test_value_spellings_belong_to_existing_options():
@@ -224,29 +247,34 @@ def test_wrong_letters_are_the_fewest_edits():
 
 @pytest.mark.parametrize("flag", ["rank", "epochs", "holdout"])
 def test_one_wrong_letter_is_understood(flag):
-    for word in set(edits(flag, "ex")) - {flag} - WORDS["train"].keys():
+    for word in set(edits(flag, "ex")) - {flag} - answers("train").keys():
         if f"--{word}" not in FLAGS["train"]:
             assert f"--{flag}" in refused("train", f"--{word}", "3", "x"), word
 
 
 # Options and values of other tools, and the counterpart that the message names.
 FIELD = {
-    "--no_components 8": "-k",
+    "--no_components 8": "did you mean --rank?",
     "--k 8": "did you mean -k?",
     "-K 8": "did you mean -k?",
     "--e 8": "did you mean -e?",
     "--l2v 1": "did you mean --l2-v?",
     "--lr_v 1": "--learning-rate-v",
-    "--factors 8": "-k",
-    "--n-jobs 4": "-j",
-    "--num_threads 4": "-j",
+    "--cv 5": "did you mean fmcli cv --folds K?",
+    "--folds 5": "did you mean fmcli cv --folds K?",
+    "--kfold 5": "did you mean fmcli cv --folds K?",
+    "-f 5": "folds are fmcli cv --folds 5",
+    "-C": "did you mean fmcli tune --l2",
+    "--factors 8": "did you mean --rank?",
+    "--n-jobs 4": "did you mean --threads?",
+    "--num_threads 4": "did you mean --threads?",
     "--reg 0.1": "--l2",
     "--regularization 0.1": "--l2",
     "--reg_alpha 0.1": "--l1",
-    "--iterations 8": "-e",
-    "--n_iter 8": "-e",
+    "--iterations 8": "did you mean --epochs?",
+    "--n_iter 8": "did you mean --epochs?",
     "--random_state 1": "--seed",
-    "--eta 0.1": "-r",
+    "--eta 0.1": "did you mean --learning-rate?",
     "--early_stopping_rounds 3": "--patience",
     "--objective binary": "--loss",
     "--threshold 0.4": "fmcli predict",
@@ -276,10 +304,10 @@ def test_suggestions_by_letters_are_close(word):
 
 
 def test_each_word_has_one_counterpart():
-    for command, answers in SYNONYMS.items():
-        words = [word for each in answers.values() for word in each.split()]
+    """But for a command, which stands behind an option of the same name."""
+    for table in (ANSWERS, *OF_COMMAND.values(), *DENIALS.values()):
+        words = [word for answer, each in table.items() if "fmcli cv" not in answer for word in each.split()]
         assert len(set(words)) == len(words)
-        assert not set(words) & OTHER_OPTIONS.get(command, {}).keys()
 
 
 def test_other_names_of_commands_losses_and_models_lead_to_ours():

@@ -13,10 +13,11 @@ from dataclasses import field
 
 import click
 
-from fmcli.cli.spellings.other_tools import VALUES, words_of
+from fmcli.cli.spellings.other_tools import VALUES
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 from fmcli.records import dataclass
+from fmcli.registry.synonyms import explained
 
 # A prefix of penalty strengths in libFM's convention: relative to the sum of the losses, unless a solver is stochastic.
 LIBFM = "libFM:"
@@ -157,7 +158,7 @@ class _Reading:
         Raises UsageError for a long option with a single dash, as other tools write it."""
         flag = word.partition("=")[0]
         name = plain(flag)
-        if len(name) > 1 and (self.has(f"--{name}") or name in words_of(self.command.name) or self.ctx.parent is None):
+        if len(name) > 1 and (self.has(f"--{name}") or self.of_another_tool(name) or self.ctx.parent is None):
             raise self.unknown(flag)
         self.said.append(word)
         for place, letter in enumerate(word[1:], start=2):
@@ -207,18 +208,25 @@ class _Reading:
         """Return whether a long flag exists in fmcli or is an accepted spelling."""
         return flag in self.long_flags or flag in self.spellings
 
+    def of_another_tool(self, name: str) -> str | None:
+        """Return what an error says about a word of another tool; None if it is not known."""
+        return explained(self.command.name or "", name, self.options.__contains__)
+
     def unknown(self, flag: str) -> UsageError | click.UsageError:
         """Return the error for an option that the command does not have."""
         name = plain(flag)
-        lesson = words_of(self.command.name).get(name)
+        known = self.of_another_tool(name)
+        lesson = None
         if self.has(f"--{name}") and not flag.startswith("--"):
             lesson = f"long options have two dashes: --{name}"
-        elif lesson is None and len(name) == 1 and f"-{name.lower()}" in self.options:
-            lesson = f"did you mean -{name.lower()}?"
-        elif lesson is None and self.ctx.parent:
+        elif known:
+            return UsageError(f"there is no option {flag!r}{known}")
+        elif len(name) == 1 and f"-{name.lower()}" in self.options:
+            return UsageError(f"there is no option {flag!r}; did you mean -{name.lower()}?")
+        elif self.ctx.parent:
             owners = [path for path, options in options_beside(self.ctx).items() if flag in options]
             lesson = f"it belongs to {', '.join(owners)}" if owners else None
-        elif lesson is None and not close(flag, self.long_flags):
+        elif not close(flag, self.long_flags):
             lesson = f"options follow the command: {self.ctx.command_path} COMMAND {flag}"
         if lesson:
             return UsageError(f"there is no option {flag!r}: {lesson}")
