@@ -141,8 +141,8 @@ What the design rests on, each measured:
 On a Dask cluster (cluster), a worker scores an extent of a file: the lines that begin in a range of bytes, which the
 reader takes in place of a file. It records what the text buffers of the extent say about their lines (data/account.py),
 and the client takes these records in the order of the extents, so that lines, counts and errors are those of one
-machine. Metrics come from summaries of the extents (scoring/summary.py). Dask is imported only there, and only if it is
-used.
+machine. Metrics come from statistics of the extents, combined in order (scoring/statistics.py). Dask is imported only
+there, and only if it is used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
 makes the dictionary, the counts and the labels from theirs (cluster/rows.py). The rest of a plan is made as for a cache

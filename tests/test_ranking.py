@@ -178,6 +178,6 @@ def test_rows_of_several_outcomes_keep_their_groups(name, rng):
         Outcome("squared", rng.integers(0, 3, n), rng.normal(size=(n, 1)), group=rng.integers(0, 4, n))
         for n in (30, 25)
     ]
-    each = [metric_of(name).of_groups(one.ranked) for one in outcomes]
+    each = [metric_of(name).of_groups(one.grouped.ranked) for one in outcomes]
     expected = OfGroups.concatenated(each).mean()
     assert measure([name], Outcome.concatenated(outcomes))[name] == pytest.approx(expected, rel=1e-12)

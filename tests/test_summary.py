@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fmcli.errors import NotEnoughMemoryError, UsageError
-from fmcli.scoring.metrics import METRICS, Metric, Outcome, allowed, measure
+from fmcli.scoring.metrics import METRICS, Metric, Outcome, Statistic, allowed, measure
 from fmcli.scoring.summary import Combined, Summary, check_combined, summary_of
 from fmcli.system import memory
 
@@ -93,16 +93,19 @@ def test_memory_for_the_scores(monkeypatch, rng):
 
 
 def test_a_metric_that_is_no_mean_is_refused(monkeypatch):
-    def median(outcome):
-        return float(np.median(np.abs(outcome.error)))
+    def median(error):
+        return float(np.median(np.abs(error)))
 
-    monkeypatch.setitem(METRICS, "median", Metric("median", "Median error.", False, METRICS["mae"].tasks, median))
+    monkeypatch.setitem(
+        METRICS, "median", Metric("median", "Median error.", False, METRICS["mae"].tasks, Statistic("error"), median)
+    )
     check_combined(["loss", "sparsity", *METRICS.keys() - {"median"}, "ndcg@3"])
-    with pytest.raises(UsageError, match="metric median is not a mean over rows"):
+    with pytest.raises(UsageError, match="metric median needs all rows at once"):
         check_combined(["mae", "median"])
 
 
 def test_only_what_is_chosen_is_kept(rng):
     label, score, _ = rows_of(rng, "logistic", 20, False)
     summary = summary_of(Outcome("logistic", label, score), ["logloss"], SimpleNamespace(), False)
-    assert summary == Summary(20, 20.0, True, {"logloss": summary.means["logloss"]})
+    statistic = METRICS["logloss"].statistic
+    assert summary == Summary(20, True, {statistic: summary.statistics[statistic]})

@@ -458,8 +458,8 @@ def measured(log: Log, request: Request, bad: BadLines) -> Result:
         if not outcome.link.probable or outcome.task not in ("binary", "classes"):
             raise UsageError(f"--calibration needs probabilities of labels, and loss {labels.loss} has none")
         found = reliability(outcome) if outcome.usable else Reliability([], math.nan)
-    if outcome.ranked is not None and (without := outcome.ranked.without_relevant):
-        groups = len(outcome.ranked.starts)
+    if outcome.grouped.ranked is not None and (without := outcome.grouped.ranked.without_relevant):
+        groups = len(outcome.grouped.ranked.starts)
         log.line(f"{without:,} of {groups:,} groups have no relevant row, and are left out of metrics of relevant rows")
     return Result(labels, counts, figures(names, outcome, scorer), table, difference, found)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from fmcli.scoring.ranking import (
 )
 from fmcli.scoring.rows import row_losses
 from fmcli.scoring.scores import merged_counts, partition
+from fmcli.scoring.statistics import ClassWeights, GroupedRows, Ranking, Residuals, Sums
 from fmcli.system.parallel import in_parallel
 
 # The lower and the upper limit of predicted numbers.
@@ -51,40 +52,6 @@ NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft", "levels"), ("binary"
 LEVELS = ("levels",)
 # Those whose labels have an order. Levels are numbers and classes.
 ORDERED = (*NUMBERS, *BINARY, "order")
-
-
-class ClassWeights(NamedTuple):
-    """The weight of the rows by class. Each array has the shape (classes)."""
-
-    correct: Floats  # rows whose label and prediction are this class
-    labelled: Floats
-    predicted: Floats
-
-    def present(self) -> ClassWeights:
-        """Return the figures of the classes that are a label or a prediction of some row."""
-        present = (self.labelled > 0) | (self.predicted > 0)
-        return ClassWeights(*(weight[present] for weight in self))
-
-
-class Ranking(NamedTuple):
-    """The weight of the rows with each distinct score. Each array has the shape (scores), in increasing order."""
-
-    positive: Floats  # rows with label +1
-    negative: Floats
-
-
-class Ranked(Protocol):
-    """Outcomes with a Ranking."""
-
-    @property
-    def ranking(self) -> Ranking: ...
-
-
-class Classified(Protocol):
-    """Outcomes with ClassWeights."""
-
-    @property
-    def class_weights(self) -> ClassWeights: ...
 
 
 # How many arrays of the size of the scores, and of the labels, the metrics have at a time; the AUC needs most.
@@ -182,9 +149,13 @@ class Outcome:
 
     def mean(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> float:
         """Weighted mean over the rows."""
+        return self.sums(values).mean()
+
+    def sums(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> Sums:
+        """Return the weighted sum of values (rows), and the sum of the weights."""
         if self._weight is None:
-            return float(values.sum() / len(values))
-        return float((self.weight * values).sum() / self.weight.sum())
+            return Sums(float(values.sum()), float(len(values)))
+        return Sums(float((self.weight * values).sum()), float(self.weight.sum()))
 
     @cached_property
     def weight(self) -> Floats:
@@ -239,13 +210,9 @@ class Outcome:
         score = self.score[:, 0]
         if self._weight is None:
             return self._counted_ranking(np.ascontiguousarray(score))
-        return self.by_score()[1]
-
-    def by_score(self) -> tuple[Floats, Ranking]:
-        """Return the distinct scores, and the weights of the rows with each."""
         is_positive = self.label > 0
-        weights = Ranking(np.where(is_positive, self.weight, 0.0), np.where(is_positive, 0.0, self.weight))
-        return summed_by_score(self.score[:, 0], weights)
+        positive, negative = np.where(is_positive, self.weight, 0.0), np.where(is_positive, 0.0, self.weight)
+        return Ranking.of(score, positive, negative)
 
     def _counted_ranking(self, score: Floats) -> Ranking:
         """Return the ranking if all weights are 1: the scores of both labels are sorted apart, and merged."""
@@ -254,14 +221,22 @@ class Outcome:
         sides = [both[:cut], both[cut:]]
         for side in sides:
             side.sort()
-        counts = np.zeros((2, len(score)))
-        distinct = merged_counts(*sides, *counts)
-        return Ranking(*counts[:, :distinct])
+        columns = np.zeros((3, len(score)))
+        distinct = merged_counts(*sides, *columns)
+        return Ranking(*columns[:, :distinct])
 
     @cached_property
-    def ranked(self) -> RankedRows | None:
-        """The rows of each group by score; None if there are no groups."""
-        return None if self.group is None else RankedRows(self.label, self.score[:, 0], self.group, self.relevance)
+    def grouped(self) -> GroupedRows:
+        """The rows with their groups."""
+        return GroupedRows(self.label, self.score[:, 0], self.group, self.relevance)
+
+    @property
+    def residuals(self) -> Residuals:
+        """The sums of squares that r2 compares."""
+        first = float(self.label[0])
+        label = self.label - first  # exactly 0 if all labels are the same
+        mean, errors = self.mean(label), self.sums(self.error**2)
+        return Residuals(errors.weight, first + mean, self.sums((label - mean) ** 2).total, errors.total)
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
@@ -271,10 +246,6 @@ class Outcome:
     @cached_property
     def class_weights(self) -> ClassWeights:
         """The weight of the rows by label and prediction."""
-        return self.all_class_weights().present()
-
-    def all_class_weights(self) -> ClassWeights:
-        """Return the figures of all classes."""
         classes = max(2, self.score.shape[1] + (self.task in LEVELS))  # a model of two classes has a single score
 
         def total(of: NDArray[np.intp], weight: Floats) -> Floats:
@@ -282,15 +253,6 @@ class Outcome:
 
         correct = total(self.class_label, self.weight * self.correct)
         return ClassWeights(correct, total(self.class_label, self.weight), total(self.class_predicted, self.weight))
-
-
-def summed_by_score(score: Floats, weights: Ranking) -> tuple[Floats, Ranking]:
-    """Return the distinct scores, in increasing order, and the sums of the weights with each. `score` has the shape
-    (scores), in any order."""
-    order = np.argsort(score, kind="stable")  # the order of equal scores decides the last bits of the sums
-    score = score[order]
-    starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
-    return score[starts], Ranking(*(np.add.reduceat(weight[order], starts) for weight in weights))
 
 
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
@@ -328,15 +290,10 @@ def log_losses(outcome: Outcome) -> Floats:
     return np.minimum(losses, -math.log(SMALLEST_PROBABILITY))
 
 
-def logloss(outcome: Outcome) -> float:
-    """Return the mean of -log(probability of the label)."""
-    return outcome.mean(log_losses(outcome))
-
-
-def auc(outcome: Ranked) -> float:
+def auc(ranking: Ranking) -> float:
     """Return the share of the pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts
     1/2."""
-    positive, negative = outcome.ranking
+    positive, negative = ranking.positive, ranking.negative
     up_to = np.cumsum(negative)
     pairs = positive.sum() * up_to[-1]
     if pairs == 0:
@@ -345,9 +302,9 @@ def auc(outcome: Ranked) -> float:
     return min(1.0, float(won / pairs))  # rounding errors of the sums may make it exceed 1
 
 
-def pr_auc(outcome: Ranked) -> float:
+def pr_auc(ranking: Ranking) -> float:
     """Average precision: the mean over the +1 rows of the precision among the rows with their score or a higher one."""
-    positive, negative = outcome.ranking
+    positive, negative = ranking.positive, ranking.negative
     found = np.cumsum(positive[::-1])
     if found[-1] == 0:
         return math.nan
@@ -373,19 +330,9 @@ def squared_distances(outcome: Outcome) -> Floats:
     return distances
 
 
-def brier(outcome: Outcome) -> float:
-    """Return the mean of the squared errors of the probabilities."""
-    return outcome.mean(squared_distances(outcome))
-
-
 def correct_rows(outcome: Outcome) -> NDArray[np.bool_]:
     """Return (rows) whether the predicted class is that of the label."""
     return outcome.correct
-
-
-def accuracy(outcome: Outcome) -> float:
-    """Return the share of the rows whose predicted class is the label."""
-    return outcome.mean(correct_rows(outcome))
 
 
 def squared_errors(outcome: Outcome) -> Floats:
@@ -393,37 +340,26 @@ def squared_errors(outcome: Outcome) -> Floats:
     return outcome.error**2
 
 
-def rmse(outcome: Outcome) -> float:
-    """Return the root of the mean squared error."""
-    return math.sqrt(outcome.mean(squared_errors(outcome)))
-
-
 def absolute_errors(outcome: Outcome) -> Floats:
     """Return (rows) the absolute errors."""
     return np.abs(outcome.error)
 
 
-def mae(outcome: Outcome) -> float:
-    """Return the mean absolute error."""
-    return outcome.mean(absolute_errors(outcome))
-
-
-def r2(outcome: Outcome) -> float:
+def r2(sums: Residuals) -> float:
     """1 - squared error / squared error of the mean of the labels."""
-    label = outcome.label - outcome.label[0]  # exactly 0 if all labels are the same
-    variance = outcome.mean((label - outcome.mean(label)) ** 2)
-    return 1.0 - outcome.mean(outcome.error**2) / variance if variance > 0 else math.nan
+    variance = sums.squares / sums.weight
+    return 1.0 - sums.errors / sums.weight / variance if variance > 0 else math.nan
 
 
-def macro_f1(outcome: Classified) -> float:
+def macro_f1(weights: ClassWeights) -> float:
     """Return the mean over the classes of F1 = 2 correct / (labelled + predicted)."""
-    correct, labelled, predicted = outcome.class_weights
+    correct, labelled, predicted = weights.present()
     return float((2.0 * correct / (labelled + predicted)).mean())
 
 
-def macro_f1_pr(outcome: Classified) -> float:
+def macro_f1_pr(weights: ClassWeights) -> float:
     """2PR / (P + R), where P and R are the means over the classes of precision and recall, which are 0 if undefined."""
-    correct, labelled, predicted = outcome.class_weights
+    correct, labelled, predicted = weights.present()
     precision = _ratio(correct, predicted).mean()
     recall = _ratio(correct, labelled).mean()
     return float(2.0 * precision * recall / (precision + recall)) if correct.any() else 0.0
@@ -433,9 +369,9 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
-def in_groups(compute: Callable[[RankedRows], OfGroups]) -> Callable[[Outcome], float]:
-    """Return the mean of a metric of groups as one of an outcome; undefined if that has no groups."""
-    return lambda outcome: math.nan if outcome.ranked is None else compute(outcome.ranked).mean()
+def in_groups(of_groups: Callable[[RankedRows], OfGroups]) -> Callable[[GroupedRows], float]:
+    """Return the mean of a metric of groups as one of grouped rows; undefined if there are no groups."""
+    return lambda rows: math.nan if rows.ranked is None else of_groups(rows.ranked).mean()
 
 
 def probabilities(loss: str, score: Floats) -> Floats:
@@ -444,26 +380,66 @@ def probabilities(loss: str, score: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
+class Statistic:
+    """What metrics are computed from.
+
+    name : of the attribute of outcomes that it is.
+    part : its class, which has `combined`: given the statistic of the following rows, it returns the statistic of both.
+        None: the statistics of parts of the rows do not combine, as for a median.
+    """
+
+    name: str
+    part: type | None = None
+
+    def of(self, outcome: Outcome) -> Any:
+        """Return it for some rows."""
+        return getattr(outcome, self.name)
+
+
+@dataclass(frozen=True)
+class RowMean:
+    """The statistic of metrics that are a mean over rows, or a function of one.
+
+    of_rows : returns the value of each row.
+    """
+
+    of_rows: Callable[[Outcome], NDArray[np.float64] | NDArray[np.bool_]]
+    part = Sums
+
+    def of(self, outcome: Outcome) -> Sums:
+        """Return the sum of the values."""
+        return outcome.sums(self.of_rows(outcome))
+
+
+BY_SCORE, BY_CLASS = Statistic("ranking", Ranking), Statistic("class_weights", ClassWeights)
+BY_GROUP, VARIANCES = Statistic("grouped", GroupedRows), Statistic("residuals", Residuals)
+CORRECT = RowMean(correct_rows)
+
+
+@dataclass(frozen=True)
 class Metric:
     """A measure of the quality of predictions, and the tasks that it applies to.
 
+    statistic : what it is computed from, on one machine and on a cluster.
+    finish : returns it, given the statistic of all rows.
     of_probabilities : whether it needs probabilities.
     of_groups : returns it for each of the groups of rows, whose mean it is; None: it needs no groups.
     at : returns it for the first places of each group; None: it has no such form.
-    of_rows : returns the values of the rows whose mean it is; None: it is no mean over rows.
-    rooted : whether it is the root of that mean.
     """
 
     name: str
     help: str
     larger_is_better: bool
     tasks: tuple[str, ...]
-    compute: Callable[[Outcome], float]
+    statistic: Statistic | RowMean
+    finish: Callable[[Any], float]
     of_probabilities: bool = False
     of_groups: Callable[[RankedRows], OfGroups] | None = None
     at: Callable[..., OfGroups] | None = None
-    of_rows: Callable[[Outcome], NDArray[np.float64] | NDArray[np.bool_]] | None = None
-    rooted: bool = False
+
+    def compute(self, outcome: Outcome) -> float:
+        """Return it for all rows."""
+        return self.finish(self.statistic.of(outcome))
 
     def fits(self, loss: str) -> bool:
         """Return whether it can be computed for models with this loss."""
@@ -477,7 +453,7 @@ def ranking(
     at: Callable[..., OfGroups] | None = None,
 ) -> Metric:
     """Return a metric of the order of rows in groups, of which larger values are better."""
-    return Metric(name, help, True, ORDERED, in_groups(of_groups), of_groups=of_groups, at=at)
+    return Metric(name, help, True, ORDERED, BY_GROUP, in_groups(of_groups), of_groups=of_groups, at=at)
 
 
 def of_places(name: str, help: str, at: Callable[..., OfGroups]) -> Metric:
@@ -493,36 +469,29 @@ METRICS = {
             "Mean negative logarithm of the probability of the label.",
             False,
             BINARY + SOFT + CLASSES,
-            logloss,
-            True,
-            of_rows=log_losses,
+            RowMean(log_losses),
+            Sums.mean,
+            of_probabilities=True,
         ),
-        Metric("auc", "Area under the ROC curve.", True, BINARY, auc),
-        Metric("pr-auc", "Average precision: area under the precision-recall curve.", True, BINARY, pr_auc),
+        Metric("auc", "Area under the ROC curve.", True, BINARY, BY_SCORE, auc),
+        Metric("pr-auc", "Average precision: area under the precision-recall curve.", True, BINARY, BY_SCORE, pr_auc),
         Metric(
             "brier",
             "Mean squared error of the probabilities.",
             False,
             BINARY + CLASSES,
-            brier,
-            True,
-            of_rows=squared_distances,
+            RowMean(squared_distances),
+            Sums.mean,
+            of_probabilities=True,
         ),
-        Metric(
-            "accuracy",
-            "Share of rows with the correct prediction.",
-            True,
-            BINARY + CLASSES,
-            accuracy,
-            of_rows=correct_rows,
-        ),
-        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, rmse, of_rows=squared_errors, rooted=True),
-        Metric("mae", "Mean absolute error.", False, NUMBERS, mae, of_rows=absolute_errors),
-        Metric("r2", "Share of the variance of the labels that is explained.", True, NUMBERS, r2),
+        Metric("accuracy", "Share of rows with the correct prediction.", True, BINARY + CLASSES, CORRECT, Sums.mean),
+        Metric("rmse", "Root of the mean squared error.", False, NUMBERS, RowMean(squared_errors), Sums.root),
+        Metric("mae", "Mean absolute error.", False, NUMBERS, RowMean(absolute_errors), Sums.mean),
+        Metric("r2", "Share of the variance of the labels that is explained.", True, NUMBERS, VARIANCES, r2),
         # Each row has one label and one prediction, so that F1 over all rows is the accuracy.
-        Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, accuracy, of_rows=correct_rows),
-        Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, macro_f1),
-        Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, macro_f1_pr),
+        Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, CORRECT, Sums.mean),
+        Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, BY_CLASS, macro_f1),
+        Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, BY_CLASS, macro_f1_pr),
         ranking("gauc", "Mean over the groups of the share of correct pairs of rows with different labels.", group_auc),
         ranking(
             "ndcg",

@@ -7,15 +7,18 @@ both models predict the same rows, and most of what makes a row easy or hard can
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.labels import Labels, listed_texts
 from fmcli.errors import UsageError
+from fmcli.losses.links import Floats
 from fmcli.records import dataclass
 from fmcli.scoring.evaluation import OF_MODELS
-from fmcli.scoring.metrics import Outcome, check, measure, metric_of
+from fmcli.scoring.metrics import Outcome, RowMean, check, measure, metric_of
+from fmcli.scoring.statistics import Sums
 from fmcli.system.memory import available
 from fmcli.system.parallel import in_parallel
 from fmcli.text import number
@@ -29,6 +32,11 @@ MOST_ERRORS = 2.0
 # A smaller part of the metric is a tie, however small the standard error is: that of two models that are nearly the
 # same is a matter of rounding. No user sees the difference.
 TIE = 1e-4
+# The derivative of a metric with this value, by the mean over rows that it is a function of.
+SLOPES: dict[Callable[[Sums], float], Callable[[float], float]] = {
+    Sums.mean: lambda _: 1.0,
+    Sums.root: lambda value: 1 / (2 * value) if value else 1.0,
+}
 
 
 @dataclass(frozen=True)
@@ -112,22 +120,22 @@ def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> D
     value, own = (measure([name], outcome, threads)[name] for outcome in both)
     error = math.nan
     if not math.isnan(value) and not math.isnan(own):
-        error = error_of_means(name, both, (value, own)) if metric.of_rows else jackknifed(name, both, threads)
+        slope, statistic = SLOPES.get(metric.finish), metric.statistic
+        if slope and isinstance(statistic, RowMean):
+            values = [slope(figure) * statistic.of_rows(one) for figure, one in zip((value, own), both, strict=True)]
+            error = error_of_means(values[0] - values[1], new)
+        else:
+            error = jackknifed(name, both, threads)
     return Difference(name, value, own, error)
 
 
-def error_of_means(name: str, both: tuple[Outcome, Outcome], values: tuple[float, float]) -> float:
-    """Return the standard error of the difference of two weighted means over the same rows, or of their roots."""
-    metric, weight = metric_of(name), both[0].weight
-    assert metric.of_rows is not None
-    slopes = [1 / (2 * value) if metric.rooted and value else 1.0 for value in values]
-    new, current = (slope * metric.of_rows(outcome) for slope, outcome in zip(slopes, both, strict=True))
-    rows = len(weight)
-    if rows < 2:
+def error_of_means(differences: Floats, rows: Outcome) -> float:
+    """Return the standard error of a weighted mean of differences of the rows."""
+    count, weight = len(differences), rows.weight
+    if count < 2:
         return math.nan
-    differences = new - current
-    deviations = weight * (differences - both[0].mean(differences))
-    return float(math.sqrt(rows / (rows - 1) * (deviations**2).sum()) / weight.sum())
+    deviations = weight * (differences - rows.mean(differences))
+    return float(math.sqrt(count / (count - 1) * (deviations**2).sum()) / weight.sum())
 
 
 def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:

@@ -22,7 +22,7 @@ from fmcli.registry.specs import Spec
 from fmcli.registry.streams import MEASURE_STREAM, generator
 from fmcli.scoring.averages import mean_score
 from fmcli.scoring.draws import Draws
-from fmcli.scoring.metrics import BINARY, CLASSES, Outcome, Range, check, default_metrics, measure, metric_of
+from fmcli.scoring.metrics import BINARY, CLASSES, Outcome, Range, RowMean, check, default_metrics, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity, of_predictions
 from fmcli.solvers.trainer import Trainer
 
@@ -113,7 +113,7 @@ class Validation:
     def metrics_that_choose(self) -> tuple[str, ...]:
         """Return the metrics with one first that is defined on the rows, such as the logloss in place of auc if all
         have one label: an undefined one chooses no epoch."""
-        if metric_of(self.chooser).of_rows is None and LOSSES[self.loss].task not in CLASSES:
+        if not isinstance(metric_of(self.chooser).statistic, RowMean) and LOSSES[self.loss].task not in CLASSES:
             constant = self.outcome_of(np.zeros((self.count, 1)))
             usual = [name for name in default_metrics(self.loss) if name not in self.measured]
             for name in (*self.measured, *usual):

@@ -117,13 +117,15 @@ def partition(const double[::1] label, const double[::1] score, double[::1] out)
     return low
 
 
-def merged_counts(const double[::1] a, const double[::1] b, double[::1] of_a, double[::1] of_b):
-    """Count the distinct numbers of two increasing arrays: of_a[i], of_b[i] <- how often the i-th smallest occurs in
-    each array. Both counts are 0 before. Returns the number of distinct numbers."""
+def merged_counts(
+    const double[::1] a, const double[::1] b, double[::1] distinct, double[::1] of_a, double[::1] of_b
+):
+    """Count the distinct numbers of two increasing arrays: of_a[i], of_b[i] <- how often the i-th smallest,
+    distinct[i], occurs in each array. Both counts are 0 before. Returns the number of distinct numbers."""
     cdef Py_ssize_t i = 0, j = 0, n = -1, size = a.shape[0] + b.shape[0]
     cdef double x, last = NAN
     cdef bint first
-    if of_a.shape[0] < size or of_b.shape[0] < size:
+    if distinct.shape[0] < size or of_a.shape[0] < size or of_b.shape[0] < size:
         raise ValueError("there is too little room for the counts")
     with nogil:
         while i < a.shape[0] and j < b.shape[0]:
@@ -132,21 +134,23 @@ def merged_counts(const double[::1] a, const double[::1] b, double[::1] of_a, do
             x = a[i] if a[i] < b[j] else b[j]
             n += x != last
             last = x
+            distinct[n] = x
             of_a[n] += first
             of_b[n] += not first
             i += first
             j += not first
-        n = count_rest(a, i, last, n, of_a)
-        n = count_rest(b, j, last, n, of_b)
+        n = count_rest(a, i, last, n, distinct, of_a)
+        n = count_rest(b, j, last, n, distinct, of_b)
     return n + 1
 
 
 # Count the distinct numbers of an increasing array from position i on, after the n-th number, which is `last`.
 cdef Py_ssize_t count_rest(
-    const double[::1] numbers, Py_ssize_t i, double last, Py_ssize_t n, double[::1] counts
+    const double[::1] numbers, Py_ssize_t i, double last, Py_ssize_t n, double[::1] distinct, double[::1] counts
 ) noexcept nogil:
     for i in range(i, numbers.shape[0]):
         n += numbers[i] != last
         last = numbers[i]
+        distinct[n] = last
         counts[n] += 1
     return n
