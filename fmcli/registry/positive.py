@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fmcli.errors import BadInputError
-from fmcli.text import escaped
+from fmcli.text import escaped, readable
 
 # Usual names of a positive label, in any case of letters, and of the negative labels beside it.
 USUAL = {
@@ -67,9 +67,7 @@ def usual_place(names: Sequence[str]) -> int | None:
     """Return the place of the positive one of two names; None if they are no usual ones."""
     first, second = (name.casefold() for name in names)
     for place, (negative, positive) in enumerate(((second, first), (first, second))):
-        negated = any(
-            negative == f"{word}{mark}{positive}" for word in NEGATIONS for mark in ("", "-", "_", ".", "%20")
-        )
+        negated = any(negative == f"{word}{mark}{positive}" for word in NEGATIONS for mark in ("", "-", "_", ".", " "))
         if negative in USUAL.get(positive, "").split() or negated:
             return place
     return None
@@ -78,7 +76,7 @@ def usual_place(names: Sequence[str]) -> int | None:
 def is_label(wanted: str, text: str, *, named: bool) -> bool:
     """Return whether a label, as text, is the wanted one."""
     if named:
-        return text in (wanted, escaped(wanted))
+        return text in (wanted, readable(wanted), readable(escaped(wanted)))
     truths = {"true": "1", "false": "0"}  # of Python
     try:
         return float(truths.get(wanted.casefold(), wanted)) == float(text)

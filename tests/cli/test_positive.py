@@ -34,6 +34,7 @@ def table(tmp_path, first, second, name="t.csv"):
         (("fraud", "not_fraud"), "fraud"),
         (("Spam", "non-spam"), "Spam"),
         (("Active", "inactive"), "Active"),
+        (("arrears", "no arrears"), "arrears"),
     ],
 )
 def test_usual_names_tell_the_positive_one(pair, positive):
@@ -56,6 +57,8 @@ def test_of_other_names_the_later_one_is_positive_and_of_numbers_the_larger_one(
         (("Yes", "no"), (), "Yes"),
         (("Yes", "no"), ("--positive", "no"), "no"),
         (("apple", "berry"), ("--positive", "apple"), "apple"),
+        (("arrears", "no arrears"), (), "arrears"),
+        (("arrears", "no arrears"), ("--positive", "no%20arrears"), "no arrears"),
         (("1", "2"), (), "2"),
         (("1", "2"), ("--positive", "1"), "1"),
     ],
@@ -73,7 +76,7 @@ def test_predictions_are_probabilities_of_the_positive_label(run, tmp_path, labe
     assert run.ok("predict", "-q", "--passthrough", "m", "rows.csv").stdout.startswith(
         f"user,item,prediction_{positive}\n".encode()
     )
-    assert run.ok("predict", "-q", "--sign", "m", "rows.csv").stdout.decode().split() == list(labels)
+    assert run.ok("predict", "-q", "--sign", "m", "rows.csv").stdout.decode().splitlines() == list(labels)
     found = json.loads(run.ok("evaluate", "--json", "m", "t.csv").stdout)
     assert found["metrics"]["auc"] > 0.7
     assert str(found["classes"][1]["label"]).removesuffix(".0") == positive

@@ -326,7 +326,7 @@ def reason(plan: Plan) -> str:
         return f"as asked for{classes}"
     if labels.values:
         negative, positive = labels.texts
-        guessed = labels.names and plan.settings.positive is None and usual_place(labels.names) is None
+        guessed = labels.names and plan.settings.positive is None and usual_place((negative, positive)) is None
         other = f"; --positive {shell_word(negative)} swaps them" if guessed else ""
         return f"the labels have two values, {negative} and {positive} (positive{other})"
     return "the labels have more than two values"
