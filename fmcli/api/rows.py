@@ -25,6 +25,7 @@ from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_n
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.agreement import agreed
+from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table, schema_of
 from fmcli.data.tables.schema import WEIGHT, Named, Schema
 from fmcli.errors import BadInputError
@@ -185,8 +186,17 @@ def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | Non
         return paths_of(rows), form.schema
     if form.schema is None:
         inputs: list[Input] = [extent_of(*one) for one in frames.items()] or list(paths_of(rows))
-        form = replace(form, schema=schema_of(inputs, named, form.threads)[0])
+        form = replace(form, schema=schema_and_doubts(inputs, named, form))
     return list(table_paths(rows, form)), form.schema
+
+
+def schema_and_doubts(inputs: Sequence[Input], named: Named, form: RowForm) -> Schema:
+    """Return what the columns of tables are. Warn of columns of frames whose types may tell the wrong kinds. Raises
+    BadInputError, MissingInputError and UsageError."""
+    schema, facts = schema_of(inputs, named, form.threads)
+    for doubt in doubts(schema, facts, named.kinds()):
+        warnings.warn(doubt, stacklevel=2)
+    return schema
 
 
 def extent_of(name: str, frame: Any) -> Extent:
@@ -258,7 +268,7 @@ def of_pair(
     refuse(named.label is not None, "the labels are given twice, as y and by label")
     for option, column in (("weight_column", named.weight), ("group_field", named.group)):
         refuse(column is not None, f"{option} needs a frame with its labels, and label, in place of a pair (X, y)")
-    schema = form.schema or schema_of([extent_of(FRAME, X)], named, form.threads)[0]
+    schema = form.schema or schema_and_doubts([extent_of(FRAME, X)], named, form)
     rows = unlabelled(X, replace(form, schema=schema))
     format = FFM if form.fields else LIBSVM
     return labelled(rows, format, y, weight=weight, group=group, names=form.names, schema=schema)

@@ -122,6 +122,42 @@ def test_the_types_of_a_frame_tell_what_its_columns_are():
     assert {**wanted, "few": "category", "rare": "ignored"} == named._scorer.table.kinds
 
 
+@pytest.mark.parametrize("train", ["train", "pair", "cache", "estimator", "chunks"])
+def test_names_that_hardly_repeat_and_ids_among_quantities_are_told(train, tmp_path, recwarn):
+    """Once for each fit, and no more if the parameters of the warning are given."""
+    pandas = pytest.importorskip("pandas")
+    rows = range(240)
+    columns = {
+        "url": [f"http://x/{row}" for row in rows],
+        "title": pandas.Categorical([f"t{row // 3 * 2}" if row % 3 else f"s{row}" for row in rows]),
+        "user": [f"u{row % 30}" for row in rows],
+        "few": [f"n{row % 40}" for row in rows],
+        "user_id": [row % 60 for row in rows],
+        "age": [row % 60 for row in rows],
+        "is_ad": [row % 2 for row in rows],
+    }
+    frame, y = pandas.DataFrame(columns), [row % 3 * 1.0 for row in rows]
+    calls = {
+        "train": lambda **named: fmcli.train(frame.assign(y=y), label="y", **named, **QUICK),
+        "pair": lambda **named: fmcli.train((frame, y), **named, **QUICK),
+        "cache": lambda **named: fmcli.train(frame.assign(y=y), label="y", cache=tmp_path / "c", **named, **QUICK),
+        "estimator": lambda **named: FMRegressor(epochs=1, look=False, **named).fit(frame, y),
+        "chunks": lambda **named: fmcli.train(iter([frame.assign(y=y)]), label="y", **named, **QUICK),
+    }
+    calls[train]()
+    told = [str(one.message) for one in recwarn if "the column" in str(one.message)]
+    assert len(told) == 2
+    assert told[0].startswith(
+        "the column 'url' has 240 different names in 240 cells, such as http://x/0 and the column"
+    )
+    assert "ignore=['url', 'title'] leaves them out" in told[0]
+    assert told[1].startswith("the column 'user_id' has 60 different whole numbers in 240 cells, such as 0: they are ")
+    recwarn.clear()
+    calls[train](ignore=["url", "title"], categorical=["user_id"])
+    calls[train](categorical=["url", "title"], numeric=["user_id"])
+    assert not [one for one in recwarn if "the column" in str(one.message)]
+
+
 @pytest.mark.parametrize("model", ["fm", "ffm"])
 def test_frames_without_rows_have_no_predictions(frames, model):
     _, columns, stars = frames

@@ -69,8 +69,13 @@ def cause(facts: Facts) -> str | None:
             return LOCAL if fitting_marks(facts) else MIXED_MARKS
         if max(facts["commas"], facts["dots"]) > SOME * cells:
             return LOCAL
+    return NAMES if hardly_repeats(facts) and not facts["declared"] else None
+
+
+def hardly_repeats(facts: Facts) -> bool:
+    """Return whether a column has many names, of which most have one row."""
     few = present(facts) * facts["times"] < ROWS_PER_TEXT * facts["distinct"]
-    return NAMES if few and facts["distinct"] > FEW_TEXTS and not facts["declared"] else None
+    return bool(few and facts["distinct"] > FEW_TEXTS)
 
 
 def described(facts: Columns) -> tuple[list[str], dict[str, dict[str, str]]]:

@@ -1,0 +1,51 @@
+"""Columns of frames whose types tell their kinds, though names or cells make another kind as likely."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from typing import Any
+
+from fmcli.data.tables.schema import CATEGORY, NUMBER, Schema, is_id
+from fmcli.data.tables.unclear import MOST_DESCRIBED, hardly_repeats, listed, present
+
+Columns = dict[str, Mapping[str, Any]]
+
+
+def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collection[str]) -> list[str]:
+    """Return what speaks against the kinds of the columns of a frame, and the parameters that settle it.
+
+    facts : as in Named.schema.
+    named : the columns whose kinds a caller has named.
+    """
+    kinds = {name: kind for name, kind in schema.kinds.items() if name in facts and name not in named}
+    columns = {kind: {name: facts[name] for name in kinds if kinds[name] == kind} for kind in (CATEGORY, NUMBER)}
+    names = {name: one for name, one in columns[CATEGORY].items() if hardly_repeats(one)}
+    ids = {name: one for name, one in columns[NUMBER].items() if is_id(name) and is_whole(one)}
+    found = []
+    if names:
+        found.append(
+            f"{described(names, 'names')}: names that hardly repeat teach a model nothing; ignore={[*names]} leaves "
+            f"them out, and categorical={[*names]} says that they are right"
+        )
+    if ids:
+        found.append(
+            f"{described(ids, 'whole numbers')}: they are quantities by type, but named as ids are; "
+            f"categorical={[*ids]} is for ids, ignore={[*ids]} for neither, and numeric={[*ids]} for quantities"
+        )
+    return found
+
+
+def described(columns: Columns, what: str) -> str:
+    """Return the numbers of different cells of columns, with examples."""
+    texts = [
+        f"the column {name!r} has {one['distinct']:,} different {what} in {present(one):,} cells, such as "
+        f"{one['example']}"
+        for name, one in islice(columns.items(), MOST_DESCRIBED)
+    ]
+    return listed(texts, len(columns))
+
+
+def is_whole(facts: Mapping[str, Any]) -> bool:
+    """Return whether the numbers of a column are whole ones, and others than 0 and 1."""
+    return bool(0 < facts["whole"] == present(facts) > facts["bits"])
