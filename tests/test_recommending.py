@@ -13,7 +13,10 @@ from fmcli.data.transform import Transform, marked
 from fmcli.errors import UsageError
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.ranking import Others, RankedRows
+from fmcli.scoring.recommend import recommender as recommender_module
 from fmcli.scoring.recommend.halves import ByPairs, ByProducts, united
+from fmcli.scoring.recommend.lines import Lines
+from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.rankings import near
 from fmcli.scoring.recommend.recommender import Recommender, Seen
 from fmcli.scoring.scorer import Scorer
@@ -260,3 +263,22 @@ def test_a_feature_of_both_is_found(rng):
     recommender = Recommender(scorer_of("fm", rng), dataset([{39: 1.0}, {}], FEATURES), 3)
     assert recommender.shared(dataset([{1: 1.0}, {}, {2: 1.0, 39: 0.5}, {39: 1.0}], FEATURES)) == (2, 39)
     assert recommender.shared(dataset([{1: 1.0}, {}], FEATURES)) is None
+
+
+def test_memory_does_not_grow_with_the_number_of_items_for_each(rng, monkeypatch):
+    """All pairs with their text at once take 2 MB."""
+    monkeypatch.setattr(recommender_module, "FOUND_AT_ONCE", 1000)
+    scorer = scorer_of("fm", rng)
+    contexts, items = dataset([{0: 1.0}] * 20, FEATURES), dataset([{15: 1.0}] * 500, FEATURES)
+    recommender = Recommender(scorer, items, 500)
+    rows = [NamedRows(data, [b"7"] * data.rows, None, None, {}, "rows", None) for data in (contexts, items)]
+    lines = Lines(recommender, *rows, None, json=False)
+    tracemalloc.start()
+    try:
+        assert recommender.gives_one_list(contexts)
+        size = sum(len(text) for block in recommender.each(contexts, None, 1) for text in lines.texts(*block))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size > 5 * contexts.rows * items.rows
+    assert peak < 1e6

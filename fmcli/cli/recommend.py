@@ -247,7 +247,8 @@ def run(log: Log, request: Request) -> None:
     with open_sink(request.output) as sink:
         sink.write(lines.head())
         for first, found in recommender.each(contexts.data, seen, threads):
-            sink.write(lines.text(first, found))
+            for text in lines.texts(first, found):
+                sink.write(text)
             written += len(found.items)
             short += int((found.counts < request.top).sum())
             if log.due():

@@ -11,7 +11,7 @@ from fmcli.data.formats import quoted
 from fmcli.data.tables.head import PREDICTION
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.reasons import Reasons
-from fmcli.scoring.recommend.recommender import Found, Recommender
+from fmcli.scoring.recommend.recommender import Found, Recommender, Rows
 from fmcli.text import printable_json, readable
 
 # The names of ids that no table names, and of the lists of items and reasons.
@@ -43,37 +43,51 @@ class Lines:
         names = [self.given, *self.contexts.shown, self.item, *self.items.shown, PREDICTION]
         return b"" if self.json else TAB.join(cells([*names, *([REASONS] if self.reasons else [])])) + b"\n"
 
-    def text(self, first: int, found: Found) -> bytes:
-        """Return the recommendations for some contexts, of which the first has this number."""
-        numbers = self.recommender.scorer.text(found.predictions, self.recommender.output).splitlines()
-        rows = np.repeat(np.arange(first, first + len(found.counts)), found.counts).tolist()
-        why = list(self.reasons.of(found)) if self.reasons else []
-        if not self.json:
+    def texts(self, first: int, found: Found) -> Iterator[bytes]:
+        """Yield the recommendations for some contexts, of which the first has this number, in pieces of few pairs."""
+        rows = np.repeat(np.arange(first, first + len(found.counts), dtype=np.int32), found.counts)
+        if self.json:
+            yield from self._objects(first, found, rows)
+            return
+        for some in found.pieces():
+            items = found.items[some].tolist()
             columns = [
-                [self.contexts.ids[row] for row in rows],
-                *([texts[row] for row in rows] for texts in self.contexts.shown.values()),
-                [self.items.ids[item] for item in found.items.tolist()],
-                *([texts[item] for item in found.items.tolist()] for texts in self.items.shown.values()),
+                [self.contexts.ids[row] for row in rows[some].tolist()],
+                *([texts[row] for row in rows[some].tolist()] for texts in self.contexts.shown.values()),
+                [self.items.ids[item] for item in items],
+                *([texts[item] for item in items] for texts in self.items.shown.values()),
             ]
             texts = [list(map(cell, column)) for column in columns]
-            reasons = [[in_words(each).encode() for each in why]] if self.reasons else []
-            return b"".join(TAB.join(line) + b"\n" for line in zip(*texts, numbers, *reasons, strict=True))
-        return "".join(self._objects(first, found, numbers, why)).encode()
+            reasons = [[in_words(each).encode() for each in self._why(rows, found, some)]] if self.reasons else []
+            lines = zip(*texts, self._numbers(found, some), *reasons, strict=True)
+            yield b"".join(TAB.join(line) + b"\n" for line in lines)
 
-    def _objects(self, first: int, found: Found, numbers: Sequence[bytes], why: Sequence[Any]) -> Iterator[str]:
-        ends = np.cumsum(found.counts).tolist()
-        for row, (count, end) in enumerate(zip(found.counts.tolist(), ends, strict=True), start=first):
-            items = []
-            for at in range(end - count, end):
-                item = int(found.items[at])
-                one: dict[str, Any] = {self.item: shown(self.items.ids[item])}
-                one |= {name: shown(texts[item]) for name, texts in self.items.shown.items()}
-                number = float(numbers[at])
-                one[PREDICTION] = number if np.isfinite(number) else None
-                items.append(one | ({REASONS: dict(why[at])} if self.reasons else {}))
+    def _objects(self, first: int, found: Found, rows: Rows) -> Iterator[bytes]:
+        begin = 0
+        for row, count in enumerate(found.counts.tolist(), start=first):
             about = {name: shown(texts[row]) for name, texts in self.contexts.shown.items()}
-            line = {self.given: shown(self.contexts.ids[row]), **about, ITEMS: items}
-            yield printable_json(line) + "\n"
+            line = printable_json({self.given: shown(self.contexts.ids[row]), **about, ITEMS: []})
+            yield line.removesuffix("]}").encode()
+            for some in found.pieces(begin, begin + count):
+                items = ", ".join(map(printable_json, self._items(found, rows, some)))
+                yield f"{', ' if some.start > begin else ''}{items}".encode()
+            yield b"]}\n"
+            begin += count
+
+    def _items(self, found: Found, rows: Rows, some: slice) -> Iterator[dict[str, Any]]:
+        why = self._why(rows, found, some) if self.reasons else None
+        for item, number in zip(found.items[some].tolist(), map(float, self._numbers(found, some)), strict=True):
+            one: dict[str, Any] = {self.item: shown(self.items.ids[item])}
+            one |= {name: shown(texts[item]) for name, texts in self.items.shown.items()}
+            one[PREDICTION] = number if np.isfinite(number) else None
+            yield one | ({} if why is None else {REASONS: dict(next(why))})
+
+    def _numbers(self, found: Found, some: slice) -> list[bytes]:
+        return self.recommender.scorer.text(found.predictions[some], self.recommender.output).splitlines()
+
+    def _why(self, rows: Rows, found: Found, some: slice) -> Iterator[list[tuple[str, float]]]:
+        assert self.reasons is not None
+        return self.reasons.of(self.contexts.data, rows[some], found.items[some])
 
 
 def shown(text: bytes) -> str:

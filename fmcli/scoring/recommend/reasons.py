@@ -7,9 +7,11 @@ from math import comb
 
 import numpy as np
 
+from fmcli.data.dataset import Dataset
 from fmcli.scoring.explain.explanation import MOST_SETS, Row, set_at
 from fmcli.scoring.explain.splitter import Splitter
-from fmcli.scoring.recommend.recommender import Found, Recommender
+from fmcli.scoring.recommend.halves import united
+from fmcli.scoring.recommend.recommender import Recommender, Rows
 from fmcli.text import readable
 
 
@@ -26,11 +28,11 @@ class Reasons:
         scorer = recommender.scorer
         self.splits = [model.split() for model in (*scorer.draws, scorer.model)]
 
-    def of(self, found: Found) -> Iterator[list[tuple[str, float]]]:
+    def of(self, contexts: Dataset, context: Rows, items: Rows) -> Iterator[list[tuple[str, float]]]:
         """Yield the names and values of the largest positive main effects and interactions of pairs of features that
-        involve a feature of the item, for each pair of a context and an item."""
+        involve a feature of the item, for each pair of a context and an item, by their rows."""
         scorer = self.recommender.scorer
-        data = scorer.prepared(found.pairs)
+        data = scorer.prepared(united(contexts, self.recommender.items, context, items))
         splitters = [Splitter(split, 0) for split in self.splits]
         for number in range(data.rows):
             columns = data.index[data.indptr[number] : data.indptr[number + 1]]

@@ -18,8 +18,9 @@ from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
 
-# Contexts for which a thread finds the items at a time, and of which some are compared.
-CONTEXTS_AT_ONCE, CONTEXTS_COMPARED = 256, 100
+# Contexts for which a thread finds the items at a time, at most; how many pairs it then finds, about, each of which
+# takes half a kilobyte with its text; and how many contexts are compared.
+CONTEXTS_AT_ONCE, FOUND_AT_ONCE, CONTEXTS_COMPARED = 256, 1 << 14, 100
 LOW = 0xFFFFFFFF  # the item in a number of a pair
 
 Numbers = NDArray[np.int64]
@@ -94,14 +95,18 @@ class Found(NamedTuple):
     items : int32 (pairs), rows of the items.
     order : (pairs) the numbers that they are ordered by; see Scored.
     predictions : (pairs, columns) what predict writes.
-    pairs : the rows that were scored.
     """
 
     counts: Numbers
     items: Rows
     order: Floats
     predictions: Floats
-    pairs: Dataset
+
+    def pieces(self, begin: int = 0, end: int | None = None) -> Iterator[slice]:
+        """Yield slices of the pairs from `begin` to `end`, which have few pairs each."""
+        stop = len(self.items) if end is None else end
+        for start in range(begin, stop, FOUND_AT_ONCE):
+            yield slice(start, min(start + FOUND_AT_ONCE, stop))
 
 
 class Recommender:
@@ -151,16 +156,22 @@ class Recommender:
         context, items = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
         order, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
         predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
-        pairs = united(contexts, self.items, context, items)
-        return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions, pairs)
+        return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions)
 
     def gives_one_list(self, contexts: Dataset) -> bool:
         """Return whether several contexts, at equal distances, all get the same items in the same order if they have
         seen none: those that most like."""
         some = np.arange(0, contexts.rows, max(1, contexts.rows // CONTEXTS_COMPARED), dtype=np.int32)
-        found = self.find(contexts.take(some))
-        lists = np.split(found.items, np.cumsum(found.counts)[:-1])
-        return len(some) > 1 and self.items.rows > 1 and all(np.array_equal(lists[0], one) for one in lists[1:])
+        if len(some) <= 1 or self.items.rows <= 1:
+            return False
+        first = None
+        for _, found in self.each(contexts.take(some), None, 1):
+            for one in np.split(found.items, np.cumsum(found.counts)[:-1]):
+                if first is None:
+                    first = one
+                elif not np.array_equal(first, one):
+                    return False
+        return True
 
     def _best(self, contexts: Dataset, context: Rows, kinds: Rows, seen: Seen) -> tuple[Rows, Rows, Floats, Floats]:
         """Return the contexts and items of the best pairs of contexts and kinds of items, and their scores."""
@@ -176,16 +187,22 @@ class Recommender:
 
     def score(self, contexts: Dataset, context: Rows, items: Rows) -> Scored:
         """Return the scores of pairs of a context and an item, whose bits are those of predict."""
-        return scored(self.scorer, united(contexts, self.items, context, items))
+        parts = []
+        for start in range(0, max(len(items), 1), PAIRS_AT_ONCE):
+            some = slice(start, start + PAIRS_AT_ONCE)
+            parts.append(scored(self.scorer, united(contexts, self.items, context[some], items[some])))
+        return Scored(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def each(self, contexts: Dataset, seen: Seen | None, threads: int) -> Iterator[tuple[int, Found]]:
         """Yield the number of the first of some contexts and the items for them, in order, found by several threads."""
+        found_for_each = max(min(self.top, self.items.rows), 1)
+        step = min(max(FOUND_AT_ONCE // found_for_each, 1), CONTEXTS_AT_ONCE)
 
         def blocks() -> Iterable[int]:
-            return range(0, contexts.rows, CONTEXTS_AT_ONCE)
+            return range(0, contexts.rows, step)
 
         def work(start: int) -> tuple[int, Found]:
-            stop = min(start + CONTEXTS_AT_ONCE, contexts.rows)
+            stop = min(start + step, contexts.rows)
             of_block = None if seen is None else Seen(seen.begins[start : stop + 1], seen.items)
             return start, self.find(contexts.take(np.arange(start, stop, dtype=np.int32)), of_block)
 
