@@ -4,7 +4,10 @@ import gc
 import gzip
 import os
 import signal
+import socket
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.error import HTTPError
@@ -261,6 +264,34 @@ def test_a_scheduler_that_is_not_there(monkeypatch, signals):
         connected(Address("tcp://127.0.0.1:9"), signals),
     ):
         pass
+
+
+# Bytes of another server: numbers of parts and of bytes that no memory holds, or none, and bytes that are no message.
+@pytest.mark.parametrize("answer", [b"\xff" * 4096, b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(4096)])
+def test_what_answers_is_no_scheduler(monkeypatch, signals, answer):
+    monkeypatch.setattr(connection, "PATIENCE", 5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    with server.accept()[0] as client:
+                        client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        try:
+            with (
+                pytest.raises(
+                    UnavailableError, match=f"cannot connect to the cluster {address}: what answers is no Dask"
+                ),
+                connected(Address(address), signals),
+            ):
+                pass
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def test_a_scheduler_that_is_gone():

@@ -43,8 +43,8 @@ LONGEST_PAUSE = 60.0
 AHEAD = 3
 # How many workers in turn may end during a task, before the task is considered the reason.
 DEATHS = 10
-# Those to which Dask gives a level; its errors are raised again here.
-LOGGERS = ("distributed", "distributed.client")
+# Those to which Dask gives a level; its errors, critical ones too, are raised again here.
+LOGGERS, ABOVE_ALL = ("distributed", "distributed.client"), logging.CRITICAL + 1
 # Of the web servers of a local cluster, which ask nobody for a certificate: there is nothing on them.
 WITHOUT_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 # The values that identify the build of a worker. Found by name, by a function that is also on workers without fmcli.
@@ -286,7 +286,7 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
             f"a cluster needs Dask, which is not installed ({error.name}); pip install dask distributed"
         ) from error
     for name in LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).setLevel(ABOVE_ALL)
     count = address.processes
     settings = {"distributed.scheduler.allowed-failures": DEATHS}
     with dask.config.set(settings if count is None else settings | WITHOUT_PAGES):
@@ -333,8 +333,9 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
             )
         try:
             client = Client(address.text, timeout=PATIENCE, security=security)
-        except (OSError, ValueError, TypeError) as error:
-            reason = " ".join(str(error).split())
+        except Exception as error:  # of any kind, MemoryError too: what answers may be no scheduler, and Dask trusts it
+            reason = " ".join(str(error).split()) if isinstance(error, OSError) else ""
+            reason = reason or f"what answers is no Dask scheduler ({type(error).__name__})"
             raise UnavailableError(f"cannot connect to the cluster {address.text}: {reason}") from error
         with client, _used(client, address.text, signals) as cluster:
             yield cluster
