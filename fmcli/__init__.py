@@ -69,7 +69,8 @@ above it in this list, so that there are no circles; there are none of the folde
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
                   denormals.h: numbers too small to be normal are 0 in training;
                   kept.py: the progress of a run as arrays by name, and their checks; copies.py: of arrays of short
-                  rows; label_unit.py: the unit of labels that are numbers
+                  rows; label_unit.py: the unit of labels that are numbers; json_files.py and rules.py: files of JSON
+                  that users give, and rules for what they say, as for model files
     kernels       the instruction set, chosen at import, for which each folder with hot loops (kernels) has a table: its
                   kernels.h lists the functions of its .inl files, and scripts/declarations.py makes the rest
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),

@@ -7,10 +7,11 @@ import pytest
 from modelfiles import FEATURES, read, write
 
 import fmcli
+from fmcli.base.rules import LONGEST_TEXT
 from fmcli.data.counts.occurrences import COUNTS, TOGETHER, TYPES
 from fmcli.errors import BadInputError
 from fmcli.inspect.inspection import inspect_model, views
-from fmcli.model_file.check import ENTRIES, LONGEST_TEXT
+from fmcli.model_file.check import ENTRIES
 from fmcli.model_file.container import ModelFile, save
 from fmcli.model_file.state import PAST
 from fmcli.registry.models import MODELS

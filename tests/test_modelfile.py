@@ -532,7 +532,10 @@ class TestForgery:
     def test_nesting_without_end(self, path, data, tensors, opening, closing):
         text = data[8 : 8 + int.from_bytes(data[:8], "little")].rstrip()
         bomb = b',"x":' + opening * 300_000 + b"1" + closing * 300_000 + b"}"
-        assert refusal(path, forge(text[:-1] + bomb, tensors)) == "is corrupted: the header is nested too deeply"
+        assert (
+            refusal(path, forge(text[:-1] + bomb, tensors))
+            == "is corrupted: the header is not valid JSON (it is nested too deeply)"
+        )
 
     @pytest.mark.parametrize("text", ["[" * 300_000, "NaN", "{", "", '{"a":1,"a":2}', "1" * 5000])
     def test_metadata_that_is_not_json(self, path, header, tensors, text):

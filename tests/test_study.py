@@ -12,7 +12,7 @@ IDENTITY = {"seed": 1}
 
 
 def trial(number, value=0.5):
-    return TrialRecord(number, "fm", "sgd", {"l2": 0.1}, 5, 100, 1.0, Reached(5, value, (3,), "", 0.0), "rmse")
+    return TrialRecord(number, "fm", "sgd", {"l2": 0.1}, 5, 100, "rmse", Reached(5, value, (3,), False))
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fmcli.base.rules import COUNT, TABLE, is_number
 from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, terms_of, thinned
 from fmcli.choosing.runs import LateError, value_of, work
 from fmcli.choosing.search import Tuning, compare
-from fmcli.model_file.check import COUNT, TABLE, is_number
 from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS

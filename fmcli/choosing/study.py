@@ -11,6 +11,21 @@ from types import TracebackType
 from typing import Any
 
 from fmcli.base.finite import finite
+from fmcli.base.json_files import parse
+from fmcli.base.rules import (
+    BOOLEAN,
+    COUNT,
+    MEASURE,
+    NAME_LIST,
+    TABLE,
+    TEXT,
+    Rule,
+    fault,
+    list_of,
+    null_or,
+    one_of,
+    within,
+)
 from fmcli.choosing.entrants import Reached, TrialRecord
 from fmcli.errors import BadInputError, BusyError, OutputError, UsageError
 from fmcli.training.checkpoint import differences, different
@@ -27,6 +42,24 @@ OF_SEARCH = {
     "path": "the paths",
 }
 FOLLOWING = {"rivals": "the kinds and solvers", "stretched": "the folds"}
+# The entries of the first line, which has others of which only the texts are compared, and those of a trial.
+HEADER = {"event": one_of(STUDY)}
+OF_RUN = {"options": Rule("a table", lambda value: type(value) is dict), "given": NAME_LIST}
+TRIAL_ENTRIES = {
+    "event": one_of(TRIAL),
+    "trial": COUNT,
+    "model": TEXT,
+    "solver": TEXT,
+    "options": TABLE,
+    "asked": COUNT,
+    "rows": COUNT,
+    "epochs": COUNT,
+    "metric": TEXT,
+    "value": null_or(MEASURE),
+    "best_epoch": list_of(COUNT),
+    "ended": BOOLEAN,
+    "sparsity": within(0, 1),
+}
 
 
 def trial_event(trial: TrialRecord) -> dict[str, Any]:
@@ -142,19 +175,19 @@ class Study:
         """Read the trials of a file, if it is the study of this search."""
         for number, line in enumerate(text.splitlines(), start=1):
             try:
-                event = json.loads(line)
-                if number == 1:
-                    if event.pop("event") != STUDY:
-                        raise ValueError
-                    require_same(path, event, identity)
-                    continue
-                key = int(event[TRIAL]), int(event["asked"]), int(event["rows"])
-                value, best = event["value"], tuple(map(int, event["best_epoch"]))
-                value = None if value is None else float(value)
-                reached = Reached(int(event["epochs"]), value, best, event["ended"], float(event["sparsity"]))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise BadInputError(f"{path}:{number}: is not a line of a study; {ANOTHER}") from error
-            self._known[key] = reached
+                event = parse(line.decode())
+            except ValueError as error:
+                raise BadInputError(f"{path}:{number}: is not a line of a study: {error}; {ANOTHER}") from error
+            first = number == 1
+            if wrong := fault(event, HEADER, OF_RUN, others=True) if first else fault(event, TRIAL_ENTRIES, {}):
+                raise BadInputError(f"{path}:{number}: is not a line of a study: {wrong}; {ANOTHER}")
+            if first:
+                del event["event"]
+                require_same(path, event, identity)
+                continue
+            key = event[TRIAL], event["asked"], event["rows"]
+            value, best = event["value"], tuple(event["best_epoch"])
+            self._known[key] = Reached(event["epochs"], value, best, event["ended"], event["sparsity"])
 
 
 def line_of(event: Mapping[str, Any]) -> bytes:

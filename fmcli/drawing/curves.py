@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from fmcli.records import dataclass
+from fmcli.text import one_line
 
 Curve = tuple[Sequence[float], Sequence[float]]
 
@@ -16,6 +17,10 @@ INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
 MOST_TICKS, MOST_MARKERS = 7, 30
+CLOSE, TINY = (
+    1e-12,
+    1e-100,
+)  # the axis of numbers that differ by less, beside their size or at all, has others around them
 SCARCE = 3  # ticks of powers of ten alone are too few below this number
 
 
@@ -41,10 +46,13 @@ class Axis:
     """Maps values to pixels. `span` is the first and the last pixel."""
 
     def __init__(self, values: list[float], log: bool, span: tuple[float, float]) -> None:
-        self.log, self.span = log, span
         least, most = min(values), max(values)
-        if least == most:
-            least, most = (least / 2, most * 2) if log else (least - 0.5, most + 0.5)
+        log = log and least > 0
+        self.log, self.span = log, span
+        size = max(abs(least), abs(most))
+        if most - least <= max(size * CLOSE, TINY):
+            around = max(0.5, size * 1e-6)
+            least, most = (least / 2, most * 2) if log else (least - around, most + around)
         if log:
             self.ticks = powers(least, most)
             self.ends = math.log(least), math.log(most)
@@ -89,7 +97,12 @@ def svg(figure: Figure) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:g}" width="{WIDTH}" height="{top:g}"'
     style = f'  font-family="sans-serif" font-size="{FONT}" fill="{INK}">'
     back = f'<rect width="{WIDTH}" height="{top:g}" fill="{PAPER}"/>'
-    return "\n".join([head, style, f"<title>{escape(figure.caption)}</title>", back, *blocks, "</svg>"]) + "\n"
+    return "\n".join([head, style, f"<title>{label(figure.caption)}</title>", back, *blocks, "</svg>"]) + "\n"
+
+
+def label(text: str) -> str:
+    """Return a text as XML, which has no control characters."""
+    return escape(one_line(text))
 
 
 def places(curves: Mapping[str, Curve]) -> tuple[list[tuple[float, int]], int]:
@@ -116,7 +129,7 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
     bottom = top + PLOT
     x = Axis([v for xs, _ in curves.values() for v in xs], figure.log_x, (LEFT + 6, WIDTH - RIGHT))
     y = Axis([v for _, ys in curves.values() for v in ys], figure.log_y, (bottom - 6, top + 6))
-    yield f'<text x="{LEFT}" y="17" font-weight="bold">{escape(title)}</text>'
+    yield f'<text x="{LEFT}" y="17" font-weight="bold">{label(title)}</text>'
     for value in y.ticks:
         at = y(value)
         yield f'<path d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}" stroke="{FRAME}"/>'
@@ -126,9 +139,9 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
         yield f'<path d="M{at:.1f} {bottom}v5" stroke="{INK}"/>'
         yield f'<text x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{value:g}</text>'
     yield f'<path d="M{LEFT} {top}V{bottom}H{WIDTH - RIGHT}" fill="none" stroke="{INK}"/>'
-    yield f'<text x="{(LEFT + WIDTH) / 2:g}" y="{bottom + 37}" text-anchor="middle">{escape(figure.x)}</text>'
+    yield f'<text x="{(LEFT + WIDTH) / 2:g}" y="{bottom + 37}" text-anchor="middle">{label(figure.x)}</text>'
     middle = (top + bottom) / 2
-    yield f'<text transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{escape(figure.y)}</text>'
+    yield f'<text transform="translate(13 {middle:g}) rotate(-90)" text-anchor="middle">{label(figure.y)}</text>'
     for i, (name, (xs, ys)) in enumerate(curves.items()):
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
         stroke = f'fill="none" stroke="{colour}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
@@ -140,4 +153,4 @@ def panel(figure: Figure, title: str, curves: Mapping[str, Curve]) -> Iterator[s
         at, line = legend[i]
         level = TITLE + line * LINE + 5
         yield f'<path d="M{at:g} {level}h{SIGN}" {stroke}/>'
-        yield f'<text x="{at + SIGN + 6:g}" y="{level + 4}">{escape(name)}</text>'
+        yield f'<text x="{at + SIGN + 6:g}" y="{level + 4}">{label(name)}</text>'

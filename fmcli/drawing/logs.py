@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -10,8 +9,25 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
 
+from fmcli.base.json_files import parse, text_of
+from fmcli.base.rules import (
+    COUNT,
+    LARGEST,
+    MEASURE,
+    TABLE,
+    TEXT,
+    UNICODE,
+    Rule,
+    are_figures,
+    by_name,
+    entries,
+    fault,
+    list_of,
+    null_or,
+    within,
+)
 from fmcli.drawing.curves import Curve, Figure
-from fmcli.errors import BadInputError, MissingInputError, UsageError
+from fmcli.errors import BadInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES
@@ -32,6 +48,23 @@ GIVEN = "command line"
 LOSS = "loss"
 
 Event = dict[str, Any]
+
+# The entries of events that are drawn, which may be untrusted: those that each kind has, and those that some have.
+VALUES, SHARE, SECONDS = by_name(null_or(MEASURE)), within(0, 1), within(0, LARGEST)
+OPTION = entries({"value": Rule("a figure", are_figures), "from": TEXT}, others=True)
+OF_RUNS = {"against": null_or(UNICODE), **dict.fromkeys(("member", "repeat", "fold", "trial"), null_or(COUNT))}
+EVENTS: dict[str, tuple[Mapping[str, Rule], Mapping[str, Rule]]] = {
+    "start": ({}, {**OF_RUNS, "options": by_name(OPTION)}),
+    "epoch": ({"epoch": COUNT, LOSS: null_or(MEASURE)}, {**OF_RUNS, "valid": VALUES, "seconds": SECONDS}),
+    "summary": ({}, {**OF_RUNS, "valid": VALUES, "sparsity": SHARE}),
+    "trial": (
+        {"trial": COUNT, "model": TEXT, "solver": TEXT, "options": TABLE, "metric": TEXT, "value": null_or(MEASURE)},
+        {"sparsity": SHARE, "seconds": SECONDS},
+    ),
+}
+NOTHING: tuple[Mapping[str, Rule], Mapping[str, Rule]] = {}, {}
+BIN = entries({"predicted": MEASURE, "observed": MEASURE}, others=True)
+CALIBRATED = null_or(entries({"ece": MEASURE, "bins": list_of(BIN)}, others=True))
 
 
 @dataclass
@@ -63,21 +96,20 @@ class Run:
 
 def read(path: str) -> list[Event]:
     """Return the events of a log, or the report of an evaluation. Raises BadInputError and MissingInputError."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except OSError as error:
-        raise MissingInputError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: is not text") from error
     events = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text_of(path, "a log").split("\n"), start=1):
+        if not line:
+            continue
         try:
-            event = json.loads(line)
-        except ValueError:
-            event = None
-        if not isinstance(event, dict):
-            raise BadInputError(f"{path}:{number}: is not an event of a log in JSON, nor the report of an evaluation")
+            event = parse(line)
+            wrong = fault(event, {}, {"event": TEXT, "calibration": CALIBRATED}, others=True)
+            wrong = wrong or fault(event, *EVENTS.get(event.get("event"), NOTHING), others=True)
+        except ValueError as error:
+            wrong = str(error)
+        if wrong:
+            raise BadInputError(
+                f"{path}:{number}: is not an event of a log in JSON, nor the report of an evaluation: {wrong}"
+            )
         events.append(event)
     if not events:
         raise BadInputError(f"{path}: the file is empty")

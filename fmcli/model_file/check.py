@@ -8,15 +8,27 @@ length, and every text is printable.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
+from fmcli.base.rules import (
+    BOOLEAN,
+    COUNT,
+    MOST_COUNT,
+    NAME_LIST,
+    TABLE,
+    TEXT,
+    Rule,
+    is_number,
+    null_or,
+    quoted,
+    whole,
+)
 from fmcli.data.counts.occurrences import COUNTS, MOST, TOGETHER, TYPES
 from fmcli.data.fields import NO_GROUP
 from fmcli.data.labels import is_name, saved_labels
@@ -50,48 +62,12 @@ MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
 MOST_DRAWS = 2**16
-MOST_COUNT = 2**53  # of rows, updates and the like: exact as a float
-LONGEST_TEXT = 200
-LONGEST_QUOTE = 40
-DEEPEST = 3  # levels of nested tables and lists
-
-
-class Rule(NamedTuple):
-    """A condition for a value, in words and as a function."""
-
-    words: str
-    holds: Callable[[Any], bool]
-
-
-def whole(low: int, high: int) -> Rule:
-    """Return an integer within bounds."""
-    return Rule(f"an integer from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
 
 
 def name_in(names: Container[str], *others: str) -> Rule:
     """Return one of these names, which are looked up in the registry when a file is read."""
     words = "one that this version knows; the file may be from a newer fmcli"
     return Rule(words, lambda value: type(value) is str and (value in names or value in others))
-
-
-def null_or(rule: Rule) -> Rule:
-    """Return the condition that also allows null."""
-    return Rule(f"null or {rule.words}", lambda value: value is None or rule.holds(value))
-
-
-def is_text(value: Any) -> bool:
-    """Return whether a value is printable text of a reasonable length."""
-    return type(value) is str and len(value) <= LONGEST_TEXT and value.isprintable()
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a number that is finite as a float."""
-    return (type(value) is int and abs(value) <= MOST_COUNT) or (type(value) is float and math.isfinite(value))
-
-
-def are_names(value: Any) -> bool:
-    """Return whether a value is a list of distinct texts."""
-    return type(value) is list and all(map(is_text, value)) and len(set(value)) == len(value)
 
 
 def are_labels(value: Any) -> bool:
@@ -176,19 +152,6 @@ def is_schema(value: Any) -> bool:
         return False
 
 
-def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
-    """Return whether a value can always be printed: a number, text, null, or a list or table of these."""
-    if type(value) is dict:
-        return deepest > 0 and all(is_text(name) and are_figures(inner, deepest - 1) for name, inner in value.items())
-    if type(value) is list:
-        return deepest > 0 and all(are_figures(inner, deepest - 1) for inner in value)
-    return value is None or type(value) is bool or is_text(value) or is_number(value)
-
-
-TEXT = Rule(f"printable text of at most {LONGEST_TEXT} characters", is_text)
-COUNT = whole(0, MOST_COUNT)
-TABLE = Rule("figures by name", lambda value: type(value) is dict and are_figures(value))
-
 # All entries of a model file. Rules that need two entries are in `check_entries`.
 ENTRIES = {
     "tool": TEXT,
@@ -208,8 +171,8 @@ ENTRIES = {
     "slots": null_or(whole(0, MOST_SLOTS)),
     "updates": COUNT,
     "epochs": COUNT,
-    "given": Rule("a list of names", are_names),
-    "norm_of_all": Rule("true or false", lambda value: type(value) is bool),
+    "given": NAME_LIST,
+    "norm_of_all": BOOLEAN,
     "unit": null_or(Rule("the center of the labels and their scale, which is positive", is_unit)),
     "range": null_or(Rule("the smallest and the largest label", is_range)),
     "table": null_or(Rule("what the columns of a table are", is_schema)),
@@ -440,11 +403,3 @@ def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int,
 def refuse(what: str) -> None:
     """Raise BadInputError."""
     raise BadInputError(f"is not a valid model: {what}")
-
-
-def quoted(value: Any) -> str:
-    """Return a value for a message: on one line, without control characters, shortened if it is long."""
-    if type(value) in (list, dict):
-        return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.copies import copy_of
+from fmcli.base.json_files import parse
 from fmcli.errors import BadInputError
 from fmcli.model_file.contents import MOST_COPIED, aligned, contents
 from fmcli.records import dataclass
@@ -391,24 +392,8 @@ def _to_json(value: Any) -> str:
 
 
 def _parse(text: str) -> Any:
-    """Parse JSON. Unlike json.loads, this rejects repeated names and NaN."""
+    """Parse JSON. Raises BadInputError."""
     try:
-        return _DECODER.decode(text)
-    except RecursionError:
-        _corrupted("the header is nested too deeply")
+        return parse(text)
     except ValueError as error:
         _corrupted(f"the header is not valid JSON ({error})")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return values
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON value")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 import fmcli
 from fmcli.base.kept import part, under
+from fmcli.base.rules import are_figures, are_names
 from fmcli.errors import BadInputError, OutputError, UsageError
-from fmcli.model_file.check import are_figures, are_names
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.options import OPTIONS

@@ -667,7 +667,7 @@ def test_facts_of_pieces_add_up_to_those_of_the_whole():
 
 
 def test_an_entry_of_a_model_file_that_is_no_schema_is_refused():
-    good = Schema({"a": "label", "b": "category"}, frozenset({"b"}), missing=("?",)).entry()
+    good = Schema({"a": "label", "b": "category"}, whole=frozenset({"b"}), missing=("?",)).entry()
     assert Schema.of_entry(good).entry() == good
     for bad in ({}, {**good, "columns": 3}, {**good, "columns": [*good["columns"], *good["columns"]]}):
         with pytest.raises(BadInputError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from fmcli.cli.files import InputFile, QueryFile
 from fmcli.cli.options import gathered, option
 from fmcli.cli.relations import join_option, names, names_option
 from fmcli.cli.rows.prepared import LATIN_1, UTF_8, decimal_option, form_of, table_of
-from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.records import dataclass
 from fmcli.text import printable_json, shell_word
 
@@ -125,24 +124,24 @@ class TableChoice:
 
         found = of_model
         if self.schema is not None:
-            found = self._of_file(self.schema)
+            found = schema_of(self.schema)
             if of_model is not None and found != of_model:
                 raise UsageError(f"the model of -i knows its columns, and not as {self.schema} does", schema=LEAVE_OUT)
         if found is None:
             return None
         return agreed(found, self.named(None, None), self.given, self.schema or "the model of -i")
 
-    def _of_file(self, path: str) -> Schema:
-        """Return the schema in a file. Raises BadInputError and MissingInputError."""
-        from fmcli.data.tables.schema import Schema
 
-        try:
-            with open(path, encoding="utf-8") as file:
-                return Schema.of_entry(json.load(file))
-        except OSError as error:
-            raise MissingInputError(f"cannot read {path}: {error.strerror}") from error
-        except (ValueError, BadInputError) as error:
-            raise BadInputError(f"{path}: is not a schema, as --print-schema writes it: {error}") from error
+def schema_of(path: str) -> Schema:
+    """Return the schema in a file. Raises BadInputError and MissingInputError."""
+    from fmcli.base.json_files import parse, text_of
+    from fmcli.data.tables.schema import Schema
+
+    text = text_of(path, "a schema")
+    try:
+        return Schema.of_entry(parse(text))
+    except (ValueError, BadInputError) as error:
+        raise BadInputError(f"{path}: is not a schema, as --print-schema writes it: {error}") from error
 
 
 table_options = gathered(

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
+from fmcli.base.rules import (
+    BOOLEAN,
+    EDGES,
+    UNICODE,
+    Rule,
+    by_name,
+    entries,
+    fault,
+    is_unicode,
+    list_of,
+    null_or,
+    one_of,
+    whole,
+)
+from fmcli.base.rules import NUMBER as FINITE
 from fmcli.data.labels import is_number
 from fmcli.data.tables.unclear import (
     MOST_DESCRIBED,
@@ -72,6 +86,43 @@ ORDERS = ("", "day", "month")
 # What follows the name of a column in the features of a time, and in those of a vector.
 TIME_PARTS, PLACE = (".month=", ".weekday=", ".hour="), "["
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
+MOST_LENGTH = 2**31 - 1  # of vectors, whose places are features
+
+
+def is_part(value: Any) -> bool:
+    """Return whether a value can part cells, or names in a cell."""
+    return is_unicode(value) and bool(value) and not {'"', "\r", "\n"} & set(value)
+
+
+# The entries of a schema in a file, which may be untrusted, and those of a column.
+TEXTS, PART = list_of(UNICODE), Rule("text without quotes and line breaks", is_part)
+COLUMN = entries(
+    {
+        "name": UNICODE,
+        "kind": one_of(LABEL, WEIGHT, GROUP, IGNORED, *FEATURES),
+        "whole": BOOLEAN,
+        "truths": BOOLEAN,
+        "missing": TEXTS,
+        "means": list_of(FINITE),
+        "gaps": BOOLEAN,
+    }
+)
+ENTRIES = {
+    "columns": list_of(COLUMN),
+    "separator": PART,
+    "missing": TEXTS,
+    "header": BOOLEAN,
+    "delimiter": null_or(PART),
+    "latin1": BOOLEAN,
+    "joins": by_name(TEXTS),
+    "decimal": one_of("", ".", ","),
+    "orders": by_name(one_of(*ORDERS)),
+    "hours": TEXTS,
+    "lengths": by_name(whole(1, MOST_LENGTH)),
+    "group": null_or(UNICODE),
+    "bins": by_name(EDGES),
+    "joined_names": by_name(TEXTS),
+}
 
 
 class ColumnForm(NamedTuple):
@@ -188,49 +239,50 @@ class Schema:
     @classmethod
     def of_entry(cls, entry: Mapping[str, Any]) -> Schema:
         """Return the schema that `entry` has made into JSON values. Raises BadInputError for others."""
-        try:
-            columns = entry["columns"]
-            kinds = {str(column["name"]): str(column["kind"]) for column in columns}
-            unknown = set(kinds.values()) - {LABEL, WEIGHT, GROUP, IGNORED, *FEATURES}
-            if unknown or len(kinds) < len(columns):
-                raise BadInputError("a column of its table has no valid kind, or two have one name")
-            joins = {str(column): tuple(map(str, names)) for column, names in entry["joins"].items()}
-            others = {name for names in joins.values() for name in names}
-            decimal, orders = str(entry["decimal"]), {str(name): str(order) for name, order in entry["orders"].items()}
-            lengths = {str(name): int(length) for name, length in entry["lengths"].items()}
-            if decimal not in ("", ".", ",") or not {*orders.values()} <= {*ORDERS}:
-                raise BadInputError("the decimal mark of its table, or an order of dates, is none")
-            vectors = {name for name, kind in kinds.items() if kind == VECTOR}
-            if vectors != lengths.keys() or min(lengths.values(), default=1) < 1:
-                raise BadInputError("the columns of vectors of its table, and only these, need lengths")
-
-            def of_columns(what: str) -> dict[str, Any]:
-                return {str(column["name"]): column.get(what) for column in columns}
-
-            of_kind = next((name for name, kind in kinds.items() if kind == GROUP), None)
-            return cls(
-                kinds,
-                entry.get("group", of_kind),
-                frozenset(str(column["name"]) for column in columns if column["whole"]),
-                frozenset(str(column["name"]) for column in columns if column.get("truths")),
-                str(entry["separator"]),
-                tuple(map(str, entry["missing"])),
-                {name: tuple(map(str, texts)) for name, texts in of_columns("missing").items() if texts},
-                {name: tuple(map(finite, means)) for name, means in of_columns("means").items() if means},
-                frozenset(name for name, gaps in of_columns("gaps").items() if gaps),
-                {str(column): tuple(map(float, edges)) for column, edges in entry.get("bins", {}).items()},
-                () if entry["header"] else tuple(name for name in kinds if name not in others),
-                entry["delimiter"],
-                bool(entry["latin1"]),
-                joins,
-                {str(column): tuple(map(str, names)) for column, names in entry.get("joined_names", {}).items()},
-                decimal,
-                orders,
-                frozenset(map(str, entry["hours"])),
-                lengths,
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise BadInputError(f"its table is not described as tables are: {error!r}") from error
+        if wrong := fault(entry, ENTRIES, {}):
+            raise BadInputError(f"its table is not described as tables are: {wrong}")
+        columns = entry["columns"]
+        kinds = {column["name"]: column["kind"] for column in columns}
+        joins = {column: tuple(names) for column, names in entry["joins"].items()}
+        others = {name for names in joins.values() for name in names}
+        of_kind = next((name for name, kind in kinds.items() if kind == GROUP), None)
+        group, bins, orders, lengths = (
+            entry.get("group", of_kind),
+            entry.get("bins", {}),
+            entry["orders"],
+            entry["lengths"],
+        )
+        named = {*joins, *others, *bins, *orders, *entry["hours"], *lengths, *([] if group is None else [group])}
+        if len(kinds) < len(columns):
+            raise BadInputError("two columns of its table have one name")
+        if unknown := sorted(named - kinds.keys()):
+            raise BadInputError(f"it names {unknown[0]!r}, which is none of its columns")
+        if {name for name, kind in kinds.items() if kind == VECTOR} != lengths.keys():
+            raise BadInputError("the columns of vectors of its table, and only these, need lengths")
+        for column in columns:
+            if len(column["means"]) not in (0, lengths.get(column["name"], 1)):
+                raise BadInputError(f"{column['name']!r} has a number of means that is not its length")
+        return cls(
+            kinds,
+            group,
+            frozenset(column["name"] for column in columns if column["whole"]),
+            frozenset(column["name"] for column in columns if column["truths"]),
+            entry["separator"],
+            tuple(entry["missing"]),
+            {column["name"]: tuple(column["missing"]) for column in columns if column["missing"]},
+            {column["name"]: tuple(map(float, column["means"])) for column in columns if column["means"]},
+            frozenset(column["name"] for column in columns if column["gaps"]),
+            {column: tuple(map(float, edges)) for column, edges in bins.items()},
+            () if entry["header"] else tuple(name for name in kinds if name not in others),
+            entry["delimiter"],
+            entry["latin1"],
+            joins,
+            {column: tuple(names) for column, names in entry["joined_names"].items()},
+            entry["decimal"],
+            dict(orders),
+            frozenset(entry["hours"]),
+            dict(lengths),
+        )
 
     @classmethod
     def of_names(cls, names: Iterable[str]) -> Schema:
@@ -677,13 +729,6 @@ def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[fl
     else:
         means = [facts["mean"]] if has_numbers(facts) else []
     return tuple(float(f"{mean:.9g}") for mean in means)
-
-
-def finite(value: float) -> float:
-    """Return a number. Raises ValueError if it is not finite."""
-    if not math.isfinite(value):
-        raise ValueError("a mean is not finite")
-    return float(value)
 
 
 def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,61 @@
+"""Files of JSON that a user gives, which may be untrusted or no files of JSON at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NoReturn
+
+from fmcli.errors import BadInputError, MissingInputError
+
+# Levels of lists and tables; none of the files has as many, and Python's functions for nested values have limits.
+DEEPEST = 32
+
+
+def text_of(path: str, what: str) -> str:
+    """Return the text of a regular file; a pipe or a device may have no end, or wait for a writer.
+
+    what : the file is to be, for messages.
+
+    Raises BadInputError and MissingInputError.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise BadInputError(f"{path}: is not {what}, but no regular file")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise MissingInputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not {what}, which is text in UTF-8") from error
+
+
+def parse(text: str) -> Any:
+    """Parse JSON. Unlike json.loads, this rejects repeated names, NaN and values that are nested deeply. Raises
+    ValueError."""
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(one, levels - 1) for one in inner)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return values
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

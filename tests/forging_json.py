@@ -1,0 +1,127 @@
+"""Files of JSON that a user gives, with hostile values at random places: schemas, studies, logs and reports."""
+
+import json
+import random
+from copy import deepcopy
+from xml.etree import ElementTree
+
+from fmcli.choosing.study import Study
+from fmcli.cli.rows.table_options import schema_of
+from fmcli.data.tables.schema import Schema
+from fmcli.drawing.curves import svg
+from fmcli.drawing.logs import KINDS, figure, read
+from fmcli.errors import FmcliError
+
+# Values that Python's parser of JSON accepts, or makes of a text: too large, too deep, none, of another kind, without
+# printable characters, or without whole ones.
+HOSTILE = (
+    *("1e400", "-1e400", "1e308", "-1e308", "-1e300", "NaN", "Infinity", "1" * 400, "-1", "0", "0.5", "5e-324"),
+    *("null", "true", "[]", "{}", '""', '"text"', '"\\ud800"', '"\\u0000\\u001b[31m"', '"\\u202e"', '"a\\nb"'),
+    *("[" * 2000 + "]" * 2000, '{"a":' * 2000 + "1" + "}" * 2000, "[" * 30 + "]" * 30, '{"\\udcff": 1}', "[1, null]"),
+)
+PLACE = "\x00place\x00"
+OPTIONS = {"l1": {"value": 0.1, "from": "command line"}, "rank": {"value": 8, "from": "default"}}
+EPOCHS = [
+    {
+        "event": "epoch",
+        "epoch": number,
+        "loss": 1.0 / number,
+        "valid": {"auc": 0.5, "logloss": number - 1 or None},
+        "seconds": 0.1,
+    }
+    for number in (1, 2)
+]
+TRIALS = [
+    {
+        **{"event": "trial", "trial": number, "model": "fm", "solver": "sgd", "options": {"l2": 0.1}, "asked": 5},
+        **{"rows": 9, "epochs": 5, "metric": "auc", "value": 0.5 + number / 9, "best_epoch": [3, 2], "ended": True},
+        "sparsity": 0.5,
+    }
+    for number in (0, 1)
+]
+IDENTITY = {"options": {"l2": 0.1}, "given": ["l2"], "ranges": {}, "folds": 2, "sampler": "near", "path": None}
+IDENTITY |= {"rivals": [["fm", "cd"]], "stretched": True, "data": [1, 2], "validation": None, "tested": None}
+IDENTITY |= {"init_model": None, "seed": 1}
+SCHEMA = Schema(
+    {"y": "label", "a": "category", "n": "number", "v": "vector", "t": "time", "b": "number"},
+    whole=frozenset({"a"}),
+    missing=("?",),
+    means={"n": (0.5,), "v": (1.0, 2.0)},
+    gaps=frozenset({"n"}),
+    bins={"b": (1.0, 2.0)},
+    joins={"a": ("b",)},
+    orders={"t": "day"},
+    hours=frozenset({"t"}),
+    lengths={"v": 2},
+).entry()
+BIN = {"lowest": 0.1, "highest": 0.2, "rows": 9, "predicted": 0.1, "observed": 0.2}
+# Kind of file -> lines of valid ones.
+VALID = {
+    "schema": [[SCHEMA]],
+    "study": [[{"event": "study", **IDENTITY}, *TRIALS]],
+    "log": [
+        [{"event": "start", "options": OPTIONS}, *EPOCHS, {"event": "summary", "valid": {"auc": 0.5}, "sparsity": 0.5}],
+        [{**one, "repeat": 1, "fold": fold, "against": None} for fold in (1, 2) for one in EPOCHS],
+        [{**one, "seconds": 2.5} for one in TRIALS],
+        [{"event": "study"}, *TRIALS],
+        [{"rows": 9, "calibration": {"ece": 0.1, "bins": [BIN, BIN]}}],
+    ],
+}
+
+
+def places(value, path=()):
+    """Yield the place of each value within a value."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from places(one, (*path, key))
+
+
+def changed(rng: random.Random, lines: list, times: int = 1) -> str:
+    """Return the text of lines with hostile values in some places, or without some entries."""
+    lines, found = deepcopy(lines), []
+    for _ in range(times):
+        *way, last = rng.choice([path for path in places(lines) if path])
+        inner = lines
+        for key in way:
+            inner = inner[key]
+        if isinstance(inner, dict) and rng.random() < 0.1:
+            del inner[last]
+        elif isinstance(inner, dict) and rng.random() < 0.1:
+            inner[rng.choice(["\x1b", "\ud800", "event", "trial", "l1", "x" * 500])] = inner[last]
+        else:
+            inner[last] = f"{PLACE}{len(found)}"
+            found.append(rng.choice(HOSTILE))
+    text = "\n".join(map(json.dumps, lines)) + "\n"
+    for number, value in enumerate(found):
+        text = text.replace(json.dumps(f"{PLACE}{number}"), value)
+    return text
+
+
+def use(kind: str, path: str) -> str:
+    """Read a file as the command does, and use it if it is valid. Returns the class of the error, or "". Others than
+    those of fmcli are raised."""
+    try:
+        if kind == "schema":
+            schema = schema_of(path)
+            json.dumps(schema.entry(), ensure_ascii=False).encode()
+        elif kind == "study":
+            with Study(path, IDENTITY) as study:
+                assert all(study.known(*key) for key in study._known)
+        else:
+            drawn(path)
+    except FmcliError as error:
+        return type(error).__name__
+    return ""
+
+
+def drawn(path: str) -> None:
+    """Draw a log in every way, as well-formed XML."""
+    events, errors = read(path), []
+    for show in (None, *KINDS):
+        try:
+            ElementTree.fromstring(svg(figure({path: events}, show, [])).encode())
+        except FmcliError as error:
+            errors.append(error)
+    if len(errors) == len(KINDS) + 1:
+        raise errors[0]
