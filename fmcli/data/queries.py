@@ -124,6 +124,8 @@ class QueryText(StreamText):
             super().__init__(connection.sql(with_types(connection, query, name)), name, used)
         except self._duckdb.Error as error:
             raise self._located(error) from error
+        except (RuntimeError, UnicodeDecodeError) as error:  # of the binding, which makes Python texts of names
+            raise BadInputError(f"{name}: the name of a column is not UTF-8") from error
 
     def _require_select(self, connection: Any, query: str) -> None:
         found = connection.extract_statements(query)

@@ -237,3 +237,13 @@ def test_the_package_is_named_if_it_is_missing(run, tmp_path):
     for table, name in ((["t"], "t"), (["--sql", "SELECT 1 AS user"], "a query")):
         done = run.fails(2, "convert", "--categorical", "user", *table, before=without)
         assert done.stderr == f"fmcli: error: {name} needs DuckDB: pip install duckdb\n"
+
+
+def test_a_name_of_a_column_that_is_not_utf8_is_refused(run, tmp_path):
+    table = "SELECT i % 2 AS y, 'u' || i % 3 AS aXXb FROM range(60) t(i)"
+    duckdb.connect().execute(f"COPY ({table}) TO '{tmp_path / 't.parquet'}' (COMPRESSION uncompressed)")
+    data = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(data.replace(b"aXXb", b"a\xff\xfeb"))
+    for words in (("train", "--label", "y"), ("convert", "--label", "y"), ("train", "--label", "y", "--print-schema")):
+        done = run.fails(65, *words, "t.parquet")
+        assert "t.parquet: the name of a column is not UTF-8" in done.stderr
