@@ -184,6 +184,15 @@ def test_dicts_and_fields():
     np.testing.assert_array_equal(ffm.decision_function(X), model.predict(X, "raw", fields=fields))
 
 
+@pytest.mark.parametrize("times", ["datetime64[s]", "timedelta64[D]"])
+def test_matrices_of_times_are_refused(times):
+    """NumPy would turn these into seconds or days, by their type."""
+    with pytest.raises(ValueError, match="X has times"):
+        FMRegressor(**QUICK).fit(X.astype(times), Y)
+    with pytest.raises(ValueError, match="X has times"):
+        FMRegressor(**QUICK).fit(X, Y).predict(X.astype(times))
+
+
 def test_sparse_rows_are_not_copied_and_names_of_columns_are_checked():
     rows = sparse.csr_array(X)
     np.testing.assert_array_equal(

@@ -182,6 +182,11 @@ def require_numbers(name: str, dtype: np.dtype[Any]) -> None:
     """Raise BadInputError for complex numbers and times, which NumPy would turn into numbers that mean less."""
     if dtype.kind == "c":
         raise BadInputError(f"{name} has complex numbers; give real ones, such as {name}.real or abs({name})")
+    require_no_times(name, dtype)
+
+
+def require_no_times(name: str, dtype: np.dtype[Any]) -> None:
+    """Raise BadInputError for times."""
     if dtype.kind in "mM":
         raise BadInputError(
             f"{name} has times ({dtype}), not numbers; give numbers of a unit, such as "

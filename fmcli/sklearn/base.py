@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fmcli.api.data import Data, field_numbers, name_of
 from fmcli.api.errors import in_python
-from fmcli.api.matrix import is_records
+from fmcli.api.matrix import is_records, require_no_times
 from fmcli.api.model import Model
 from fmcli.api.parameters import OF_ROWS, RENAMED, documented, parameters, split
 from fmcli.api.rows import form_of, is_frame, of_pair
@@ -142,6 +142,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return X
         if self._is_frame(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
+        require_no_matrix_of_times(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=NUMBERS)
 
     def _is_frame(self, X: Any) -> bool:
@@ -158,6 +159,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             if not len(label):
                 raise ValueError(f"X has 0 samples, but {type(self).__name__} needs at least one to train on")
         else:
+            require_no_matrix_of_times(X)
             X, label = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=numbers)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
@@ -208,6 +210,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return make_spec(choices["model"] or DEFAULT_MODEL, choices["solver"]).by_rows
         except FmcliError:
             return False
+
+
+def require_no_matrix_of_times(X: Any) -> None:
+    """Raise BadInputError as a ValueError for a matrix of times, which scikit-learn turns into numbers."""
+    if isinstance(dtype := getattr(X, "dtype", None), np.dtype):
+        with in_python():
+            require_no_times("X", dtype)
 
 
 def labels_for(classes: NDArray[Any]) -> Names | None:
