@@ -146,12 +146,13 @@ machine. Metrics come from statistics of the extents, combined in order (scoring
 there, and only if it is used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
-makes the dictionary, the counts and the labels from theirs (cluster/rows.py). The rest of a plan is made as for a cache
-on this machine (training/setup/stored.py), of which each partition is a shard. Row solvers take a step for each round
-(cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the parameters
-and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster (cluster/gradients.py).
-Solvers know the rows by the contract in solvers/remote.py. Tasks are functions of what they are sent, and sums are
-added in the order of the partitions, so that neither the number of workers nor their end changes a bit.
+makes the dictionary, the counts and the labels from theirs (cluster/cache.py). The rest of a plan is made as for a
+cache on this machine (training/setup/stored.py), of which each partition is a shard. Row solvers take a step for each
+round (cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the
+parameters and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster
+(cluster/gradients.py). Solvers know the rows by the contract in solvers/remote.py. Tasks are functions of what they are
+sent, and sums are added in the order of the partitions, so that neither the number of workers nor their end changes a
+bit.
 
 Rows may be in memory, in a cache, in the partitions of a cluster, or come in segments of a stream: a form of rows each
 (training/setup: rows.py has their protocols, stored.py and streamed.py two of the forms). What is learned from them

@@ -10,7 +10,7 @@ from test_every_pair import planted
 from fmcli.cli.train.advice import advice, factors_are_zero, verdict
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
-from fmcli.training.baseline import compared
+from fmcli.training.trained import compared
 
 
 def warnings(data, model="fm", solver="sgd", *, loss=None, plan=None, **options):

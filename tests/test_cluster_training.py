@@ -10,8 +10,9 @@ from problems import FOLLOWED, TRAINED, assert_close, taken
 from test_every_pair import LEARNABLE, planted
 
 from fmcli.cluster import rounds as rounds_module
+from fmcli.cluster.cache import open_partitions
 from fmcli.cluster.partitions import Inputs, divide
-from fmcli.cluster.rows import PartitionedShards, open_partitions
+from fmcli.cluster.rows import PartitionedShards
 from fmcli.cluster.tasks import BUILD
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream

@@ -36,9 +36,9 @@ def imported(path):
     return [name for name in names_in(path) if name.startswith("fmcli.")]
 
 
-def names_in(path):
-    """Yield the dotted names of all modules that a source imports, except for imports under TYPE_CHECKING, and of the
-    files that it includes."""
+def names_in(path, types=False):
+    """Yield the dotted names of all modules that a source imports, without imports under TYPE_CHECKING unless with
+    `types`, and of the files that it includes."""
     text = path.read_text()
     if path.suffix not in (".py", ".pyi"):
         yield from (name.replace("/", ".") for name in INCLUDE.findall(text))
@@ -52,7 +52,7 @@ def names_in(path):
         return
     tree = ast.parse(text)
     nodes = list(ast.walk(tree))
-    typing = {id(node) for test in nodes if is_type_checking(test) for node in ast.walk(test)}
+    typing = {id(node) for test in nodes if is_type_checking(test) and not types for node in ast.walk(test)}
     for node in nodes:
         if id(node) in typing:
             continue
@@ -103,6 +103,43 @@ def test_no_folders_import_each_other_in_a_circle():
                 parts = parts[:-1]
             if parts and parts != folders(path):
                 used[folders(path)].add(parts)
+    TopologicalSorter(used).prepare()  # raises CycleError, with the circle
+
+
+# Modules that still import each other: the importing one, and the imported one without which there is no circle.
+CIRCLES = {
+    ("cli", "cli.completion"),
+    ("data.numbering", "data.dictionary"),
+    ("data.sources", "data.queries"),
+    ("registry.solvers", "solvers.trainer"),
+    ("solvers.coordinate.trainer", "solvers.coordinate.partial"),
+    ("solvers.trainer", "solvers.coordinate.hold"),
+    ("training.account", "training.planning"),
+    ("training.draws", "training.planning"),
+    ("training.tested", "training.planning"),
+}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports for types count, and imports within functions. `fmcli` itself, which offers the interface for Python and
+    has the version, does not."""
+    used = {}
+    for path in sources():
+        if path.suffix in SUFFIXES:
+            name = ".".join((*folders(path), path.stem)).removesuffix(".__init__")
+            imports = [
+                module.removeprefix("fmcli.") for module in names_in(path, types=True) if module.startswith("fmcli.")
+            ]
+            used.setdefault(name, set()).update(imports)
+    for name, modules in used.items():
+        for module in list(modules):
+            while module not in used and "." in module:
+                modules.discard(module)
+                module = module.rpartition(".")[0]
+            modules.add(module)
+        modules -= {name, "__init__"}
+    for name, module in CIRCLES:
+        used[name].remove(module)  # raises KeyError for an import that is gone
     TopologicalSorter(used).prepare()  # raises CycleError, with the circle
 
 

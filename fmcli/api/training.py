@@ -44,7 +44,6 @@ from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.machine import cpu_count
 from fmcli.training.account import MEGABYTE, require_room
-from fmcli.training.baseline import compared
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, prepare, with_copy
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
@@ -53,7 +52,7 @@ from fmcli.training.setup.rows import Rows, RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.setup.warm_start import WarmStart
-from fmcli.training.trained import Epoch, Trained
+from fmcli.training.trained import Epoch, Trained, compared
 
 LOG = logging.getLogger("fmcli")
 LOG.addHandler(logging.NullHandler())

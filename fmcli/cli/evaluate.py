@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -576,10 +577,18 @@ def evaluated(
         require_positive(request, scorer)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
-        rival = Rival(log, request, request.current, scorer.labels) if request.current is not None else None
-        outcome = request.scored(scorer, scorer.labels.loss, threads, counts, bad)
+        loss, rival, difference = scorer.labels.loss, None, None
+        if request.current is not None:
+            rival = Rival(log, request.current, scorer.labels, request.metrics, request.relations)
+        outcome = request.scored(scorer, loss, threads, counts, bad)
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
-        return scorer.labels, outcome, scorer, counts, rival.difference(outcome, threads, bad.skip) if rival else None
+        if rival is not None:
+            from fmcli.data.faults import BadLines
+
+            silent = BadLines(bad.skip, None, lambda text: None)
+            scored = partial(request.scored, loss=loss, threads=threads, counts=Counts(), bad=silent)
+            difference = rival.difference(outcome, scored, request.inputs[0], threads)
+        return scorer.labels, outcome, scorer, counts, difference
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)
     inputs, row_groups = request.labelled()

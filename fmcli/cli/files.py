@@ -232,23 +232,6 @@ def kind_of(path: str) -> str:
     return next((kind for form, kind in HEADS.items() if form.match(head)), "")
 
 
-def force_option() -> click.Option:
-    """Return --force, which commands with outputs have."""
-    from fmcli.cli.options import SectionOption
-
-    def remember(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
-        ctx.meta[FORCE] = given or ctx.meta.get(FORCE, False)
-
-    return SectionOption(
-        ["--force"],
-        section="output",
-        is_flag=True,
-        expose_value=False,
-        callback=remember,
-        help="Replace files of other kinds, too.",
-    )
-
-
 def _check_replaced(path: str, kind: str) -> None:
     """Raise UsageError if a file of a kind would replace one of another kind."""
     found = kind_of(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fmcli.cli.predict import log_model
@@ -12,11 +13,12 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.system.addresses import is_remote
 
 if TYPE_CHECKING:
-    from fmcli.cli.evaluate import Request
     from fmcli.cli.output import Log
     from fmcli.data.labels import Labels
+    from fmcli.data.related.files import RelationFiles
     from fmcli.scoring.metrics import Outcome
     from fmcli.scoring.paired import Difference
+    from fmcli.scoring.scorer import Scorer
 
 
 def check_gate(inputs: tuple[str, ...]) -> None:
@@ -32,31 +34,31 @@ def check_gate(inputs: tuple[str, ...]) -> None:
 class Rival:
     """A model that another one must not be worse than, by what it knows about labels.
 
-    metric : the metric that compares them.
+    metrics : the chosen ones, the first of which compares them; empty: that of the loss.
+    relations : of the rows.
 
     Raises UsageError if they cannot be compared, and the errors of `load_model`.
     """
 
-    def __init__(self, log: Log, request: Request, path: str, labels: Labels) -> None:
+    def __init__(
+        self, log: Log, path: str, labels: Labels, metrics: Sequence[str], relations: Sequence[RelationFiles]
+    ) -> None:
         from fmcli.scoring.metrics import default_metrics
         from fmcli.scoring.paired import check_comparable
         from fmcli.scoring.scorer import load_model
 
-        self._request, self._loss = request, labels.loss
-        self.metric = (request.metrics or default_metrics(labels.loss))[0]
+        self.metric = (metrics or default_metrics(labels.loss))[0]
         self._scorer = load_model(path)
-        check_model(request.relations, self._scorer)
+        check_model(relations, self._scorer)
         check_comparable(self.metric, labels, self._scorer.labels)
         log_model(log, path, self._scorer)
 
-    def difference(self, outcome: Outcome, threads: int, skip: bool) -> Difference:
-        """Return how the other model's outcome on the rows differs. `skip` : whether lines with errors are skipped, as
-        they were before. Raises BadInputError if the rows have changed meanwhile."""
-        from fmcli.data.faults import BadLines
+    def difference(self, outcome: Outcome, scored: Callable[[Scorer], Outcome], path: str, threads: int) -> Difference:
+        """Return how the other model's outcome on the rows, which `scored` returns, differs. `path` : of the rows.
+        Raises BadInputError if they have changed meanwhile."""
         from fmcli.scoring.paired import difference
-        from fmcli.scoring.prediction import Counts
 
-        own = self._request.scored(self._scorer, self._loss, threads, Counts(), BadLines(skip, None, lambda text: None))
+        own = scored(self._scorer)
         if len(own.label) != len(outcome.label) or (own.label != outcome.label).any():
-            raise BadInputError(f"{self._request.inputs[0]} has changed while it was read")
+            raise BadInputError(f"{path} has changed while it was read")
         return difference(self.metric, outcome, own, threads)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from fmcli.cli import HELP_NAMES
-from fmcli.cli.files import OutputFile, force_option
+from fmcli.cli.files import FORCE, OutputFile
 from fmcli.cli.layout import HelpContext, wrapped
 from fmcli.cli.output import Log, stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
@@ -265,6 +265,22 @@ def all_options() -> click.Option:
         expose_value=False,
         callback=show,
         help="Show all options, and exit.",
+    )
+
+
+def force_option() -> click.Option:
+    """Return --force, which commands with outputs have."""
+
+    def remember(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
+        ctx.meta[FORCE] = given or ctx.meta.get(FORCE, False)
+
+    return SectionOption(
+        ["--force"],
+        section="output",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Replace files of other kinds, too.",
     )
 
 

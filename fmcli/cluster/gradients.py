@@ -16,7 +16,7 @@ from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.trainer import Task
 
 if TYPE_CHECKING:
-    from fmcli.cluster.rows import PartitionedCache
+    from fmcli.cluster.cache import PartitionedCache
     from fmcli.models.anchored import Anchored
 
 # How many sums a task adds. Sums form a tree, which depends only on the number of partitions.

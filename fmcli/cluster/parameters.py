@@ -14,7 +14,7 @@ from fmcli.models.model import Model
 from fmcli.solvers.rounds.parameter_rows import read_rows, rows_of
 
 if TYPE_CHECKING:
-    from fmcli.cluster.rows import PartitionedCache
+    from fmcli.cluster.cache import PartitionedCache
 
 
 def values_of(model: Model, columns: Columns) -> Values:

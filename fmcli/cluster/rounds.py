@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from fmcli.solvers.stochastic.loop import RowLoop
 if TYPE_CHECKING:
     from distributed import Future
 
-    from fmcli.cluster.rows import PartitionedRows
+    from fmcli.cluster.cache import PartitionedCache
+    from fmcli.cluster.residents import Resident
     from fmcli.data.dataset import Dataset
     from fmcli.losses.loss import Loss
     from fmcli.solvers.stochastic.solver import Solver
@@ -57,6 +58,17 @@ def power_of_two(most: float) -> int:
     return 1 << int(math.log2(max(1, most)))
 
 
+class RowsInPartitions(Protocol):
+    """Rows to train on. sizes : the number of rows of each partition."""
+
+    partitions: PartitionedCache
+    sizes: list[int]
+
+    def goal(self, task: Task, weight: float) -> Resident:
+        """Return the facts that workers need to train."""
+        ...
+
+
 class Rounds:
     """The epochs of a task in rounds; as RowEpochs, whose arguments it takes.
 
@@ -67,7 +79,7 @@ class Rounds:
 
     def __init__(self, task: Task, solver: Solver, loss: Loss, mean_weight: float) -> None:
         self.task, self.solver, self.loss = task, solver, loss
-        source: PartitionedRows = task.source  # type: ignore[assignment]
+        source: RowsInPartitions = task.source  # type: ignore[assignment]
         self.partitions, self.sizes = source.partitions, source.sizes
         self.shared = source.goal(task, mean_weight if solver.averages_weights else 1.0)
         self.next: dict[tuple[int, ...], Columns] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,11 @@ from fmcli.data.labels import few_distinct
 from fmcli.losses.loss import Loss
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
-from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
+from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.scores import mean_loss
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
-    from fmcli.training.trained import Trained
     from fmcli.training.validation import Validation
 
 Floats = NDArray[np.float64]
@@ -113,24 +112,3 @@ class Comparison:
         where = "validation data" if self.validated else "training rows"
         word = "worse than" if self.worse else "no better than"
         return f"{self.metric} is {self.value:.6g} on the {where}, {word} the best constant's {self.constant:.6g}"
-
-
-def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
-    """Return a finished run beside the best constant, by the metric that chose the epoch, or without validation data by
-    the first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, a single
-    pass without validation data, or the few rows of new features.
-
-    summary : the summary of the run, from `fmcli.training.trained.summary`.
-    """
-    validation = trained.validated.plan.validation
-    if not trained.epochs or trained.plan.newcomers:
-        return None
-    if validation:
-        name = validation.chooser
-        value, constant = summary["valid"][name], summary["valid_constant"][name]
-        return None if value is None or constant is None else Comparison(name, value, constant, validated=True)
-    if trained.outcome is None or trained.plan.one_pass:
-        return None
-    name = (trained.plan.evaluation.measured or default_metrics(trained.outcome.loss))[0]
-    value, constant = measure([name], trained.outcome)[name], trained.baseline.on(trained.outcome, [name])[name]
-    return None if np.isnan(value) or np.isnan(constant) else Comparison(name, value, constant, validated=False)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fmcli.base.finite import finite
 from fmcli.models.model import Model
 from fmcli.records import dataclass
-from fmcli.scoring.metrics import Outcome
+from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.sparsity import model_sparsity
-from fmcli.training.baseline import Baseline
+from fmcli.training.baseline import Baseline, Comparison
 from fmcli.training.draws import Draw, models_of
 from fmcli.training.planning import Plan
 
@@ -154,3 +154,24 @@ def summary(trained: Trained) -> dict[str, Any]:
         **({"train_rows": len(plan.measured)} if len(plan.measured) < plan.source.count else {}),
     }
     return finite(figures)
+
+
+def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
+    """Return a finished run beside the best constant, by the metric that chose the epoch, or without validation data by
+    the first one on the training rows. None if there is nothing to compare: no epoch, an undefined metric, a single
+    pass without validation data, or the few rows of new features.
+
+    summary : the summary of the run, from `summary`.
+    """
+    validation = trained.validated.plan.validation
+    if not trained.epochs or trained.plan.newcomers:
+        return None
+    if validation:
+        name = validation.chooser
+        value, constant = summary["valid"][name], summary["valid_constant"][name]
+        return None if value is None or constant is None else Comparison(name, value, constant, validated=True)
+    if trained.outcome is None or trained.plan.one_pass:
+        return None
+    name = (trained.plan.evaluation.measured or default_metrics(trained.outcome.loss))[0]
+    value, constant = measure([name], trained.outcome)[name], trained.baseline.on(trained.outcome, [name])[name]
+    return None if np.isnan(value) or np.isnan(constant) else Comparison(name, value, constant, validated=False)

@@ -47,8 +47,9 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     """Return the plan of the run on the partitions of its inputs."""
     from fmcli.cli.train.log import log_read, log_weights
     from fmcli.cli.train.rows import Planned, log_skipped, read_valid, reading_of
+    from fmcli.cluster.cache import open_partitions
     from fmcli.cluster.partitions import Inputs, divide
-    from fmcli.cluster.rows import PartitionedShards, open_partitions
+    from fmcli.cluster.rows import PartitionedShards
     from fmcli.cluster.tasks import BUILD
     from fmcli.data.formats import Stream
     from fmcli.training.planning import prepare

@@ -250,7 +250,7 @@ class Asked:
         )
         if validation.valid or validation.holdout:
             settings.check_chooser()
-        from fmcli.cli.train.start import Choices
+        from fmcli.cli.train.choices import Choices
 
         ranking = parse_row_groups(spec, validation.metrics, self.group_field)
         request = Request(

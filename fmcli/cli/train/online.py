@@ -11,7 +11,7 @@ from fmcli.cli.output import LEAST_SECONDS, Log, open_lines
 from fmcli.cli.train.log import log_plan, log_read
 from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.rows import log_ignored, log_skipped, read_valid, reading_of
-from fmcli.cli.train.run import bad_lines, save
+from fmcli.cli.train.saving import bad_lines, save
 from fmcli.cli.train.start import log_start
 from fmcli.data.sources import name_of
 from fmcli.data.stored.caching import text_rows

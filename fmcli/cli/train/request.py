@@ -14,9 +14,9 @@ from fmcli.registry.specs import Spec, make_spec
 if TYPE_CHECKING:
     from fmcli.cli.cluster import ClusterChoice
     from fmcli.cli.rows.table_options import TableChoice
+    from fmcli.cli.train.choices import Choices
     from fmcli.cli.train.disk import DiskChoice
     from fmcli.cli.train.sampling import SamplingChoice
-    from fmcli.cli.train.start import Choices
     from fmcli.cli.train.validation import ValidationChoice
     from fmcli.cli.train.written import OutputChoice
     from fmcli.data.formats import RowGroups

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fmcli.choosing.look import Looked, few_of_class, look_once
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
-from fmcli.cli.train.advice import advice, notes, verdict
 from fmcli.cli.train.log import (
-    figures,
     log_best_epoch,
     log_comparison,
     log_divergence,
@@ -25,16 +23,14 @@ from fmcli.cli.train.log import (
 )
 from fmcli.cli.train.progress import Progress
 from fmcli.cli.train.rows import Planned, completed_plan, plan_rows
-from fmcli.cli.train.sampling import write_test
+from fmcli.cli.train.saving import bad_lines, save
 from fmcli.cli.train.start import log_start
 from fmcli.cli.train.tables import with_tables
-from fmcli.errors import DivergedError, NothingNewError, UsageError, WorseThanConstantError
+from fmcli.errors import DivergedError, NothingNewError, UsageError
 from fmcli.model_file.container import save as save_file
-from fmcli.system.memory import human_bytes, peak
+from fmcli.system.memory import human_bytes
 from fmcli.training import job
-from fmcli.training.baseline import compared
 from fmcli.training.checkpoint import Keeper
-from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.several.learning import learn
 from fmcli.training.several.refit import refit, refits, whole
@@ -169,60 +165,3 @@ def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: flo
         trained, members = train_ensemble(plan, request.members, observing)
         training = ensemble_summary(trained, members)
         save(log, progress, trained, training, format, request, begin, bad_lines(bad))
-
-
-def bad_lines(bad: BadLines) -> dict[str, object]:
-    """Return how many lines were skipped, for the summary; empty unless bad lines are skipped."""
-    return {"bad_lines": bad.count} if bad.skip else {}
-
-
-def save(
-    log: Log,
-    progress: Progress,
-    trained: Trained,
-    training: dict[str, Any],
-    format: str,
-    request: Request,
-    begin: float,
-    facts: Mapping[str, object],
-    keeper: Keeper | None = None,
-) -> None:
-    """Write the model. Then report its figures (`training`), further facts for the summary, and warnings, the last of
-    which says whether the model is no better than a constant.
-
-    keeper : keeps the run's state, which is no longer needed at the end.
-
-    Raises WorseThanConstantError if the model is worse than a constant, and is not written because of that.
-    """
-    comparison = compared(trained, training)
-    worse = comparison and comparison.worse
-    output = None if worse and request.validation.fail_worse else request.model
-    if output is not None:
-        log.progress(f"writing {output}")
-        keep = request.written.keep_state
-        if keep is None:
-            keep = request.members == 1 and keeps_state(trained.plan)
-        save_model(output, trained, training, format, keep_state=keep)
-        facts = {**facts, **write_test(log, trained, request.sampling.test_output)}
-    took, memory = time.perf_counter() - begin, peak()
-    facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
-    progress.summary({**training, **facts})
-    for note in notes(trained):
-        log.line(note)
-    for warning in advice(trained):
-        log.warning(warning)
-    written = {"model": output} if output is not None else {}
-    log.table(
-        **sizes(trained.plan, trained),
-        **figures({**training, **facts}),
-        seconds=f"{took:.3f}",
-        peak_memory=human_bytes(memory),
-        **written,
-    )
-    if keeper is not None:
-        keeper.done()
-    if comparison is None or not comparison.no_better:
-        return
-    if output is None:
-        raise WorseThanConstantError(f"no model is written: {verdict(trained, comparison)}")
-    log.warning(verdict(trained, comparison))

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
-from click.core import ParameterSource
 
 import fmcli
 from fmcli.base.finite import finite
-from fmcli.cli import ARGUMENTS
 from fmcli.models.layout import REAL_TYPE
-from fmcli.records import dataclass
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
@@ -23,6 +19,7 @@ from fmcli.training.checkpoint import digest
 from fmcli.training.several.ensemble import memory_of
 
 if TYPE_CHECKING:
+    from fmcli.cli.train.choices import Choices
     from fmcli.cli.train.progress import Progress
     from fmcli.cli.train.request import Request
     from fmcli.training.planning import Plan
@@ -31,37 +28,6 @@ if TYPE_CHECKING:
 DEFAULT, GIVEN, INHERITED, DERIVED = "default", "command line", "model of -i", "derived from data"
 # The tasks of losses whose labels are a few values.
 FEW_VALUES = ("binary", "classes", "levels")
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The choices of the command line.
-
-    words : as they were typed.
-    values : of all options, by name; None: not given.
-    given : the names of those that were given.
-    """
-
-    words: list[str]
-    values: dict[str, Any]
-    given: frozenset[str]
-
-    @classmethod
-    def current(cls) -> Choices:
-        """Return the choices of the command that is running."""
-        context = click.get_current_context()
-        names = {long_name(parameter): parameter.name or "" for parameter in context.command.params}
-        values = {name: context.params[key] for name, key in names.items() if key in context.params}
-        sources = {name: context.get_parameter_source(names[name]) for name in values}
-        given = frozenset(name for name, source in sources.items() if source is ParameterSource.COMMANDLINE)
-        return cls(context.meta.get(ARGUMENTS, []), values, given)
-
-
-def long_name(parameter: click.Parameter) -> str:
-    """Return the name of an option's longest flag: "metric" of -x and --metric; that of an argument."""
-    if parameter.name in OPTIONS or not isinstance(parameter, click.Option):
-        return parameter.name or ""
-    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
 
 
 def log_start(progress: Progress, plan: Plan, request: Request) -> None:

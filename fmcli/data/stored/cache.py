@@ -36,7 +36,7 @@ from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.data.stored.cache_check import check_header
-from fmcli.data.stored.order import permuted, places
+from fmcli.data.stored.order import inverse, permuted
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.records import dataclass
 from fmcli.system.files import atomic_output, scratch_output
@@ -538,3 +538,31 @@ class Cache(Located):
             parts.append(part)
             position, size = position + len(part), size - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def places(cache: Cache, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
+    """Return the shard of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
+    shard_of, start_of = starts(cache)
+    shards, found = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers), dtype=np.int32)
+    first = 0
+    for chunk, strips in enumerate(np.split(np.arange(len(cache.table)), cache.chunks)):
+        bounds = np.concatenate([[0], np.cumsum(cache.rows_of_strips[strips])])
+        here = slice(*np.searchsorted(numbers, [first, first + bounds[-1]]))
+        place = numbers[here] - first
+        if cache.shuffled:
+            place = inverse(permuted(chunk, int(bounds[-1])))[place].astype(np.int64)
+        strip = np.searchsorted(bounds, place, side="right") - 1
+        shards[here] = shard_of[strips[strip]]
+        found[here] = start_of[strips[strip]] + place - bounds[strip]
+        first += int(bounds[-1])
+    return shards, found
+
+
+def starts(cache: Cache) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (strips) the shard of each strip, and the place of its first row there."""
+    shard_of, start_of = np.empty((2, len(cache.table)), dtype=np.int64)
+    for shard, parts in enumerate(cache.shards):
+        strips = np.concatenate([np.arange(first, last) for first, last in parts])
+        rows = cache.rows_of_strips[strips]
+        shard_of[strips], start_of[strips] = shard, np.cumsum(rows) - rows
+    return shard_of, start_of

@@ -1,7 +1,8 @@
-"""Some of the rows of a cache, as if it had no others."""
+"""Some of the rows of a cache, as if it had no others; and the others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
+from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.stored.cache import Facts, Located
 from fmcli.errors import BadInputError
+from fmcli.records import dataclass
 
 
 class SomeRows(Located):
@@ -68,3 +71,49 @@ class SomeRows(Located):
 
     def damaged(self, reason: str) -> BadInputError:
         return self._cache.damaged(reason)
+
+
+def taken(
+    cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]
+) -> Iterator[tuple[NDArray[np.intp], int, RowNumbers, Dataset]]:
+    """Yield some rows shard by shard: which of them these are, the shard, their places there, and the rows, changed.
+
+    numbers : of the rows in the text, increasing.
+    """
+    shard_of, place_of = cache.places(numbers)
+    for shard in np.unique(shard_of).tolist():
+        here = np.flatnonzero(shard_of == shard)
+        yield here, shard, place_of[here], change(cache.load(shard)).take(place_of[here])
+
+
+def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]) -> tuple[Others, Dataset]:
+    """Return the rows that are left of each shard without some rows, and these, changed, in the order of the text.
+
+    numbers : of the rows in the text, increasing.
+    """
+    found = list(taken(cache, numbers, change))
+    in_text = np.argsort(np.concatenate([here for here, *_ in found])).astype(np.int32)
+    some = {shard: place for _, shard, place, _ in found}
+    rows = {shard: cache.rows_of(shard) for shard in some}
+    return Others(rows, some), concatenated([data for *_, data in found]).take(in_text)
+
+
+@dataclass(frozen=True)
+class Others(Mapping[int, "RowNumbers"]):
+    """Shard -> int32, its rows without some.
+
+    rows : the number of rows of each shard.
+    some : shard -> int32, the numbers of these rows.
+    """
+
+    rows: Mapping[int, int]
+    some: Mapping[int, RowNumbers]
+
+    def __getitem__(self, shard: int) -> RowNumbers:
+        return np.delete(np.arange(self.rows[shard], dtype=np.int32), self.some[shard])
+
+    def __len__(self) -> int:
+        return len(self.some)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.some)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import NO_UNIT, Dataset
 from fmcli.data.shards.training_rows import RowLabels, RowNumbers, TrainingRows
 from fmcli.data.stored.cache import Shards
-from fmcli.data.stored.order import taken, without
+from fmcli.data.stored.some_rows import taken, without
 from fmcli.records import dataclass
 
 if TYPE_CHECKING:

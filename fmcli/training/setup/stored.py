@@ -24,8 +24,7 @@ from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import Weighting, with_label_weights
 from fmcli.data.stored.cache import Cache, Facts, Shards
-from fmcli.data.stored.order import taken, without
-from fmcli.data.stored.some_rows import SomeRows
+from fmcli.data.stored.some_rows import SomeRows, taken, without
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.transform import Transform
 from fmcli.errors import LEAVE_OUT, BadInputError

@@ -1,0 +1,80 @@
+"""The end of a run of fmcli train: the model is written, and its figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fmcli.cli.output import Log
+from fmcli.cli.train.advice import advice, notes, verdict
+from fmcli.cli.train.log import figures, sizes
+from fmcli.cli.train.progress import Progress
+from fmcli.cli.train.sampling import write_test
+from fmcli.errors import WorseThanConstantError
+from fmcli.system.memory import human_bytes, peak
+from fmcli.training.checkpoint import Keeper
+from fmcli.training.saving import keeps_state, save_model
+from fmcli.training.trained import compared
+
+if TYPE_CHECKING:
+    from fmcli.cli.train.request import Request
+    from fmcli.data.faults import BadLines
+    from fmcli.training.trained import Trained
+
+
+def bad_lines(bad: BadLines) -> dict[str, object]:
+    """Return how many lines were skipped, for the summary; empty unless bad lines are skipped."""
+    return {"bad_lines": bad.count} if bad.skip else {}
+
+
+def save(
+    log: Log,
+    progress: Progress,
+    trained: Trained,
+    training: dict[str, Any],
+    format: str,
+    request: Request,
+    begin: float,
+    facts: Mapping[str, object],
+    keeper: Keeper | None = None,
+) -> None:
+    """Write the model. Then report its figures (`training`), further facts for the summary, and warnings, the last of
+    which says whether the model is no better than a constant.
+
+    keeper : keeps the run's state, which is no longer needed at the end.
+
+    Raises WorseThanConstantError if the model is worse than a constant, and is not written because of that.
+    """
+    comparison = compared(trained, training)
+    worse = comparison and comparison.worse
+    output = None if worse and request.validation.fail_worse else request.model
+    if output is not None:
+        log.progress(f"writing {output}")
+        keep = request.written.keep_state
+        if keep is None:
+            keep = request.members == 1 and keeps_state(trained.plan)
+        save_model(output, trained, training, format, keep_state=keep)
+        facts = {**facts, **write_test(log, trained, request.sampling.test_output)}
+    took, memory = time.perf_counter() - begin, peak()
+    facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
+    progress.summary({**training, **facts})
+    for note in notes(trained):
+        log.line(note)
+    for warning in advice(trained):
+        log.warning(warning)
+    written = {"model": output} if output is not None else {}
+    log.table(
+        **sizes(trained.plan, trained),
+        **figures({**training, **facts}),
+        seconds=f"{took:.3f}",
+        peak_memory=human_bytes(memory),
+        **written,
+    )
+    if keeper is not None:
+        keeper.done()
+    if comparison is None or not comparison.no_better:
+        return
+    if output is None:
+        raise WorseThanConstantError(f"no model is written: {verdict(trained, comparison)}")
+    log.warning(verdict(trained, comparison))
