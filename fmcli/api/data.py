@@ -18,13 +18,13 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
 from fmcli.data.fields import LARGEST, LARGEST_GROUP
 from fmcli.data.formats import RowGroups
-from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_texts
+from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_names
 from fmcli.data.reader import read as read_text
 from fmcli.data.shards.weights import Weighting, weigh
 from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.addresses import file_of
-from fmcli.text import escaped
+from fmcli.text import escaped, readable
 from fmcli.training.setup.rows import with_needed_fields
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def labels_of(y: ArrayLike, known: Names | None = None) -> tuple[NDArray[np.floa
     names = tuple(sorted(set(texts), key=str.encode)) if known is None else known
     place = {name: at for at, name in enumerate(names)}
     for text in set(texts) - place.keys():
-        raise BadInputError(f"the model does not know the label {text}, only {listed_texts(names)}")
+        raise BadInputError(f"the model does not know the label {readable(text)}, only {listed_names(names)}")
     return np.array([place[text] for text in texts], dtype=np.float64), names
 
 

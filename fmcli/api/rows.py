@@ -21,7 +21,7 @@ from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import RowGroups
-from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.agreement import agreed
@@ -33,7 +33,7 @@ from fmcli.names import listing
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
-from fmcli.text import one_line
+from fmcli.text import one_line, readable
 
 if TYPE_CHECKING:
     from fmcli.api.parameters import Choices
@@ -327,7 +327,7 @@ def with_names(rows: Data, what: str, names: Names | None) -> Data:
     if not rows.names or not names:
         raise BadInputError(f"the labels of {what} are {'texts' if rows.names else 'numbers'}, unlike the model's")
     for unknown in set(rows.names) - set(names):
-        raise BadInputError(f"the model does not know the label {unknown}, only {listed_texts(names)}")
+        raise BadInputError(f"the model does not know the label {readable(unknown)}, only {listed_names(names)}")
     places = np.array([names.index(name) for name in rows.names], dtype=np.float64)
     return changed(rows, places, names)
 

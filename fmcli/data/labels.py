@@ -405,6 +405,11 @@ def listed(values: Floats) -> str:
     return listed_texts([number(value) for value in np.unique(values)[: MOST_LISTED + 1]])
 
 
+def listed_names(names: Sequence[str]) -> str:
+    """Up to four names, for a message."""
+    return listed_texts([readable(name) for name in names])
+
+
 def listed_texts(texts: Sequence[str]) -> str:
     """Up to four texts, for a message."""
     return ", ".join(texts[:MOST_LISTED]) + (" and others" if len(texts) > MOST_LISTED else "")

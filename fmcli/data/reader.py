@@ -12,7 +12,7 @@ from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
-from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows
 from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
@@ -20,6 +20,7 @@ from fmcli.data.sparse_ids import with_dictionary
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
+from fmcli.text import readable
 
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
@@ -147,8 +148,8 @@ def read(
     names, places = sorted_names(found, name_of(paths[0]))
     if known and len(names) > len(known):
         raise BadInputError(
-            f"{name_of(paths[0])}: the model does not know the label {found[len(known)].decode()}, only "
-            f"{listed_texts(labels or NUMBERS)}; check the labels of the file"
+            f"{name_of(paths[0])}: the model does not know the label {readable(found[len(known)].decode())}, only "
+            f"{listed_names(labels or NUMBERS)}; check the labels of the file"
         )
     return Table(relabelled(data, places), text.format, total.fields, repeated, size, names)
 

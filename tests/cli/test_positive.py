@@ -51,6 +51,23 @@ def test_of_other_names_the_later_one_is_positive_and_of_numbers_the_larger_one(
         positive_place(("apple", "berry"), "cherry", named=True)
 
 
+def test_names_of_labels_are_typed_and_told_as_they_are(run, tmp_path):
+    table(tmp_path, "arrears", "no arrears")
+    models = []
+    for name in ("no arrears", "no%20arrears"):
+        run.ok(*TRAIN, "--class-weight", f"{name}=3", "t.csv")
+        models.append(run.ok("predict", "-q", "m", "t.csv").stdout)
+    assert models[0] == models[1]
+    done = run.fails(65, *TRAIN, "--class-weight", "none=3", "t.csv")
+    assert "no row has the label none, which has a weight, only arrears, no arrears;" in done.stderr
+    table(tmp_path, "arrears", "not yet", "u.csv")
+    for words in (("--valid", "u.csv", "t.csv"), ("-i", "m", "u.csv"), ("-i", "m", "--disk", "--cache", "c", "u.csv")):
+        done = run.fails(65, *(TRAIN if "-i" not in words else TRAIN[:1]), *words)
+        assert "the model does not know the label not yet, only arrears, no arrears" in done.stderr
+    with pytest.raises(ValueError, match="does not know the label not yet, only arrears, no arrears"):
+        fmcli.load(tmp_path / "m").evaluate(([{"user": "a"}] * 9, ["not yet"] * 9), "auc")
+
+
 @pytest.mark.parametrize(
     ("labels", "options", "positive"),
     [

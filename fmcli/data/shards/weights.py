@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
 from fmcli.data.faults import quote
-from fmcli.data.labels import Names, few_distinct, listed, listed_texts, text_of
+from fmcli.data.labels import Names, few_distinct, listed, listed_names, text_of
 from fmcli.data.pieces import TextRows
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
-from fmcli.registry.positive import positive_place
+from fmcli.registry.positive import is_label, positive_place
 from fmcli.text import number
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class Weighting:
             if value is None or not (label == value).any():
                 raise BadInputError(
                     f"no row has the label {text}, which has a weight, only "
-                    f"{listed_texts(names) if names else listed(label)}",
+                    f"{listed_names(names) if names else listed(label)}",
                     class_weight=None,
                 )
             if value in by_label:
@@ -90,7 +90,8 @@ class Weighting:
 def label_of(text: str, names: Names | None) -> float | None:
     """Return the label with this text; None if there is none."""
     if names:
-        return float(names.index(text)) if text in names else None
+        places = (place for place in range(len(names)) if is_label(text, text_of(place, names), named=True))
+        return next(map(float, places), None)
     try:
         return float(text)
     except ValueError:

@@ -14,7 +14,7 @@ from fmcli.data.account import Account
 from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
-from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled
 from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.shards.weights import with_row_weights
 from fmcli.data.sources import Input, TableInput, name_of
@@ -22,6 +22,7 @@ from fmcli.data.stored.cache import CHUNK_BYTES, Cache, DamagedCacheError, LateI
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.system.identity import can_be_read_again, identity
+from fmcli.text import readable
 
 # The words for a difference to another cache, by the entry of `Reading.about` that differs.
 OTHER = {
@@ -141,7 +142,7 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
             if labels and len(places) > len(labels):
                 new = list(places)[len(labels)]
                 raise BadInputError(
-                    f"the model does not know the label {new}, only {listed_texts(labels)}; "
+                    f"the model does not know the label {readable(new)}, only {listed_names(labels)}; "
                     "check the labels of the file"
                 )
             names_so_far = tuple(places)

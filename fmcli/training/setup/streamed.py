@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import NUMBERS, Names, listed_texts, relabelled, sorted_names
+from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, Weighting, pieces_that_count
 from fmcli.data.stored.cache import Facts
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
+from fmcli.text import readable
 from fmcli.training.setup.rows import RowsInMemory
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ class Segments:
                     names, places = sorted_names([name.encode() for name in found], self._source)
                 if data.label.max() >= len(places):
                     raise BadInputError(
-                        f"{self._source}: the first rows have the labels {listed_texts(names)} only, but a later one "
-                        f"has {found[len(places)]}; begin with rows of all labels"
+                        f"{self._source}: the first rows have the labels {listed_names(names)} only, but a later one "
+                        f"has {readable(found[len(places)])}; begin with rows of all labels"
                     )
                 data = relabelled(data, places)
             yield RowsInMemory(data, names), last
