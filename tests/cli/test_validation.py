@@ -290,7 +290,7 @@ def test_if_all_metrics_are_undefined_no_epoch_is_better(run, tmp_path):
     (tmp_path / "t").write_text(rows)
     (tmp_path / "v").write_text("0 qid:1 3:1\n0 qid:1 4:1\n")
     done = run.ok("train", "--loss", "bpr", "-v", "v", "-e", "4", "--log-json", "log", "-o", "m", "t")
-    assert "gauc is undefined on the validation data, so no epoch is better than another" in done.stderr
+    assert "ndcg is undefined on the validation data, so no epoch is better than another" in done.stderr
     assert events(tmp_path / "log")[-1]["best_epoch"] == 4
 
 
