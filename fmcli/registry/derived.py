@@ -25,6 +25,7 @@ class Facts:
     updates : whether training resumes from a model.
     earlier : the weight of the rows that model was trained on; 0 if that is not known.
     holds : whether these are known, and others than those of the run, so that they may hold its parameters.
+    drawn : the numbers that a draw of a sampler has; 0 if that is not known.
     solver, loss : their names.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
@@ -44,6 +45,7 @@ class Facts:
     updates: bool = False
     earlier: float = 0.0
     holds: bool = False
+    drawn: int = 0
 
     @property
     def small(self) -> float:

@@ -185,6 +185,7 @@ def resolve(
     updates: bool = False,
     earlier: float = 0.0,
     holds: bool = False,
+    drawn: int = 0,
 ) -> Spec:
     """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are those of
     Facts; weight None: that of rows of weight 1."""
@@ -207,6 +208,7 @@ def resolve(
                 updates,
                 earlier,
                 holds,
+                drawn,
             )
             values[name] = default.of(facts)
     return replace(spec, values=values)

@@ -154,11 +154,15 @@ def kept_sweeps(spec: Spec) -> frozenset[int]:
     return frozenset(epochs - step * after // draws for step in range(draws)) if after > 0 else frozenset()
 
 
+def drawn_numbers(model: Model) -> int:
+    """Return how many numbers a draw of a model has."""
+    shapes = model.shapes()
+    return sum(int(np.prod(shapes[name])) for name in drawn_names(model))
+
+
 def draws_bytes(spec: Spec, model: Model) -> int:
     """Return bytes of the draws that a run keeps, of their copies for scores, and of the scores that are watched."""
-    shapes = model.shapes()
-    numbers = sum(int(np.prod(shapes[name])) for name in drawn_names(model))
-    kept = kept_sweeps(spec)
+    numbers, kept = drawn_numbers(model), kept_sweeps(spec)
     watched = WATCHED_ROWS * (spec.values["epochs"] - spec.values["burn_in"]) if kept else 0
     return REAL_TYPE.itemsize * numbers * len(kept) + interleaved_bytes(model, len(kept)) + TRACE_BYTES * watched
 

@@ -24,7 +24,7 @@ from fmcli.solvers.coordinate.hold import Earlier
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
-from fmcli.training.draws import draws_bytes
+from fmcli.training.draws import drawn_numbers, draws_bytes
 from fmcli.training.prepared import earlier_of, prepared_model
 from fmcli.training.setup.fitting import Fitted, Validated, facts_of, fit, occurring
 from fmcli.training.setup.rows import Rows
@@ -181,7 +181,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
     """
     fitted, validated = fit(settings, rows, valid)
     facts = facts_of(fitted, validated=validated is not None)
-    spec = resolve(fitted.spec, **facts)
+    spec = resolved(fitted.spec, facts, fitted)
     evaluation, validation = evaluations(fitted, validated, spec, held_out=valid is None)
     plan = Plan(
         **vars(replace(fitted, spec=spec)),
@@ -192,6 +192,16 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         facts=facts,
     )
     return replace(plan, spec=limit_l1_from_epoch(spec, plan.warm_start, plan.resumes))
+
+
+def resolved(spec: Spec, facts: Mapping[str, Any], fitted: Fitted) -> Spec:
+    """Return the spec in which numbers replace the defaults that depend on the data. The number of draws depends on the
+    size of the model, whose shapes depend on no such default."""
+    if spec.solver_entry.is_sampler:
+        sized = resolve(spec, **facts)
+        model = prepared_model(sized, fitted.source, fitted.transform, fitted.settings.warm_start)
+        facts = {**facts, "drawn": drawn_numbers(model)}
+    return resolve(spec, **facts)
 
 
 def evaluations(
@@ -225,7 +235,7 @@ def with_copy(plan: Plan) -> Plan:
 
 def usual_values(plan: Plan) -> Mapping[str, Any]:
     """Return the options of a run of the same kind and solver on the same rows as they are by default."""
-    return resolve(make_spec(plan.spec.model, plan.spec.solver, plan.spec.loss), **plan.facts).values
+    return resolved(make_spec(plan.spec.model, plan.spec.solver, plan.spec.loss), plan.facts, plan).values
 
 
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
@@ -240,7 +250,8 @@ def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     fixed = {name: spec.values[name] for name in SAME_TO_ALL if name in spec.values}
     multiples = {**spec.multiples, **multiples_of(plan, options)}
     values = {**made.values, **fixed}
-    made = resolve(replace(made, values=values, given=spec.given | options.keys(), multiples=multiples), **plan.facts)
+    made = replace(made, values=values, given=spec.given | options.keys(), multiples=multiples)
+    made = resolved(made, plan.facts, plan)
     made = limit_l1_from_epoch(made, None, False)
     return replace(plan, spec=made, model=prepared_model(made, plan.source, plan.transform, None))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -213,3 +214,19 @@ def test_the_dry_run_counts_their_memory(run, squared):
     memory = [line for text in log for line in text.splitlines() if line.startswith("memory")]
     assert memory[0] != memory[1]
     assert "read many to predict: 200,000 rows, 400,000 non-zeros, 0 unseen" in log[1]
+
+
+def test_draws_are_as_many_as_64_mb_hold(run, tmp_path):
+    """By default, for any kind and rank; at least 4."""
+    rows = (f"{row % 2} " + " ".join(f"{10 * row + at}:1" for at in range(10)) for row in range(4000))
+    (tmp_path / "wide").write_text("".join(f"{row}\n" for row in rows))
+
+    def kept(*options):
+        fixed = ("-s", "mcmc", "--holdout", "0", "--no-look", "--dry-run", "--log-json", "log", "-o", "m", "--force")
+        log = run.ok("train", *fixed, *options, "wide").stderr
+        return int(re.search(r"average of (\d+) draw", log)[1]), re.search(r"which takes? (.*)", log)[1]
+
+    assert kept("-k", "9") == (39, "59.5 MiB")
+    assert kept("-k", "200") == (4, "122.7 MiB")
+    assert kept("-k", "9", "--draws", "100") == (100, "152.6 MiB")
+    assert kept("-m", "linear") == (200, "30.5 MiB")

@@ -20,6 +20,7 @@ from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.sources import Gaps
 from fmcli.errors import UsageError
+from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -32,7 +33,7 @@ from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import available, human_bytes
 from fmcli.text import number, shell_word
 from fmcli.training.account import MemoryNeed
-from fmcli.training.draws import kept_sweeps
+from fmcli.training.draws import drawn_numbers, kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense, are_many
 from fmcli.training.setup.groups import groups_in_words
@@ -252,7 +253,8 @@ def log_sweeps(log: Log, plan: Plan) -> None:
     sweeps, burn_in, kept = plan.spec.values["epochs"], plan.spec.values["burn_in"], len(kept_sweeps(plan.spec))
     log.line(
         f"{sweeps:,} sweeps, of which the first {burn_in:,} are the burn-in; the model is the average of {kept:,} "
-        f"draw{'s' if kept != 1 else ''} from the others"
+        f"draw{'s' if kept != 1 else ''} from the others, which {'take' if kept != 1 else 'takes'} "
+        f"{human_bytes(kept * drawn_numbers(plan.model) * REAL_TYPE.itemsize)}"
     )
     log.line(f"priors: {groups_in_words(plan.source.fields, plan.settings)}")
 
