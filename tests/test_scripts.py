@@ -47,6 +47,13 @@ def test_scripts_have_help():
         assert "usage:" in written[str(script)] or shared_by_others, script
 
 
+def test_harnesses_of_libfuzzer_compile():
+    sources = sorted((ROOT / "scripts" / "fuzz").glob("*.cpp"))
+    command = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'cython_src'}"]
+    started = [subprocess.Popen([*command, source], stderr=subprocess.PIPE, text=True) for source in sources]
+    assert [one.communicate()[1] for one in started] == [""] * len(sources)
+
+
 @pytest.mark.parametrize("target", ["checkpoint", "foreign"])
 def test_forged_files_are_tried(target, tmp_path):
     done = run(ROOT / "scripts" / "fuzz" / "files.py", target, "--runs", "20", "--folder", tmp_path)

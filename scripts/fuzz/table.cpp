@@ -24,10 +24,13 @@ namespace {
 
 using namespace fmcli;
 
-constexpr size_t OPTION_BYTES = 6, PADDED = 64, LONGEST_LINE = 40;
+constexpr size_t OPTION_BYTES = 7, PADDED = 64, LONGEST_LINE = 40;
 constexpr const char* DELIMITERS[] = {",", ";", "\t", "|", "::", "ab"};
-constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::LABEL, Role::WEIGHT};
-constexpr uint8_t GROUP = 6;  // in place of a role
+constexpr Role ROLES[] = {Role::IGNORED, Role::CATEGORY, Role::NUMBER, Role::SEVERAL, Role::TIME,
+                          Role::VECTOR,  Role::LABEL,    Role::WEIGHT};
+constexpr uint8_t LABEL = 6, GROUP = 8, ALL = 9;  // in place of a role; from LABEL on, a table has one of each
+constexpr char DECIMALS[] = {0, ',', '.'};
+constexpr size_t LENGTHS[] = {3, 100};  // of vectors
 constexpr uint8_t QUOTING = 64, TRAINING = 2, SKIPPING = 4;  // bits of the first two bytes
 
 #define REQUIRE(condition)                                                   \
@@ -38,11 +41,15 @@ constexpr uint8_t QUOTING = 64, TRAINING = 2, SKIPPING = 4;  // bits of the firs
         }                                                                    \
     } while (0)
 
-// The rows of another table with the keys a and 1.
+// The rows of another table with the keys a and 1, and the features of its missing cells.
 const JoinedRows& joined_rows() {
     static JoinedRows rows;
     static const std::string lines = "a y=b:1 z:2.5\n1 y=b:1\n";
     static const bool unique = rows.add(lines.data(), lines.data() + lines.size()) < 0;
+    if (rows.missing.empty()) {
+        static const std::string missing = "y=:1 z:-0.5\n";
+        rows.set_missing(missing.data(), missing.data() + missing.size());
+    }
     REQUIRE(unique);
     return rows;
 }
@@ -55,28 +62,33 @@ TableForm form_of(const uint8_t* bytes, bool surveys) {
     form.separator = bytes[1] & 1 ? "|" : "  ";
     form.training = bytes[1] & TRAINING;
     form.skip = bytes[1] & SKIPPING;
-    if (bytes[1] & 8) form.missing = {"?", "NA"};
-    form.missing_feature = bytes[1] & 16;
+    form.decimal = DECIMALS[bytes[6] % 3];
     form.apart = true;
     form.columns.resize(1 + bytes[1] / 64);
     form.timed = bytes[0] & 32;
-    bool taken[7] = {};
+    bool taken[ALL] = {};
     for (size_t i = 0; i < form.columns.size(); ++i) {
-        const uint8_t role = bytes[2 + i] % 7;
-        const bool again = role >= 4 && taken[role];  // there is one label, weight and group
+        const uint8_t role = bytes[2 + i] % ALL;
+        const bool again = role >= LABEL && taken[role];
         taken[role] = true;
         TableColumn& column = form.columns[i];
         column.role = surveys ? Role::UNKNOWN : again || role == GROUP ? Role::IGNORED : ROLES[role];
         if (role == GROUP && !surveys) form.group = static_cast<int>(i);
-        column.prefix = std::string(1, static_cast<char>('a' + i)) + (column.role == Role::NUMBER ? "" : "=");
+        column.prefix = std::string(1, static_cast<char>('a' + i)) + (column.role >= Role::NUMBER ? "" : "=");
         column.expected = "a cell";
-        column.spelling = static_cast<Spelling>(bytes[2 + i] / 7 % 3);
+        column.spelling = static_cast<Spelling>(bytes[2 + i] / ALL % 3);
+        column.order = static_cast<DateOrder>(bytes[6] / 3 % 3);
+        column.hours = bytes[6] & 32;
+        if (bytes[1] & 8) column.missing = {"?", "NA"};
+        column.gap_feature = bytes[1] & 16;
+        if (column.role == Role::VECTOR) column.length = LENGTHS[bytes[6] >> 7];
+        if (column.role >= Role::NUMBER && bytes[6] & 64) column.means.assign(std::max<size_t>(1, column.length), "-1234.5678");
         if (column.role == Role::NUMBER && bytes[1] & 32) {
             column.edges = {0, 2.5};
             column.bins = {column.prefix + "=..0", column.prefix + "=0..2.5", column.prefix + "=2.5.."};
         }
     }
-    if (bytes[5] & 128 && !surveys) form.joins = {{0, "a row of the other table", &joined_rows()}};
+    if (bytes[5] & 128 && !surveys) form.joins = {{0, &joined_rows()}};
     return form;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "fmcli/data/parser.h"
@@ -151,10 +152,13 @@ void check_same(const T* one, const T* other, size_t size) {
 
 // The order of the names is that of their bytes.
 void check_order(const Names& names) {
-    const std::vector<int32_t> order = names.in_order();
+    const std::vector<uint32_t> order = names.in_order();
     REQUIRE(order.size() == names.size());
-    for (size_t i = 1; i < order.size(); ++i)
-        REQUIRE(before(names.name(static_cast<size_t>(order[i - 1])), names.name(static_cast<size_t>(order[i]))));
+    const auto text_at = [&](size_t i) {
+        const Names::Text text = names.text_at(order[i]);
+        return std::string_view(text.begin, text.length);
+    };
+    for (size_t i = 1; i < order.size(); ++i) REQUIRE(text_at(i - 1) < text_at(i));
 }
 
 void check_same(const Ids& one, const Ids& other) {

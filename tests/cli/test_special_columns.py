@@ -149,6 +149,14 @@ def test_missing_times_and_vectors_are_means_and_a_feature(run, tmp_path):
     assert len({*run.ok("predict", "-q", "m.fm", "new.csv").stdout.split()}) == 1
 
 
+def test_the_means_of_a_long_vector_stand_for_an_empty_cell(run, tmp_path):
+    """The line of such a row is far longer than the row."""
+    cell = "[" + " ".join(f"{number}.25" for number in range(1, 3001)) + "]"
+    write(tmp_path / "v.csv", ["v"], [[cell], *[[""]] * 50])
+    lines = run.ok("convert", "-q", "--label", "y", "--vector", "v", "v.csv").stdout.decode().splitlines()
+    assert {line.split(" ", 1)[1] for line in lines[1:]} == {f"{lines[0].split(' ', 1)[1]} v=:1"}
+
+
 def test_frames_files_and_joins_have_the_same_times(run, tmp_path):
     pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -672,6 +672,16 @@ def test_an_entry_of_a_model_file_that_is_no_schema_is_refused():
     for bad in ({}, {**good, "columns": 3}, {**good, "columns": [*good["columns"], *good["columns"]]}):
         with pytest.raises(BadInputError):
             Schema.of_entry(bad)
+    kinds = {"y": "label", "n": "number", "v": "vector", "c": "category"}
+    good = Schema(kinds, means={"n": (1.0,), "v": (1.0, 2.0, 3.0)}, lengths={"v": 3}).entry()
+    assert Schema.of_entry(good).entry() == good
+    for name, means in (("n", [1.0, 2.0]), ("v", [1.0, 2.0]), ("v", [0.0] * 100)):
+        columns = [{**one, "means": means} if one["name"] == name else one for one in good["columns"]]
+        with pytest.raises(BadInputError, match="means"):
+            Schema.of_entry({**good, "columns": columns})
+    for length in (0, 10**18):
+        with pytest.raises(BadInputError, match="lengths"):
+            Schema.of_entry({**good, "lengths": {"v": length}})
 
 
 def test_skipped_rows_keep_their_places_in_predictions(run, tmp_path, ratings):

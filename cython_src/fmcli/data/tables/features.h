@@ -39,6 +39,7 @@ class FeatureWriter : public RowReader {
             if (column.role == Role::WEIGHT) weight_ = static_cast<int>(i);
             if (column.role < Role::CATEGORY) continue;
             features_.push_back(i);
+            fixed_ += MOST + column.means.size();
             longest_ = std::max(longest_, column.prefix.size() + longest_of(column.means) + (column.role >= Role::TIME ? LONGEST_END : 0));
             for (const std::string& bin : column.bins) longest_ = std::max(longest_, bin.size());
         }
@@ -59,7 +60,7 @@ class FeatureWriter : public RowReader {
 
   protected:
     static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
-    static constexpr size_t MOST = 2;     // features of a cell without text
+    static constexpr size_t MOST = 2;     // features of a cell without text, beside its means
     static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
     static constexpr size_t LONGEST_END = 64;  // what follows the prefix in the features of a time, or in one of a vector
     static constexpr size_t PIECE = 16;   // bytes that are copied at a time
@@ -70,9 +71,9 @@ class FeatureWriter : public RowReader {
     char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
 
     // The bytes that a row of so many bytes has as text, at most: a character becomes at most three, and each name in a
-    // cell has a prefix.
+    // cell and each mean have a prefix.
     size_t most_bytes(size_t bytes) const {
-        return 3 * bytes + (MOST * features_.size() + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM + PIECE;
+        return 3 * bytes + (fixed_ + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM + PIECE;
     }
 
     // Writes the blank before a token, unless it is the first one of its line.
@@ -318,6 +319,7 @@ class FeatureWriter : public RowReader {
 
   private:
     size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
+    size_t fixed_ = 0;                 // features of the cells of a row without text, at most
 
     // Whether text is UTF-8.
     static bool is_utf8(std::string_view text) {
