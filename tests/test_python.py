@@ -225,6 +225,31 @@ def test_callbacks_see_each_epoch_and_end_training():
     assert model.history[0].keys() == {"epoch", "loss", "penalty", "objective", "valid_rmse", "valid_mae", "seconds"}
 
 
+def test_callbacks_see_the_epochs_of_the_members_of_an_ensemble():
+    seen, options = [], {**QUICK, "ensemble": 3, "metrics": "mae"}
+
+    def stop(epoch):
+        seen.append((epoch.member, epoch.number))
+        return epoch.member == 2
+
+    model = fmcli.train((X, Y), **options, callbacks=stop)
+    expected = [(member, epoch) for member in (1, 2, 3) for epoch in range(1, 2 if member == 2 else 4)]
+    assert sorted(seen) == expected
+    assert [(one["member"], one["epoch"]) for one in model.history] == expected
+    alone = fmcli.train((X, Y), **{**options, "ensemble": 1, "seed": 2})
+    figures = ("epoch", "loss", "penalty", "objective")
+    assert [[one[name] for name in figures] for one in alone.history] == [
+        [one[name] for name in figures] for one in model.history if one["member"] == 3
+    ]
+
+
+def test_callbacks_do_not_see_the_refit_of_a_member():
+    seen = []
+    model = fmcli.train((X, Y), ensemble=2, epochs=2, look=False, refit=True, callbacks=seen.append)
+    assert sorted((epoch.member, epoch.number) for epoch in seen) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert len(model.history) == 4
+
+
 @pytest.fixture
 def interruptible():
     """Interrupts raise KeyboardInterrupt, also where the tests run in the background."""
@@ -243,6 +268,18 @@ def test_an_interrupt_ends_training_with_the_best_model():
         model = fmcli.train((X, Y), epochs=100_000, patience=100_000, look=False, callbacks=[interrupt])
     assert 3 <= len(model.history) <= 4
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_the_training_of_all_members():
+    def interrupt(epoch):
+        if (epoch.member, epoch.number) == (1, 2):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.warns(UserWarning, match="training was interrupted"):
+        model = fmcli.train((X, Y), ensemble=2, epochs=100_000, patience=100_000, callbacks=interrupt, look=False)
+    assert {one["member"] for one in model.history} == {1, 2}
     assert np.isfinite(model.predict(X)).all()
 
 
@@ -353,7 +390,6 @@ WRONG = {
         (X, Y), min_count=2, init_model=fmcli.train((X, Y), **QUICK)
     ),
     "share_rare needs min_count": lambda: fmcli.train((X, Y), share_rare=True),
-    "callbacks see the epochs of a single model": lambda: fmcli.train((X, Y), ensemble=2, callbacks=print),
     "group_field is for ranking": lambda: fmcli.train((X, Y), group_field="user"),
     "X has complex numbers": lambda: fmcli.train((X + 1j, Y)),
     "X has times": lambda: fmcli.train((X.astype("datetime64[s]"), Y)),

@@ -62,7 +62,8 @@ class Model:
         The figures of that run: rows, best epoch, metrics.
     history : list of dict
         A dict for each epoch: ``epoch``, ``loss``, ``penalty``, ``objective``, ``seconds``, and each metric on the
-        validation data as ``valid_NAME``. Empty for a model from a file.
+        validation data as ``valid_NAME``. In an ensemble, in the order of its members, each also has the number of its
+        ``member``. Empty for a model from a file.
     labels : list or None
         The labels of classes in increasing order, numbers or texts; None if labels are numbers to fit.
     """

@@ -78,7 +78,8 @@ def train(
         Validation data, by which the best epoch is chosen. By default, some rows are held out.
     callbacks : callable or sequence of callable
         Each is called after every epoch with its ``number``, ``loss``, ``penalty``, ``valid`` (metrics by name) and
-        ``seconds``, and ends training if it returns True.
+        ``seconds``, and ends training if it returns True. In an ensemble, the epoch has the number of its ``member``,
+        and only the training of this member ends.
     {parameters}
 
     Returns
@@ -144,7 +145,6 @@ def trained_model(
     warm_start = resumed(choices.init_model, several=choices.only_new)
     spec = spec_of(choices, options, warm_start)
     check_choices(choices, spec, valid)
-    refuse(choices.ensemble > 1 and callbacks, "callbacks see the epochs of a single model; leave out ensemble")
     refuse(
         is_labels(valid) and not is_labelled(data),
         "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
@@ -168,6 +168,7 @@ def trained_model(
         trained, figures = completed(
             plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit, calibrate
         )
+    history.sort(key=lambda one: one.get("member", 0))  # members train at the same time
     report(trained, figures)
     keep = choices.keep_state
     if keep is None:
@@ -403,9 +404,11 @@ def recording(history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> C
     def record(epoch: Epoch) -> bool:
         valid = {f"valid_{name}": value for name, value in epoch.valid.items()}
         figures = {"loss": epoch.loss, "penalty": epoch.penalty, "objective": epoch.objective}
-        history.append({"epoch": epoch.number, **figures, **valid, "seconds": epoch.seconds})
+        member = {} if epoch.member is None else {"member": epoch.member}
+        history.append({**member, "epoch": epoch.number, **figures, **valid, "seconds": epoch.seconds})
         shown = "".join(f", {name} {value:.6f}" for name, value in valid.items())
-        LOG.info("epoch %d: loss %.6f%s", epoch.number, epoch.loss, shown)
+        of_member = f"member {epoch.member}, " if member else ""
+        LOG.info("%sepoch %d: loss %.6f%s", of_member, epoch.number, epoch.loss, shown)
         asked = [bool(callback(epoch)) for callback in callbacks]  # each of them is called
         return any(asked)
 

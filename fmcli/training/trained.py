@@ -40,6 +40,8 @@ class Epoch:
         Metrics on the validation data, by name; empty if there are no validation data.
     seconds : float
         What the epoch took, with its evaluation.
+    member : int or None
+        The number of the member of an ensemble, from 1 on; None: the model is a single one.
     """
 
     number: int
@@ -47,6 +49,7 @@ class Epoch:
     penalty: float
     valid: dict[str, float]
     seconds: float
+    member: int | None = None
 
     @property
     def objective(self) -> float:

@@ -32,7 +32,7 @@ R = TypeVar("R")
 MEANS = ("loss", "penalty", "objective", "sparsity")
 
 # Returns what observes a run: the number of the member, from 1, the plan, and whether it is the refit.
-Observing = Callable[[int, Plan, bool], tuple[Callable[[Epoch], None], Observer]]
+Observing = Callable[[int, Plan, bool], tuple[Callable[[Epoch], bool | None], Observer]]
 
 
 @dataclass(frozen=True)

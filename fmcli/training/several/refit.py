@@ -20,10 +20,10 @@ from fmcli.training.validation import compares_last
 
 
 def refits(plan: Plan) -> bool:
-    """Return whether a run trains again on all rows. Some must be held out; the settings decide, or by default the
-    cost."""
-    held_out = plan.validation is not None and plan.validation.held_out
-    return held_out and plan.settings.refits(plan.spec, plan.source)
+    """Return whether a run trains again on all rows. Some must be held out, and nobody has interrupted it; the settings
+    decide, or by default the cost."""
+    held_out, interrupt = plan.validation is not None and plan.validation.held_out, plan.settings.interrupt
+    return held_out and not (interrupt and interrupt.is_set()) and plan.settings.refits(plan.spec, plan.source)
 
 
 def affordable(plan: Plan) -> bool:
@@ -55,7 +55,7 @@ def whole(chosen: Trained) -> Plan:
 def refit(
     chosen: Trained,
     plan: Plan,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     observer: Observer | None = None,
     keeper: Keeper | None = None,
 ) -> Trained:
