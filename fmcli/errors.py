@@ -1,13 +1,17 @@
 """The errors of fmcli. Each class has the exit status of the command line."""
 
+from dataclasses import dataclass
 from typing import Any
 
 # Instead of a value of an option: the error disappears without the option.
 LEAVE_OUT = object()
 
 
-class Also(str):
+@dataclass(frozen=True)
+class Also:
     """A value that is needed beside those of other options."""
+
+    value: Any
 
 
 class FmcliError(Exception):
@@ -17,7 +21,8 @@ class FmcliError(Exception):
     ----------
     options : name -> value of the choices that help. The text does not name them, because a caller in Python has no
         command line; the command adds them by their flags. None: the option, with another value; LEAVE_OUT; or a dict
-        of values, each with its purpose, or "": {"squared": "to fit them as numbers"}; Also, beside the others.
+        of values, each with its purpose, or "": {"squared": "to fit them as numbers"}; Also, beside the others. Values
+        that are lists, such as names of columns, are tuples.
     """
 
     exit_status = 70

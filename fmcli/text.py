@@ -1,7 +1,10 @@
 """Numbers, file names and names of features as text, in the same form in all messages and files."""
 
+import csv
+import io
 import os
 import re
+from collections.abc import Sequence
 
 # What a name of a feature in libsvm and ffm text cannot have, up to the character that a code stands for: blanks,
 # colons, a # at the beginning, and a separator of numbers there; and the sign of the codes.
@@ -28,6 +31,18 @@ def one_line(text: str) -> str:
     r"""Return a text with the escapes of those characters that are not printable: \n, \x1b. A terminal obeys some of
     them, line breaks would begin a further line of a log, and marks of direction change the order of what is read."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def names_word(names: Sequence[str]) -> str:
+    """Return a list of names as the command line has it: as a line of CSV, in which names with a comma are quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def names_in(word: str) -> list[str]:
+    """Return the names that `names_word` has made a list of; blanks around a name without quotes do not matter."""
+    return [name.strip() for name in next(csv.reader([word], skipinitialspace=True), [])]
 
 
 def printable(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fmcli.errors import (
     LEAVE_OUT,
+    Also,
     BadInputError,
     FmcliError,
     MissingInputError,
@@ -73,9 +74,17 @@ def text_of(error: FmcliError) -> str:
         elif value is LEAVE_OUT:
             advice.append(f"leave out {name}")
         else:
-            values = value if isinstance(value, dict) else {value: ""}
-            advice += [f"use {name}={choice!r} {purpose}".rstrip() for choice, purpose in values.items()]
+            needed = value.value if isinstance(value, Also) else value
+            values = needed if isinstance(needed, dict) else {needed: ""}
+            advice += [f"use {name}={in_code(choice)} {purpose}".rstrip() for choice, purpose in values.items()]
     return "; ".join([FLAG.sub(lambda found: parameter(found.group()), str(error)), *advice])
+
+
+def in_code(value: Any) -> str:
+    """Return the value of a parameter in Python; a list of one name is the name."""
+    if isinstance(value, tuple):
+        value = list(value) if len(value) > 1 else value[0]
+    return repr(value)
 
 
 def parameter(flag: str) -> str:

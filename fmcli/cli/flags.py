@@ -8,7 +8,7 @@ from typing import Any
 from fmcli.errors import LEAVE_OUT, Also, FmcliError
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import as_given
-from fmcli.text import shell_word, value_word
+from fmcli.text import names_word, shell_word, value_word
 
 # The flags of choices that are not registered options.
 FLAGS = {
@@ -64,6 +64,8 @@ def with_flag(name: str, value: Any) -> str:
     if isinstance(value, bool):
         switch = name.replace("_", "-")
         return f"--{switch}" if value else f"--no-{switch}"
+    if isinstance(value, tuple):
+        value = names_word(value)
     return f"{flag_of(name)} {shell_word(value) if isinstance(value, str) else as_given(value)}"
 
 
@@ -83,7 +85,7 @@ def with_flags(error: FmcliError) -> str:
         elif isinstance(value, dict):
             uses += [f"{with_flag(name, choice)} {purpose}".rstrip() for choice, purpose in value.items()]
         elif isinstance(value, Also):
-            beside += f", and {with_flag(name, value)}"
+            beside += f", and {with_flag(name, value.value)}"
         else:
             uses.append(with_flag(name, value))
     return "; ".join([str(error), *advice, *([f"use {', or '.join(uses)}{beside}"] if uses else [])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +12,7 @@ from fmcli.cli.files import RelationFile, TableOfColumn
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
 from fmcli.names import repeated
+from fmcli.text import names_in
 
 if TYPE_CHECKING:
     from fmcli.data.related.files import RelationFiles
@@ -20,9 +22,12 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Return a list of names with commas between them."""
-    found = tuple(name.strip() for name in value.split(","))
-    if not all(found):
+    """Return a list of names with commas between them, of which those with a comma are in quotes."""
+    try:
+        found = tuple(names_in(value))
+    except csv.Error as error:
+        raise click.BadParameter(f"{value!r} is no list of names: {error}") from error
+    if not found or not all(found):
         raise click.BadParameter(f"{value!r} has an empty name")
     return found
 

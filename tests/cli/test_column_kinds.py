@@ -2,9 +2,12 @@
 
 import json
 import random
+import re
+import shlex
 
 import pytest
 
+import fmcli
 from fmcli.data.tables.schema import is_id
 
 QUICK = ("-e", "1", "--holdout", "0", "--no-look", "--label", "y")
@@ -125,6 +128,23 @@ def test_odd_words_among_fractions_are_asked_about(run, tmp_path, words, share):
     error = run.fails(65, "train", *QUICK, "t.csv").stderr
     assert " in the column 'x', whose other cells are numbers; use --missing-values " in error
     run.ok("train", *QUICK, "--missing-values", ",".join(words), "-o", "m.fm", "t.csv")
+
+
+def test_advice_with_commas_in_names_and_cells_can_be_followed(run, tmp_path):
+    """On the command line, where lists have commas, and in Python, where a text is one name."""
+    cells = ["1.5", "2.5", "3.5", "not known, ask", 'a "hole"']
+    rows = "".join(f'{i % 2},"{cells[i % 5].replace(chr(34), 2 * chr(34))}"\n' for i in range(200))
+    (tmp_path / "t.csv").write_text('y,"size, cm"\n' + rows)
+    error = run.fails(65, "train", *QUICK, "t.csv").stderr
+    advice = shlex.split(error[error.index("--missing-values") : error.index(" for cells")])
+    assert advice == ["--missing-values", '"not known, ask","a ""hole"""']
+    run.ok("train", *QUICK, *advice, "-o", "m.fm", "t.csv")
+    names = shlex.split(error[error.index("--categorical") : error.index(" for names")])
+    run.ok("train", *QUICK, *names, "-o", "m.fm", "t.csv")
+    options = {"label": "y", "epochs": 1, "holdout": 0}
+    with pytest.raises(ValueError, match=re.escape(f"use missing_values={cells[3:]} for cells that are missing")):
+        fmcli.train(tmp_path / "t.csv", **options)
+    fmcli.train(tmp_path / "t.csv", missing_values=cells[3:], **options)
 
 
 def test_odd_words_among_whole_numbers_that_hardly_repeat_are_named(run, tmp_path):

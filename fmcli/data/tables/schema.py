@@ -460,7 +460,7 @@ class Named:
         """Raise UsageError if the kind of a column is not known, as it must be of a table that is read once."""
         known = self.kinds()
         if self.rest is None and (unnamed := [name for name in names if name and name not in known]):
-            every = ",".join(unnamed)
+            every = tuple(unnamed)
             raise UsageError(
                 f"{source} is read only once, so that the kinds of all columns must be known before; not known: "
                 f"{listing(unnamed)}",
@@ -528,7 +528,7 @@ class Named:
             raise BadInputError(
                 f"{source}: {listed([f'the column {name!r}' for name in fractions], len(fractions))} "
                 f"{'has' if len(fractions) == 1 else 'have'} numbers with fractions, which are no categories",
-                numeric={",".join(fractions): "for quantities"},
+                numeric={tuple(fractions): "for quantities"},
                 bins={16: "to cut all columns of numbers into features"},
             )
         dated = [name for name, kind in kinds.items() if name in facts and (kind == TIME or name == self.aside)]
@@ -542,7 +542,7 @@ class Named:
                 f"{source}: {listed([f'the column {name!r}' for name in rounded], len(rounded))} "
                 f"{'has' if len(rounded) == 1 else 'have'} rounded numbers, such as {cells}, of which each may be "
                 "several ids; write all digits, as text or as integers",
-                numeric={",".join(rounded): "for quantities"},
+                numeric={tuple(rounded): "for quantities"},
             )
         return replace(
             self.form,
@@ -676,7 +676,7 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
             rounded = f", beside {one['rounded_cell']}" if one["rounded"] else ""
             messages.append(f"the column {name!r} has {such}{rounded}")
         messages = [f"{listed(messages, len(whole))}: they may be ids or quantities"]
-        columns = ",".join(whole)
+        columns = tuple(whole)
         options |= {
             "numeric": {columns: "for quantities"},
             "categorical": {columns: "for ids"},
@@ -693,13 +693,13 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
             found.append(f"{listed(words, len(words))}{more} in the column {name!r}")
         others = "numbers" if not any(one["other_words"] for one in mixed.values()) else "mostly numbers"
         messages.append(f"found {listed(found[:MOST_DESCRIBED], len(found))}, whose other cells are {others}")
-        texts = ",".join(dict.fromkeys(word for one in mixed.values() for word in one["words"]))
+        texts = tuple(dict.fromkeys(word for one in mixed.values() for word in one["words"]))
         if whole:
             options["missing_values"] = Also(texts)
         else:
             options = {
                 "missing_values": {texts: "for cells that are missing"},
-                "categorical": {",".join(mixed): "for names"},
+                "categorical": {tuple(mixed): "for names"},
             }
     return BadInputError(f"{place}: {'; '.join([*told, *messages])}", **joined(helps, options))
 

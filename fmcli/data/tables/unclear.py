@@ -8,6 +8,8 @@ from typing import Any
 
 Facts = Mapping[str, Any]
 Columns = Mapping[str, Facts]
+# The values of an option that help, each with its purpose; lists are tuples.
+Advice = dict[Any, str]
 
 # Texts hardly repeat if there are fewer rows to each of them, unless there are few of them.
 ROWS_PER_TEXT, FEW_TEXTS = 2, 50
@@ -78,9 +80,9 @@ def hardly_repeats(facts: Facts) -> bool:
     return bool(few and facts["distinct"] > FEW_TEXTS)
 
 
-def described(facts: Columns) -> tuple[list[str], dict[str, dict[str, str]]]:
+def described(facts: Columns) -> tuple[list[str], dict[str, Advice]]:
     """Return the messages about columns of text that are unclear, and the options that help."""
-    messages, options = [], dict[str, dict[str, str]]()
+    messages, options = [], dict[str, Advice]()
     for why, message in MESSAGES.items():
         columns = {name: one for name, one in facts.items() if cause(one) == why}
         if columns:
@@ -94,11 +96,11 @@ def joined(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, A
     """Return options that help, and others; columns that an option would name for one purpose are joined."""
     found = {**others, **options}
     for name in options.keys() & others.keys():
-        by_purpose: dict[str, list[str]] = {}
+        by_purpose: dict[str, tuple[str, ...]] = {}
         for values in (options[name], others[name]):
             for value, why in values.items():
-                by_purpose.setdefault(why, []).append(value)
-        found[name] = {",".join(values): why for why, values in by_purpose.items()}
+                by_purpose[why] = (*by_purpose.get(why, ()), *value)
+        found[name] = {names: why for why, names in by_purpose.items()}
     return found
 
 
@@ -113,20 +115,20 @@ def _each(columns: Columns, text: Callable[[str, Facts], str]) -> str:
     return listed([text(*one) for one in islice(columns.items(), MOST_DESCRIBED)], len(columns))
 
 
-def _names(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+def _names(columns: Columns) -> tuple[str, dict[str, Advice]]:
     def text(name: str, one: Facts) -> str:
         return f"{name!r} has {one['distinct']:,} different texts in {present(one):,} cells, such as {one['example']!r}"
 
-    every = ",".join(columns)
+    every = tuple(columns)
     return (
         f"the column {_each(columns, text)}: names that hardly repeat teach a model nothing",
         {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
     )
 
 
-def _local(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+def _local(columns: Columns) -> tuple[str, dict[str, Advice]]:
     """Describe numbers in local notation."""
-    every = ",".join(columns)
+    every = tuple(columns)
     common = set(",.").intersection(*map(decimal_marks, columns.values())) or {
         "," if one["commas"] >= one["dots"] else "." for one in columns.values()
     }
@@ -136,8 +138,8 @@ def _local(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
     )
 
 
-def _mixed_marks(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
-    every = ",".join(columns)
+def _mixed_marks(columns: Columns) -> tuple[str, dict[str, Advice]]:
+    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has numbers such as {shown(one)!r}')}, and others "
         "with another decimal mark; write all with a point",
@@ -145,8 +147,8 @@ def _mixed_marks(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
     )
 
 
-def _dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
-    every = ",".join(columns)
+def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
+    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, of which the "
         "day or the month may be first; write them as 2025-12-31",
@@ -154,22 +156,22 @@ def _dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
     )
 
 
-def _no_date(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
+def _no_date(columns: Columns) -> tuple[str, dict[str, Advice]]:
     def text(name: str, one: Facts) -> str:
         words = [f"{word!r} (line {line})" for word, line in one["odd"].items()]
         more = ", and other texts," if one["other_odd"] else ""
         return f"{listed(words, len(words))}{more} in the column {name!r}"
 
-    every = ",".join(columns)
-    missing = ",".join(dict.fromkeys(word for one in columns.values() for word in one["odd"]))
+    every = tuple(columns)
+    missing = tuple(dict.fromkeys(word for one in columns.values() for word in one["odd"]))
     return (
         f"found {_each(columns, text)}, where other cells are dates",
         {"missing_values": {missing: "for cells that are missing"}, "categorical": {every: "for names"}},
     )
 
 
-def _mixed_dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
-    every = ",".join(columns)
+def _mixed_dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
+    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, in which the "
         "day is first in some, and the month in others; write them as 2025-12-31",
@@ -177,8 +179,8 @@ def _mixed_dates(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
     )
 
 
-def _lists(columns: Columns) -> tuple[str, dict[str, dict[str, str]]]:
-    every = ",".join(columns)
+def _lists(columns: Columns) -> tuple[str, dict[str, Advice]]:
+    every = tuple(columns)
     return (
         f"the column {_each(columns, lambda name, one: f'{name!r} has lists of numbers such as {shown(one)!r}')}",
         {"vector": {every: "for vectors of numbers"}, "several": {every: "for names"}},
@@ -197,7 +199,7 @@ def purpose(mark: str) -> str:
     return "if 1.067,5 is 1067.5" if mark == "," else "if 1,067.5, $5.50 and 12% are 1067.5, 5.5 and 12"
 
 
-MESSAGES: dict[str, Callable[[Columns], tuple[str, dict[str, dict[str, str]]]]] = {
+MESSAGES: dict[str, Callable[[Columns], tuple[str, dict[str, Advice]]]] = {
     DATES: _dates,
     MIXED_DATES: _mixed_dates,
     NO_DATE: _no_date,
