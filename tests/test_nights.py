@@ -6,6 +6,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import fmcli
+from fmcli.model_file.container import load
+from fmcli.model_file.state import SLOPE, past_name
+from fmcli.solvers.coordinate.past import turned_slopes
 
 NIGHTS = 10
 # The unit of labels is that of the first night, so that it is not the one of all rows.
@@ -143,3 +146,27 @@ def test_interactions_that_no_night_shows_alone_are_learned(rng):
     whole, linear = (rmse(fmcli.train((X[known], y[known]), **{**first, "model": kind})) for kind in ("fm", "linear"))
     nights = rmse(in_nights(X[known], y[known], update={}, **first))
     assert nights < whole + 0.01 < linear - 0.03
+
+
+def test_factors_that_turn_have_the_slopes_of_their_new_direction(rng):
+    """Exactly, if few directions tell all about the rows; factors that have grown keep their slopes."""
+    features, ranks = 20, 4
+    basis = rng.normal(size=(features, ranks))
+    residuals = basis @ np.diag([3.0, -2, 2, -1]) @ basis.T
+    before = 0.01 * (basis + 0.3 * rng.normal(size=(1, features, ranks)))
+    now = 0.01 * rng.normal(size=(1, features, ranks))
+    now[..., 3] *= 10
+    found = turned_slopes(before, residuals @ before, now, 0.05)
+    np.testing.assert_allclose(found[..., :3], (residuals @ now)[..., :3], rtol=1e-6)
+    np.testing.assert_array_equal(found[..., 3], (residuals @ before)[..., 3])
+
+
+def test_the_slopes_of_small_factors_are_about_those_over_all_earlier_rows(rng, tmp_path):
+    X, y = planted(rng, users=60, rows=2400)
+    in_file = str(tmp_path / "m.fm")
+    model = in_nights(X, y, update={}, model="fm", solver="cd", look=False)
+    model.save(in_file)
+    V, residual = model.parameters["V"][0].astype(float), y - model.predict(X)
+    slopes = load(in_file).tensors[past_name(SLOPE, "V")].reshape(V.shape)
+    wanted = (X.T @ residual)[:, None] * V - X.T @ (residual[:, None] * (X @ V))
+    assert np.sum(slopes * wanted) > 0.84 * np.linalg.norm(slopes) * np.linalg.norm(wanted)
