@@ -110,7 +110,6 @@ def test_no_folders_import_each_other_in_a_circle():
 CIRCLES = {
     ("cli", "cli.completion"),
     ("data.numbering", "data.dictionary"),
-    ("data.sources", "data.queries"),
     ("registry.solvers", "solvers.trainer"),
     ("solvers.coordinate.trainer", "solvers.coordinate.partial"),
     ("solvers.trainer", "solvers.coordinate.hold"),

@@ -5,11 +5,10 @@ It is imported only for these."""
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
-from fmcli.data.sources import read_by_duckdb
 from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
 from fmcli.system.memory import available
 from fmcli.system.query_files import with_types
@@ -175,17 +174,13 @@ def write_as_parquet(text: int, types: Mapping[str, str], file: int, name: str) 
         raise OutputError(f"{name}: cannot be written: {' '.join(str(error).split())}") from error
 
 
-def bytes_needed(paths: Sequence[str]) -> int:
-    """Return the bytes that DuckDB takes at most while some inputs are read; 0 if none is for it."""
-    return _memory_limit() if read_by_duckdb(paths) else 0
-
-
-def _memory_limit() -> int:
+def bytes_needed() -> int:
+    """Return the bytes that DuckDB takes at most while inputs are read."""
     return min(MOST_MEMORY, available() // SHARE_OF_FREE)
 
 
 def _connect(duckdb: Any) -> Any:
-    return duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{_memory_limit()}B"})
+    return duckdb.connect(":memory:", config={**CONFIGURATION, "memory_limit": f"{bytes_needed()}B"})
 
 
 def _duckdb(name: str) -> Any:

@@ -186,6 +186,6 @@ def _require_memory(paths: Sequence[str], rest: int, taken: int, *, first: bool)
         if first and read_by_duckdb(paths):
             from fmcli.data.queries import bytes_needed
 
-            rest += bytes_needed(paths)
+            rest += bytes_needed()
         purpose = f"reading {name_of(paths[0])}" + (" and the other files" if len(paths) > 1 else "")
         memory.require(taken + rest, purpose, held=taken)

@@ -354,8 +354,9 @@ def needs(need: MemoryNeed, inputs: Sequence[str]) -> dict[str, str]:
     """Return the memory that a run needs, and the available memory. Before training, the rows and what reads the inputs
     are in memory, which only counts if training needs less."""
     from fmcli.data.queries import bytes_needed
+    from fmcli.data.sources import read_by_duckdb
 
-    others = bytes_needed(inputs)
+    others = bytes_needed() if read_by_duckdb(inputs) else 0
     reading = need.held + others
     part = {"reading": f"{human_bytes(reading)}, at most {human_bytes(others)} of it for DuckDB"} if others else {}
     needed = f"{human_bytes(max(need.total, reading))} needed"
