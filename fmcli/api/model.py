@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -306,6 +307,8 @@ class Model:
                 raise BadInputError(
                     f"row {row} of given has the feature {scorer.ids(np.array([column]))[0]} of an item"
                 )
+            if warning := recommender.one_list(contexts, "given", str):
+                warnings.warn(warning, stacklevel=2)
             chosen = np.full((contexts.rows, top), -1, dtype=np.int64)
             predictions = np.full((contexts.rows, top), np.nan)
             for first, block in recommender.each(contexts, pairs, number):

@@ -48,6 +48,7 @@ from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, prepare, with_copy
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.setup.held import Held, held
+from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.setup.rows import Rows, RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.stored import rows_of_cache
@@ -161,6 +162,8 @@ def trained_model(
         return Model(warm_start.file, UNNAMED, [])
     if too_few := few_of_class(plan):
         LOG.warning("%s", too_few)
+    if alike := without_users(plan.source, str):
+        warnings.warn(alike, stacklevel=3)
     form, calibrate = read.format, calibrating(read, unweighted, choices)
     del read, evaluated, unweighted  # the plan has what it needs of them
     with nullcontext() if spec.by_rows and not choices.auto else one_blas_thread():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
+from fmcli.cli.flags import flag_of
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.options import (
     LogChoice,
@@ -237,12 +238,8 @@ def run(log: Log, request: Request) -> None:
         Reasons(recommender, request.explain) if request.explain else None,
         json=request.json,
     )
-    if recommender.gives_one_list(contexts.data):
-        log.warning(
-            f"all rows of {contexts.source} get the same list, but for seen items: the model knows which items are "
-            "popular, and not who likes them; users need features that training has seen (--categorical), and the "
-            "model needs factors that are not near 0 (a weaker --l2-v)"
-        )
+    if warning := recommender.one_list(contexts.data, contexts.source, flag_of):
+        log.warning(warning)
     written = short = 0
     with open_sink(request.output) as sink:
         sink.write(lines.head())

@@ -2,14 +2,17 @@
 
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
 
+import fmcli
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import fit_labels
+from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.registry.specs import make_spec
-from fmcli.training.setup.item_ranking import features_of_users, item_ranking
+from fmcli.training.setup.item_ranking import features_of_users, item_ranking, without_users
 from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import HoldOut
 
@@ -91,5 +94,45 @@ def test_users_get_lists_of_their_own_by_default(run, tmp_path):
     kinds = [[int(one["item"][1:]) % 4 == user % 4 for one in items] for user, items in enumerate(lists)]
     assert np.mean(kinds) > 0.6
     assert "same list" not in done.stderr
+    users, items = tmp_path / "users.csv", tmp_path / "items.csv"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fmcli.load(tmp_path / "m").recommend(users, items, 8)
     run.ok("train", "-q", "--no-look", "--loss", "bpr", *columns, "--l2-v", "1e3", "-e", "2", "-o", "m", "rows.csv")
     assert "all rows of users.csv get the same list" in run.ok(*command, "--seen", "rows.csv").stderr
+    with pytest.warns(UserWarning, match=r"all rows of given get the same list.*\(categorical\).*weaker l2_v"):
+        fmcli.load(tmp_path / "m").recommend(users, items, 8, seen=tmp_path / "rows.csv")
+
+
+def test_users_without_features_are_told_before_training(run, tmp_path, rng):
+    rows = [f"u{user},i{item},{label}" for user in range(40) for label in (0, 1) for item in rng.permutation(20)[:6]]
+    (tmp_path / "r.csv").write_text("\n".join(["user,item,y", *rows]) + "\n")
+    command = ("train", "--loss", "bpr", "--label", "y", "--group-field", "user", "--no-look", "-e", "1", "r.csv")
+    text = "the rows have no features of users: different groups have the same rows"
+    err = run.ok(*command).stderr
+    assert err.index(text) < err.index("epoch 1 ")
+    assert text not in run.ok(*command, "--categorical", "user").stderr
+    options = {"loss": "bpr", "label": "y", "group_field": "user", "look": False, "epochs": 1, "holdout": 0}
+    with pytest.warns(UserWarning, match=rf"{text}.*\(categorical makes"):
+        fmcli.train(tmp_path / "r.csv", **options)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=text)
+        fmcli.train(tmp_path / "r.csv", categorical=["user"], **options)
+
+
+def paired(indptr, index, value, features, group, rng):
+    label = rng.integers(0, 2, len(group)).astype(float)
+    data = Dataset(indptr, index, value, label, features, group=group.astype(np.int32))
+    return PairedRows(data, np.arange(data.rows, dtype=np.int32))
+
+
+def test_ids_groups_of_users_and_queries_are_features_of_users(rng):
+    for found in (pairs(rng), pairs(rng, user_ids=False)):
+        assert without_users(PairedRows(found, np.arange(found.rows, dtype=np.int32)), str) == ""
+    queries, width = 300, 5  # each row of numbers is a pair of a query and a document
+    indptr, index = np.arange(queries + 1, dtype=np.int64) * width, np.tile(np.arange(width, dtype=np.int32), queries)
+    value = rng.normal(size=queries * width).astype(np.float32)
+    assert without_users(paired(indptr, index, value, width, np.arange(queries) // 10, rng), str) == ""
+    alone = np.arange(queries + 1, dtype=np.int64)
+    items = rng.integers(0, 20, queries).astype(np.int32)
+    assert "no features of users" in without_users(paired(alone, items, None, 20, np.arange(queries) // 10, rng), str)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fmcli.choosing.look import Looked, few_of_class, look_once
+from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.log import (
@@ -31,6 +32,7 @@ from fmcli.model_file.container import save as save_file
 from fmcli.system.memory import human_bytes
 from fmcli.training import job
 from fmcli.training.checkpoint import Keeper
+from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.several.learning import learn
 from fmcli.training.several.refit import refit, refits, whole
@@ -99,8 +101,8 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     log_trials(log, looked.trials)
     plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
     log_plan(log, plan, again)
-    if too_few := few_of_class(plan):
-        log.warning(too_few)
+    for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
+        log.warning(warning)
     log_looks(log, looked)
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -157,6 +157,16 @@ class Recommender:
         order, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
         predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
         return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions)
+
+    def one_list(self, contexts: Dataset, source: str, named: Callable[[str], str]) -> str:
+        """Return a warning if contexts get one list; else "". named : returns how the caller spells an option."""
+        if not self.gives_one_list(contexts):
+            return ""
+        return (
+            f"all rows of {source} get the same list, but for seen items: the model knows which items are popular, and "
+            f"not who likes them; users need features that training has seen ({named('categorical')}), and the model "
+            f"needs factors that are not near 0 (a weaker {named('l2_v')})"
+        )
 
     def gives_one_list(self, contexts: Dataset) -> bool:
         """Return whether several contexts, at equal distances, all get the same items in the same order if they have

@@ -7,12 +7,15 @@ There, some relevant rows of each user are held out instead, and ranked among th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Labels
-from fmcli.data.shards.training_rows import RowNumbers
+from fmcli.data.shards.paired_rows import PairedRows
+from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
@@ -23,6 +26,8 @@ from fmcli.scoring.recommend.hashes import hashes
 MOST_ITEMS, MOST_PAIRS = 1_000, 200_000
 # With fewer held-out rows, an epoch is chosen by chance: whole groups are held out.
 LEAST_HELD = 20
+# Groups by about so many rows tell whether users have features.
+MOST_GROUPS = 1_000
 # Distinguishes the random numbers of these from other held-out rows.
 ITEMS = 2
 
@@ -90,23 +95,79 @@ def item_ranking(data: Dataset, rows: RowNumbers, labels: Labels, count: float, 
     return ItemRanking(of_users, held, spec.values["seed"]) if len(held) >= LEAST_HELD else None
 
 
+@dataclass(frozen=True)
+class Occurrences:
+    """In which groups of rows each feature is.
+
+    size : (groups) the numbers of their rows.
+    of_group, feature : a group and a feature of its rows, for each such pair.
+    groups : (features) the numbers of groups of several rows that have each feature.
+    of_users : (features) whether each feature belongs to the user that a group is: most groups that have it have it in
+        all rows.
+    """
+
+    size: NDArray[np.int64]
+    of_group: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    of_users: Flags
+
+    @classmethod
+    def of(cls, data: Dataset, group: NDArray[np.int64]) -> Occurrences:
+        """Return the occurrences in rows, whose groups have numbers from 0 on."""
+        size = np.bincount(group)
+        pairs, counts = np.unique(group[rows_of_entries(data)] * data.features + data.index, return_counts=True)
+        of_group, feature = pairs // data.features, pairs % data.features
+        several = size[of_group] > 1
+        groups = np.bincount(feature[several], minlength=data.features)
+        whole = np.bincount(feature[several & (counts == size[of_group])], minlength=data.features)
+        return cls(size, of_group, feature, groups, 2 * whole > groups)
+
+
 def features_of_users(data: Dataset) -> Flags | None:
-    """Return (features) whether each feature belongs to the user that a group of rows is: most groups that have it have
-    it in all rows. None unless most groups have such a feature that no other group has, and most rows a feature of
-    another kind that several groups have."""
+    """Return (features) whether each feature belongs to the user that a group of rows is. None unless most groups have
+    such a feature that no other group has, and most rows a feature of another kind that several groups have."""
+    found = Occurrences.of(data, np.unique(groups_of(data), return_inverse=True)[1])
+    own = found.of_users & (np.bincount(found.feature, minlength=data.features) == 1)
+    shared = ~found.of_users & (found.groups > 1)
+    have_own = len(np.unique(found.of_group[own[found.feature]]))
+    have_item = rows_with(data, shared)
+    return found.of_users if 2 * have_own > len(found.size) and 2 * have_item > data.rows else None
+
+
+def without_users(source: TrainingRows, named: Callable[[str], str]) -> str:
+    """Return a warning if the rows are pairs whose groups are users without features, by some of the groups: most rows
+    have the same features as a row of another group, and no feature that belongs to some users alone; else "".
+
+    named : returns how the caller spells an option.
+    """
+    if not isinstance(source, PairedRows) or source.data.relations:
+        return ""
+    every = groups_of(source.data)[source.rows]
+    some = every[:: max(1, len(every) // MOST_GROUPS)]
+    data = source.data.take(source.rows[np.isin(every, some)])
     group = np.unique(groups_of(data), return_inverse=True)[1]
-    size, row = np.bincount(group), np.repeat(np.arange(data.rows), np.diff(data.indptr))
-    pairs, counts = np.unique(group[row] * data.features + data.index, return_counts=True)
-    of_group, feature = pairs // data.features, pairs % data.features
-    several = size[of_group] > 1
-    groups = np.bincount(feature[several], minlength=data.features)
-    whole = np.bincount(feature[several & (counts == size[of_group])], minlength=data.features)
-    of_users = 2 * whole > groups
-    own = of_users & (np.bincount(feature, minlength=data.features) == 1)
-    shared = ~of_users & (groups > 1)
-    have_own = len(np.unique(of_group[own[feature]]))
-    have_item = len(np.unique(row[shared[data.index]]))
-    return of_users if 2 * have_own > len(size) and 2 * have_item > data.rows else None
+    item = np.unique(hashes(data, np.ones(data.features, dtype=np.bool_)), return_inverse=True)[1]
+    of_item = np.unique(item * (group.max() + 1) + group) // (group.max() + 1)
+    repeated = (np.bincount(of_item) > 1)[item]
+    found = Occurrences.of(data, group)
+    told_apart = rows_with(data, found.of_users & (found.groups < np.count_nonzero(found.size > 1)))
+    if 2 * np.count_nonzero(repeated) <= data.rows or 2 * told_apart > data.rows:
+        return ""
+    return (
+        "the rows have no features of users: different groups have the same rows, so that all users will get one list "
+        f"of items; add features of users, such as their id ({named('categorical')} makes the column of the groups one)"
+    )
+
+
+def rows_of_entries(data: Dataset) -> NDArray[np.int64]:
+    """Return the number of the row of each entry."""
+    return np.repeat(np.arange(data.rows), np.diff(data.indptr))
+
+
+def rows_with(data: Dataset, features: Flags) -> int:
+    """Return the number of rows that have one of some features."""
+    return len(np.unique(rows_of_entries(data)[features[data.index]]))
 
 
 def groups_of(data: Dataset) -> NDArray[np.int32]:
