@@ -24,6 +24,8 @@ BINARY = {
 MODEL_FILE = re.compile(rb"[^\0].{3}\0{4}\{", re.DOTALL)
 LONGEST_HEAD = 9
 TAR = b"\0ustar"  # in the header of the first member
+# A row whose label or names may have the separators of tables: each name behind the label has a value.
+ROW = rb"\s*\S+(\s+(\d+:)?(?!\|)(?=[^\s:]*[^\s:\d])[^\s:]+:[-+.\d][^\s:]*)+\s*$"
 # The form of a line -> what it looks like, and what to do. In text of Vowpal Wabbit, a number or nothing precedes the
 # first namespace, after which there is a blank.
 LINES = {
@@ -31,10 +33,13 @@ LINES = {
     re.compile(rb"\s*<[a-z!?]", re.IGNORECASE): ("HTML or XML", AS_TEXT),
     re.compile(rb"\s*@relation", re.IGNORECASE): ("ARFF", AS_CSV),
     re.compile(rb"\s*([-+.\de]+\s[^:,;|]*)?\|[^|\s]*(\s|$)", re.IGNORECASE): ("text of Vowpal Wabbit", AS_TEXT),
-    re.compile(rb"[^:,;]*\|"): ("a table separated by |", AS_ROWS),
+    re.compile(rb"(?!%s)[^:,;]*\|" % ROW): ("a table separated by |", AS_ROWS),
     re.compile(rb"\s*[^:\s]+::"): ("a table separated by ::", AS_ROWS),
-    re.compile(rb"[-+.\d]+(,[-+.\d]+)+\s+\d+:"): ("libsvm text with several labels per row", "give each row one label"),
-    re.compile(rb"[^:]*[,;]"): ("CSV", AS_ROWS),
+    re.compile(rb"[-+.\d]+(,[-+.\d]+)+\s+[^\s:]+:"): (
+        "libsvm text with several labels per row",
+        "give each row one label",
+    ),
+    re.compile(rb"(?!%s)[^:]*[,;]" % ROW): ("CSV", AS_ROWS),
     re.compile(rb"[^:\n]*\t[^:]*$"): ("a table separated by tabs", AS_ROWS),
     re.compile(rb"\s*[-+.\de]+([ ][-+.\de]+){2,}\s*$", re.IGNORECASE): (
         "a table of numbers without indices",

@@ -207,3 +207,16 @@ def test_rows_without_any_feature_get_a_warning(run, classifier):
     ):
         done = run.ok(command, "m", "-f", "libsvm", "-", input=text)
         assert ("no row has a feature" in done.stderr) == warned
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "label"),
+    [("film", "Up, 2009", "so so"), ("film, year", "Up", "so so"), ("film", "a|b", "no;yes")],
+)
+def test_rows_that_convert_writes_are_read_whatever_signs_their_names_have(run, tmp_path, column, cell, label):
+    """Commas, semicolons and bars in names and labels do not make a table of these rows."""
+    rows = "".join(f'"{label if i % 2 else "good"}","{cell}{i % 3}"\n' for i in range(1, 40))
+    (tmp_path / "t.csv").write_text(f'y,"{column}"\n{rows}')
+    run.ok("convert", "--label", "y", "-o", "rows.libsvm", "t.csv")
+    run.ok("train", "-e", "1", "--holdout", "0", "-o", "rows.fm", "rows.libsvm")
+    assert label.encode() in run.ok("inspect", "rows.fm").stdout
