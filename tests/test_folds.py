@@ -133,7 +133,7 @@ def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices
         for fold, tested in zip(folds, found, strict=True):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                one = estimator(**options, **choices, epochs=4, loss=candidate.loss, n_jobs=1)
+                one = estimator(**options, **choices, epochs=4, loss=candidate.loss, n_jobs=1, random_state=0)
                 one.fit(x[fold.train], label[fold.train], fields=fields)
             expected = one.predict(x[fold.test]) if estimator is FMRegressor else one.predict_proba(x[fold.test])[:, 1]
             assert tested.predicted[:, 0].tolist() == expected.tolist()
@@ -155,7 +155,9 @@ def test_weights_of_labels_are_those_of_the_training_rows():
     candidate = Candidate(Settings(spec, threads=1), Weighting(balanced=True)).with_loss_of(rows)
     folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(2, stratified=False)), in_order=False))
     (fold, _), (tested, _) = folds, cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["auc"], "libsvm")
-    one = FMClassifier(model="linear", epochs=2, holdout=0, class_weight="balanced", n_jobs=1, look=False)
+    one = FMClassifier(
+        model="linear", epochs=2, holdout=0, class_weight="balanced", n_jobs=1, look=False, random_state=0
+    )
     one.fit(x[fold.train], label[fold.train])
     assert tested.predicted[:, 0].tolist() == one.predict_proba(x[fold.test])[:, 1].tolist()
 

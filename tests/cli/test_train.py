@@ -37,7 +37,7 @@ def test_the_plain_line_writes_a_model_named_after_the_input_and_logs_to_stderr_
     assert files(tmp_path) == ["adult.train.libsvm.fm"]
     log = done.stderr
     assert re.search(r"^read \S+: 2,500 rows, 34,679 non-zeros, 122 features, libsvm, \S+ s, \d+ MB/s$", log, re.M)
-    assert "\nloss logistic: the labels have two values, -1 and 1\n" in log
+    assert "\nloss logistic: the labels have two values, -1 and 1 (positive)\n" in log
     assert "\nmodel fm, solver adagrad, 1,099 parameters\n" in log
     epochs = re.findall(r"^epoch +(\d+)  loss ([\d.]+)  penalty [\d.]+  [\d.]+ s$", log, re.M)
     assert [int(number) for number, _ in epochs] == list(range(1, 11))
@@ -140,8 +140,8 @@ def test_quiet_says_nothing_and_verbose_says_all_values(run, sample):
 @pytest.mark.parametrize(
     ("labels", "options", "line"),
     [
-        ("0 1 1", [], "loss logistic: the labels have two values, 0 and 1"),
-        ("2 1 2", [], "loss logistic: the labels have two values, 1 and 2"),
+        ("0 1 1", [], "loss logistic: the labels have two values, 0 and 1 (positive)"),
+        ("2 1 2", [], "loss logistic: the labels have two values, 1 and 2 (positive)"),
         ("0.5 1 3", [], "loss squared: the labels have more than two values"),
         ("0 1 1", ["--loss", "squared"], "loss squared: as asked for"),
         ("0 1 1", ["--loss", "logistic"], "loss logistic: as asked for"),
