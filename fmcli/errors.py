@@ -1,7 +1,8 @@
 """The errors of fmcli. Each class has the exit status of the command line."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from fmcli.records import dataclass
 
 # Instead of a value of an option: the error disappears without the option.
 LEAVE_OUT = object()

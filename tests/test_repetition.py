@@ -39,7 +39,7 @@ def scores(model, X):
 
 @pytest.mark.parametrize(("kind", "solver"), KINDS)
 def test_a_weight_is_so_many_equal_rows(kind, solver):
-    X, y, weight, repeated = problem()
+    X, y, weight, repeated = problem(1)
     options = {"model": kind, "holdout": 0, **({} if solver is None else {"solver": solver, "epochs": 15})}
     weighted, rows = trained(X, y, weight, **options), trained(X[repeated], y[repeated], **options)
     assert {**weighted.options} == {**rows.options}
@@ -68,7 +68,7 @@ def test_the_noise_of_a_sampler_counts_weights():
 def test_an_estimator_without_rows_of_weight_0():
     X, y, weight, _ = problem()
     kept = weight > 0
-    options = {"solver": "cd", "holdout": 0, "look": False}
+    options = {"solver": "cd", "holdout": 0, "look": False, "random_state": 0}
     some = FMRegressor(**options).fit(X, y, sample_weight=kept.astype(float))
     np.testing.assert_array_equal(some.predict(X), FMRegressor(**options).fit(X[kept], y[kept]).predict(X))
     with pytest.raises(ValueError, match=r"it must be positive"):

@@ -33,8 +33,6 @@ from fmcli.errors import UsageError
         "fmcli convert --columns user,film,rating,time --label rating --categorical user,film --to ffm u.data -o u.ffm",
         "# Attributes from a second table, by the column user.",
         "fmcli convert --join user=users.csv --label rating --categorical user,film,job --numeric age ratings.csv",
-        "# A Parquet file.",
-        "fmcli convert --label rating --categorical user,film ratings.parquet -o ratings.libsvm",
         "# Numbers instead of names, for programs that need them.",
         "fmcli convert --numbers --label rating --categorical user,film ratings.csv -o ratings.libsvm",
     ],
