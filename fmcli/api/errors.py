@@ -42,6 +42,8 @@ PARAMETERS = {
     "--rare": "share_rare",
     **{flag: name for name, option in OPTIONS.items() for flag in option.flags},
 }
+# The options by which the command, and nothing else, leaves out rows of tables without a label.
+OF_SKIPPING = {"missing_values", "on_bad_line"}
 FLAG = re.compile(r"(?<![\w'-])--?[a-z][a-z0-9-]*")
 
 
@@ -68,7 +70,10 @@ TWINS = {kind: twin(kind) for kind in BUILT_IN}
 def text_of(error: FmcliError) -> str:
     """Return the message of an error with the names of parameters in place of flags, and the values that help."""
     advice = []
+    of_command = OF_SKIPPING if error.options.keys() >= OF_SKIPPING else ()
     for name, value in error.options.items():
+        if name in of_command:
+            continue  # callers in Python leave out the rows themselves
         if value is None:
             advice.append(f"see {name}")
         elif value is LEAVE_OUT:

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from fmcli.data.markers import markers_among
 from fmcli.data.parser import MOST_FAULTS, Fault
-from fmcli.errors import BadInputError
+from fmcli.errors import Also, BadInputError
 from fmcli.records import dataclass
 from fmcli.system import mistaken
 
 LONGEST_QUOTE = 40
+LABEL = "label"  # the subject of the complaint that a label is no number
 NO_LABEL = "each row needs one"  # the complaint about a row of a table
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -38,9 +41,8 @@ class BadLines:
         """Take the first faults of a buffer, and the number of its lines with faults. `before` is the number of lines
         of the input before the buffer. Raises BadInputError if lines are not skipped, or if there are too many."""
         if not self.skip:
-            options = {"on_bad_line": {"skip": "to leave out such rows"}}
-            advice = options if self.may_skip and faults[0].complaint == NO_LABEL else {}
-            raise BadInputError(describe(name, before + faults[0].number + 1, faults[0]), **advice)
+            message = describe(name, before + faults[0].number + 1, faults[0])
+            raise BadInputError(message, **self.advice(faults[0]))
         messages = [describe(name, before + fault.number + 1, fault) for fault in faults]
         allowed = faulty if self.most is None else self.most - self.count
         for message in messages[: max(min(MOST_FAULTS - self.count, allowed), 0)]:
@@ -49,6 +51,16 @@ class BadLines:
         if faulty > allowed:
             where = f"{messages[allowed]};" if allowed < len(messages) else f"{name}:"
             raise BadInputError(f"{where} the number of lines with errors exceeds {self.most:,}", max_bad_lines=None)
+
+    def advice(self, fault: Fault) -> dict[str, Any]:
+        """Return the options with which a row of a table without a label is left out."""
+        if not self.may_skip or fault.line is not None:
+            return {}
+        if fault.complaint == NO_LABEL:
+            return {"on_bad_line": {"skip": "to leave out such rows"}}
+        if fault.subject == LABEL and (markers := markers_among([fault.token.decode(errors="replace")])):
+            return {"missing_values": {tuple(markers): "if the label is missing"}, "on_bad_line": Also("skip")}
+        return {}
 
 
 def describe(name: str, number: int, fault: Fault) -> str:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.errors import LEAVE_OUT, BadInputError
+from fmcli.data.markers import markers_among
+from fmcli.errors import LEAVE_OUT, Also, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.registry.positive import positive_place
@@ -292,15 +293,32 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
         raise BadInputError(f"every label is {readable(names[0])}: {SAME_LABELS}")
     if task == "classes" or (len(names) == 2 and (task == "binary" or signs)):
         return Labels(loss, values, names=names)
+    missing, helps = missing_among(texts)
+    end = missing and f"; {missing}"
     if task == "binary":
         raise BadInputError(
-            f"loss {loss} needs labels with two values, but these are {listed_texts(texts)}",
+            f"loss {loss} needs labels with two values, but these are {listed_texts(texts)}{end}",
             loss={"softmax": "if they are classes"},
+            **helps,
         )
     raise BadInputError(
-        f"loss {loss} takes numbers, but the labels are {listed_texts(texts)}",
+        f"loss {loss} takes numbers, but the labels are {listed_texts(texts)}{end}",
         loss={"logistic": "for two labels"} if len(names) == 2 else {"softmax": "if they are classes"},
+        **helps,
     )
+
+
+def missing_among(texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return words about labels that usually stand for missing ones, and the options with which their rows are left
+    out; nothing if there are no such labels."""
+    markers = markers_among(texts)
+    if not markers:
+        return "", {}
+    words = (
+        f"{listed_texts(markers)} usually {'stands for a missing label' if len(markers) == 1 else 'are missing labels'}"
+    )
+    helps = {"on_bad_line": {"skip": "to leave out such rows of a table"}, "missing_values": Also(tuple(markers))}
+    return f"{words}: leave out such rows", helps
 
 
 def saved_labels(

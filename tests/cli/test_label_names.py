@@ -2,10 +2,12 @@
 
 import json
 import random
+import shlex
 
 import numpy as np
 import pytest
 
+import fmcli
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.reader import read
 from fmcli.scoring.scorer import load_model
@@ -220,3 +222,39 @@ def test_rows_that_convert_writes_are_read_whatever_signs_their_names_have(run, 
     run.ok("convert", "--label", "y", "-o", "rows.libsvm", "t.csv")
     run.ok("train", "-e", "1", "--holdout", "0", "-o", "rows.fm", "rows.libsvm")
     assert label.encode() in run.ok("inspect", "rows.fm").stdout
+
+
+@pytest.mark.parametrize("word", ["NA", "nan", "null", "?"])
+def test_a_missing_word_among_labels_that_are_numbers_is_told_with_what_leaves_it_out(run, tmp_path, word):
+    rows = "".join(f"{word if i % 10 == 3 else i / 7},x{i % 3}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text("y,a\n" + rows)
+    options = ("-e", "1", "--holdout", "0", "--label", "y", "-o", "m.fm", "t.csv")
+    done = run.fails(65, "train", *options)
+    assert f"--missing-values {shlex.quote(word)} if the label is missing, and --on-bad-line skip" in done.stderr
+    done = run.ok("train", *options, "--missing-values", word, "--on-bad-line", "skip")
+    assert "54 rows" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["NA", "?"])
+def test_a_missing_word_among_names_of_classes_is_told(run, tmp_path, word):
+    rows = "".join(f"{word if i % 10 == 3 else 'yes' if i % 2 else 'no'},x{i % 3}\n" for i in range(60))
+    (tmp_path / "t.csv").write_text("y,a\n" + rows)
+    options = ("-e", "1", "--holdout", "0", "--label", "y", "-o", "m.fm", "t.csv")
+    leave_out = f"--on-bad-line skip to leave out such rows of a table, and --missing-values {shlex.quote(word)}"
+    message = run.fails(65, "train", *options).stderr
+    assert leave_out in message
+    assert message.index(f"{word} usually stands for a missing label") < message.index("--loss softmax")
+    with pytest.raises(ValueError, match="missing label: leave out such rows") as error:
+        fmcli.train(tmp_path / "t.csv", label="y", epochs=1)
+    assert "bad_line" not in str(error.value)
+    done = run.ok("train", *options, "--loss", "softmax")
+    assert f"warning: {word} usually stands for a missing label" in done.stderr
+    assert leave_out in done.stderr
+    done = run.ok("train", *options, "--missing-values", word, "--on-bad-line", "skip")
+    assert "usually stands" not in done.stderr
+
+
+def test_a_plus_and_a_minus_are_no_missing_labels(run, tmp_path):
+    (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{'+-'[i % 2]},x{i % 3}\n" for i in range(60)))
+    done = run.ok("train", "-e", "1", "--holdout", "0", "--label", "y", "-o", "m.fm", "t.csv")
+    assert "usually stands" not in done.stderr

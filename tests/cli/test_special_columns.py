@@ -225,6 +225,19 @@ def test_few_local_numbers_among_plain_ones_and_labels_are_told(run, tmp_path):
         assert converted[1].split()[0] == ("48.9" if mark == "," else "2048.89")
 
 
+@pytest.mark.parametrize(("weight", "mark", "plain"), [("1,5", ",", 1.5), ("$2", ".", 2), ("50%", ".", 50)])
+def test_weights_in_local_notation_are_told(run, tmp_path, weight, mark, plain):
+    for share in (1, 2):
+        rows = "".join(f'{n % 2},x{n % 3},"{weight if n % share == 0 else 3}"\n' for n in range(40))
+        (tmp_path / "t.csv").write_text("y,a,w\n" + rows)
+        options = (*QUICK[1:], "--label", "y", "--weight-column", "w")
+        done = run.fails(65, "train", *options, "t.csv")
+        assert f"the weight has numbers such as '{weight}'" in done.stderr
+        assert f"--decimal {mark} if" in done.stderr
+        done = run.ok("train", *options, "--decimal", mark, "-o", "m.fm", "t.csv")
+        assert f"weights: from {min(plain, 3 if share == 2 else plain):g} to " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "comma", "point"),
     [
@@ -238,6 +251,9 @@ def test_few_local_numbers_among_plain_ones_and_labels_are_told(run, tmp_path):
             ("1,5e3", "1.5e3", None),
             ("10.670", "10670", "10.670"),
             ("1.0.0", None, None),
+            ("320.", None, "320."),
+            ("$320.", None, "320."),
+            (".", None, None),
         ),
         *(("007", None, None), ("1,2,3", None, None), ("1,0677,5", None, None), ("5,", None, None), ("$", None, None)),
     ],

@@ -10,16 +10,16 @@ from fmcli.choosing.entrants import TrialRecord
 from fmcli.choosing.look import Looked, folds_of_rivals
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
-from fmcli.cli.flags import option_words, with_flag
+from fmcli.cli.flags import option_words, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
 from fmcli.data.dictionary import Dictionary
-from fmcli.data.labels import Names, text_of
+from fmcli.data.labels import Labels, Names, missing_among, text_of
 from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.sources import Gaps
-from fmcli.errors import UsageError
+from fmcli.errors import BadInputError, UsageError
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -108,6 +108,8 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
     spec, asked = plan.spec, plan.settings.spec
     pairs = f", {plan.source.visits:,} pairs in each epoch" if LOSSES[plan.transform.labels.loss].pairwise else ""
     log.line(f"loss {spec.loss}: {reason(plan)}{pairs}")
+    if (missing := missing_classes(plan.transform.labels)) is not None:
+        log.warning(with_flags(missing))
     for hint in hints(plan):
         log.line(f"hint: {hint}")
     if plan.spec.values[SCALE_LABELS] and not plan.transform.labels.unit.is_one:
@@ -184,6 +186,15 @@ def log_centers(log: Log, scaling: Scaling, *, given: bool) -> None:
             f"{flag} {ZSCORE} centers no column, because no column of numbers is in half of the rows; "
             f"{flag} {STANDARD} does the same"
         )
+
+
+def missing_classes(labels: Labels) -> BadInputError | None:
+    """Return a fault of classes whose names usually stand for missing labels; None if there are none. Of two labels
+    that usually belong together, such as + and -, none is missing."""
+    if not labels.names or (len(labels.names) == 2 and usual_place(labels.texts) is not None):
+        return None
+    words, helps = missing_among(labels.texts)
+    return BadInputError(words, **helps) if words else None
 
 
 def hints(plan: Plan) -> Iterator[str]:

@@ -24,6 +24,7 @@ from fmcli.base.rules import (
 )
 from fmcli.base.rules import NUMBER as FINITE
 from fmcli.data.labels import is_number
+from fmcli.data.markers import MARKERS
 from fmcli.data.tables.unclear import (
     MOST_DESCRIBED,
     MOSTLY,
@@ -56,13 +57,6 @@ ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
 ROWS_PER_ID = 5
 # Whole numbers are ids or measurements if so large a share of them are different: only their user knows which.
 NEARLY_ALL = 0.9
-# The usual words for a missing value, in lower case.
-MARKERS = frozenset(
-    [
-        *("na", "n/a", "#n/a", "n.a.", "<na>", "nan", "-nan", "null", "(null)", "none", "nil", "\\n"),
-        *("?", "-", "--", ".", "unknown", "missing", "undefined", "not available"),
-    ]
-)
 # If a column of numbers has no more unusual words than these, they may be missing values, too.
 FEW_WORDS = 2
 # The last word of the name of a column of ids. Some end with "id" without a boundary, as userid does.
@@ -514,11 +508,12 @@ class Named:
         kinds = {name: kind for name, kind in found.items() if kind is not None}
         if len(kinds) < len(found):
             raise not_clear({name: facts[name] for name in found if name not in kinds}, source)
-        if self.label is not None and (of_label := facts.get(self.label)) and (marks := decimal_marks(of_label)):
-            raise BadInputError(
-                f"{source}: the label has numbers such as {shown(of_label)!r}",
-                decimal={mark: purpose(mark) for mark in marks},
-            )
+        for kind, name in ((LABEL, self.label), (WEIGHT, self.weight)):
+            if name is not None and (one := facts.get(name)) and (marks := decimal_marks(one)):
+                raise BadInputError(
+                    f"{source}: the {kind} has numbers such as {shown(one)!r}",
+                    decimal={mark: purpose(mark) for mark in marks},
+                )
         if not any(kind in FEATURES for kind in kinds.values()):
             raise BadInputError(f"{source}: no column has features; the columns are {listing(names)}")
         known = [name for name, kind in kinds.items() if kind == CATEGORY and name in facts]

@@ -29,7 +29,7 @@ class LocalNumber {
             plain += '.';
             text.remove_prefix(1);
             const size_t behind = take_digits(text, plain);
-            if (!behind) return false;
+            if (!behind && decimal_ == ',') return false;  // 320. is a number everywhere, but 320, may be a list
             digits += behind;
         }
         return digits > 0 && exponent(text, plain) && behind(text);

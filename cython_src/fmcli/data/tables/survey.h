@@ -159,7 +159,7 @@ class Survey : public RowReader {
   public:
     explicit Survey(const TableForm& form) : RowReader(form) {
         for (size_t i = 0; i < form.columns.size(); ++i) {
-            if (form.columns[i].role >= Role::CATEGORY) asked_.push_back(i);
+            if (form.columns[i].role >= Role::WEIGHT) asked_.push_back(i);
             if (form.columns[i].role == Role::WEIGHT) weight_ = static_cast<int>(i);
         }
     }
