@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fmcli.data.reader import read
-from fmcli.data.tables.schema import IGNORED, Named
+from fmcli.data.tables.named import Named
+from fmcli.data.tables.schema import IGNORED
 from fmcli.errors import BadInputError
 from fmcli.prepare import split
 from fmcli.prepare.encode import Encoding

@@ -26,8 +26,9 @@ from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.agreement import agreed
 from fmcli.data.tables.declared import doubts
+from fmcli.data.tables.named import Named
 from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table, schema_of
-from fmcli.data.tables.schema import WEIGHT, Named, Schema
+from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import listing
 from fmcli.records import dataclass

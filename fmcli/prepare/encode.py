@@ -12,8 +12,9 @@ from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, Gaps
 from fmcli.data.tables.head import Head
+from fmcli.data.tables.named import Named
 from fmcli.data.tables.reading import By, joined_rows, opened, schema_of, translated
-from fmcli.data.tables.schema import IGNORED, Layout, Named, Schema
+from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fmcli.data import reader
+from fmcli.data.tables.named import Named
 from fmcli.data.tables.reading import TablePath, schema_of
-from fmcli.data.tables.schema import Named
 
 COLUMNS = {"user": 6000, "item": 4000, "city": 300, "job": 20, "day": 7, "device": 3}
 NUMBERS = ("age", "price")

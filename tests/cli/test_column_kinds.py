@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import fmcli
-from fmcli.data.tables.schema import is_id
+from fmcli.data.tables.kinds import is_id
 
 QUICK = ("-e", "1", "--holdout", "0", "--no-look", "--label", "y")
 

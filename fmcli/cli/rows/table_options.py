@@ -19,7 +19,8 @@ from fmcli.text import printable_json, shell_word
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
-    from fmcli.data.tables.schema import Named, Schema
+    from fmcli.data.tables.named import Named
+    from fmcli.data.tables.schema import Schema
 
 SEPARATOR = "|"  # of --separator
 MOST_SHOWN, WIDEST = 40, 40  # columns in the log, and characters of a name that others are aligned with
@@ -68,7 +69,7 @@ class TableChoice:
 
     def named(self, group: str | None, aside: str | None) -> Named:
         """Return the columns that options name. group, aside : as in Named. Raises UsageError."""
-        from fmcli.data.tables.schema import Named
+        from fmcli.data.tables.named import Named
 
         if not self.separator:
             raise UsageError("--separator needs at least one character")
@@ -275,7 +276,8 @@ def log_schema(log: Log, schema: Schema, facts: Mapping[str, Mapping[str, Any]])
 
 def about(name: str, schema: Schema, figures: Mapping[str, Any] | None) -> list[str]:
     """Return what the cells of a column are, and what its missing cells are."""
-    from fmcli.data.tables.schema import NUMBER, TIME, VECTOR, without
+    from fmcli.data.tables.kinds import without
+    from fmcli.data.tables.schema import NUMBER, TIME, VECTOR
 
     if not name:
         return ["no name"]

@@ -6,21 +6,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from fmcli.data.tables.schema import (
-    AUTO,
-    CATEGORY,
-    EVERY,
-    IGNORED,
-    LABEL,
-    NEVER,
-    NUMBER,
-    SEVERAL,
-    TIME,
-    VECTOR,
-    WEIGHT,
-    Named,
-    Schema,
-)
+from fmcli.data.tables.named import AUTO, EVERY, NEVER, Named
+from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, SEVERAL, TIME, VECTOR, WEIGHT, Schema
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.names import no_such
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import Any
 
-from fmcli.data.tables.schema import CATEGORY, NUMBER, Schema, is_id
+from fmcli.data.tables.kinds import is_id
+from fmcli.data.tables.schema import CATEGORY, NUMBER, Schema
 from fmcli.data.tables.unclear import MOST_DESCRIBED, hardly_repeats, listed, present
 
 Columns = dict[str, Mapping[str, Any]]

@@ -16,6 +16,8 @@ from fmcli.data.faults import describe, quote
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import LONGEST_LINE, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
+from fmcli.data.tables.kinds import check_order
+from fmcli.data.tables.named import Named
 from fmcli.data.tables.scanner import Facts, Joined, Scanner
 from fmcli.data.tables.schema import (
     CATEGORY,
@@ -27,9 +29,7 @@ from fmcli.data.tables.schema import (
     WEIGHT,
     ColumnForm,
     Layout,
-    Named,
     Schema,
-    check_order,
     is_header,
 )
 from fmcli.data.tables.unclear import date_order

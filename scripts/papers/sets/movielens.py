@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
-from fmcli.data.tables.schema import Named, Schema
+from fmcli.data.tables.named import Named
+from fmcli.data.tables.schema import Schema
 from fmcli.prepare.encode import Encoding
 from fmcli.prepare.negatives import drawn
 from fmcli.prepare.split import divided

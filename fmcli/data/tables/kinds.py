@@ -1,0 +1,217 @@
+"""The rules by which the facts of a column's cells, and its name, tell its kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from fmcli.data.markers import MARKERS
+from fmcli.data.tables.schema import CATEGORY, IGNORED, NUMBER, TIME, VECTOR
+from fmcli.data.tables.unclear import (
+    MOST_DESCRIBED,
+    MOSTLY,
+    NAMES,
+    SOME,
+    UNCLEAR_DATES,
+    cause,
+    date_order,
+    described,
+    joined,
+    listed,
+)
+from fmcli.errors import Also, BadInputError
+
+# A column of whole numbers has names if there are so many rows to each of them: few of them, as hours, days and months,
+# often act each in its own way, but among many, such as ages, most act as their neighbors do.
+ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
+# The same for a column that is named as ids are. With fewer rows, little is learned about each id.
+ROWS_PER_ID = 5
+# Whole numbers are ids or measurements if so large a share of them are different: only their user knows which.
+NEARLY_ALL = 0.9
+# If a column of numbers has no more unusual words than these, they may be missing values, too.
+FEW_WORDS = 2
+# The last word of the name of a column of ids. Some end with "id" without a boundary, as userid does.
+ENTITIES = (
+    *("user", "item", "customer", "client", "member", "visitor", "session", "product", "article", "movie", "film"),
+    *("book", "song", "track", "artist", "video", "restaurant", "hotel", "shop", "store", "seller", "merchant", "ad"),
+    *("device", "campaign", "zip", "postal", "post"),
+)
+ID_NAME = re.compile(rf"({'|'.join(ENTITIES)})?[ _]?(id|ids|key|code)|[uipcsto]id|uuid|guid|{'|'.join(ENTITIES)}")
+# Where a word of a name begins: at a capital behind a small letter, or behind a sign.
+WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+
+
+def check_order(name: str, facts: Mapping[str, Any], source: str) -> None:
+    """Raise BadInputError for a column of times whose dates may begin with the day or the month."""
+    if cause(facts) in UNCLEAR_DATES:
+        raise BadInputError(f"{source}: {described({name: facts})[0][0]}")
+
+
+def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
+    """Return the kind of a column with this name, whose cells have these facts; None if its user must say."""
+    present, distinct = facts["cells"] - facts["missing"], facts["distinct"]
+    if not present:
+        return IGNORED
+    if facts["kind"] is not None:
+        return str(facts["kind"])
+    if facts["is_vector"]:
+        return VECTOR
+    if facts["texts"] and date_order(facts) is not None:
+        return TIME
+    if facts["texts"] and cause(facts) not in (None, NAMES):
+        return None
+    if has_text(facts):
+        return None if is_mixed(facts) or cause(facts) else CATEGORY
+    if facts["fractions"] > facts["rounded"] or facts["bits"] == present or not facts["whole"]:
+        return NUMBER
+    if facts["rounded"]:
+        return None
+    rows = present * facts["times"]
+    if rows >= (ROWS_PER_FEW if distinct <= FEW_NAMES else ROWS_PER_NAME) * distinct:
+        return CATEGORY
+    if is_id(name):
+        return CATEGORY if rows >= ROWS_PER_ID * distinct else None
+    return None if distinct >= NEARLY_ALL * present else NUMBER
+
+
+def is_id(name: str) -> bool:
+    """Return whether the name of a column says that it has ids: user_id, movieId, zip code, item."""
+    words = [word for word in WORDS.split(name) if word]
+    return bool(words) and ID_NAME.fullmatch(words[-1].lower()) is not None
+
+
+def is_mixed(facts: Mapping[str, Any]) -> bool:
+    """Return whether a column has numbers, and a few words that may be missing values or the names of a category.
+    Numbers with a 0 before them are names, such as zip codes."""
+    numbers = facts["cells"] - facts["missing"] - facts["texts"]
+    if facts["is_text"] or facts["padded"] or not numbers:
+        return False
+    few = not facts["other_words"] and len(unusual(facts["words"])) <= FEW_WORDS
+    # Names are rarely fractions, whatever the other cells are.
+    return few or numbers >= MOSTLY * (numbers + facts["texts"]) or facts["points"] > SOME * (numbers + facts["texts"])
+
+
+def unusual(words: Iterable[str]) -> list[str]:
+    """Return the words that are not usual for missing values."""
+    return [word for word in words if word.lower() not in MARKERS]
+
+
+def markers_of(facts: Mapping[str, Any], kind: str | None) -> tuple[str, ...]:
+    """Return the words of a column, if they stand for missing numbers, times or vectors: they are usual for these, and
+    all other cells are numbers, times or vectors. kind : as named."""
+    kind = kind or facts["kind"]
+    if is_special(facts) and kind in (None, VECTOR):
+        return () if facts["other_odd"] or unusual(facts["odd"]) else tuple(facts["odd"])
+    none = kind not in (None, NUMBER) or facts["is_text"] or facts["other_words"] or not has_numbers(facts)
+    return () if none or unusual(facts["words"]) else tuple(facts["words"])
+
+
+def is_special(facts: Mapping[str, Any]) -> bool:
+    """Return whether all cells of a column are times or vectors, but for odd texts."""
+    most = max(facts["days"], facts["months"], facts["lists"])
+    return bool(0 < most == facts["cells"] - facts["missing"] - facts["others"])
+
+
+def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
+    """Return an error about the columns with these facts, with the options by which their user says what they are."""
+    of_text = {
+        name: one
+        for name, one in facts.items()
+        if one["texts"] and (why := cause(one)) is not None and not (why == NAMES and is_mixed(one))
+    }
+    rest = {name: one for name, one in facts.items() if name not in of_text}
+    told, helps = described(of_text)
+    mixed, place = {name: one for name, one in rest.items() if one["texts"]}, source
+    whole = {name: one for name, one in rest.items() if kind_of(name, without_texts(one)) is None}
+    messages, options = [], dict[str, Any]()
+    if whole:
+        for name, one in islice(whole.items(), MOST_DESCRIBED):
+            figures = without_texts(one)
+            present = figures["cells"] - figures["missing"]
+            such = f"{figures['distinct']:,} different whole numbers in {present:,} cells, such as {one['example']}"
+            rounded = f", beside {one['rounded_cell']}" if one["rounded"] else ""
+            messages.append(f"the column {name!r} has {such}{rounded}")
+        messages = [f"{listed(messages, len(whole))}: they may be ids or quantities"]
+        columns = tuple(whole)
+        options |= {
+            "numeric": {columns: "for quantities"},
+            "categorical": {columns: "for ids"},
+            "ignore": {columns: "for neither"},
+        }
+    if mixed:
+        lines = [line for one in mixed.values() for line in one["words"].values()]
+        if len(lines) == 1 and not told:
+            place = f"{source}:{lines[0]}"
+        found = []
+        for name, one in mixed.items():
+            words = [f"{word!r}" + (f" (line {at})" if len(lines) > 1 else "") for word, at in one["words"].items()]
+            more = ", and other texts," if one["other_words"] else ""
+            found.append(f"{listed(words, len(words))}{more} in the column {name!r}")
+        others = "numbers" if not any(one["other_words"] for one in mixed.values()) else "mostly numbers"
+        messages.append(f"found {listed(found[:MOST_DESCRIBED], len(found))}, whose other cells are {others}")
+        texts = tuple(dict.fromkeys(word for one in mixed.values() for word in one["words"]))
+        if whole:
+            options["missing_values"] = Also(texts)
+        else:
+            options = {
+                "missing_values": {texts: "for cells that are missing"},
+                "categorical": {tuple(mixed): "for names"},
+            }
+    return BadInputError(f"{place}: {'; '.join([*told, *messages])}", **joined(helps, options))
+
+
+def has_text(facts: Mapping[str, Any]) -> bool:
+    """Return whether a column has cells that are no numbers, or is of text."""
+    return bool(facts["texts"] or facts["is_text"])
+
+
+def is_of_names(facts: Mapping[str, Any]) -> bool:
+    """Return whether a column has names, whatever its cells are: it has text, or its type tells."""
+    return has_text(facts) or facts["kind"] == CATEGORY
+
+
+def has_numbers(facts: Mapping[str, Any] | None) -> bool:
+    """Return whether some cells of a column are numbers."""
+    return facts is not None and facts["whole"] + facts["fractions"] > 0
+
+
+def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[float, ...]:
+    """Return what stands for a missing cell, with the digits that a value of a feature has: the mean of the numbers of
+    a column, of the days of its times, or of the numbers at each place of its vectors."""
+    if kind == VECTOR:
+        means = facts["mean_places"]
+    elif kind == TIME:
+        means = [facts["mean_month" if order == "month" else "mean_day"]]
+    else:
+        means = [facts["mean"]] if has_numbers(facts) else []
+    return tuple(float(f"{mean:.9g}") for mean in means)
+
+
+def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a column if its cells that are no numbers are missing."""
+    missing, distinct = facts["missing"] + facts["texts"], facts["distinct"] - len(facts["words"])
+    return {**facts, "texts": 0, "words": {}, "missing": missing, "distinct": max(distinct, 0)}
+
+
+def without(markers: Sequence[str], facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a column if the cells with markers are missing: all that are no numbers, or no times or
+    vectors."""
+    if not markers:
+        return facts
+    if not is_special(facts):
+        return without_texts(facts)
+    odd, distinct = facts["others"], facts["distinct"] - len(markers)
+    left = {"texts": facts["texts"] - odd, "others": 0, "odd": {}}
+    return {**facts, **left, "missing": facts["missing"] + odd, "distinct": max(distinct, 0)}
+
+
+def is_whole(facts: Mapping[str, Any]) -> bool:
+    """Return whether all cells of a column are whole numbers."""
+    return not (has_text(facts) or facts["fractions"])
+
+
+def is_truth(facts: Mapping[str, Any]) -> bool:
+    """Return whether all cells of a column are true or false."""
+    return 0 < facts["truths"] == facts["cells"] - facts["missing"] and not facts["is_text"]
