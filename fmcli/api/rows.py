@@ -27,8 +27,9 @@ from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.agreement import agreed
 from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.named import Named
-from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table, schema_of
+from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table
 from fmcli.data.tables.schema import WEIGHT, Schema
+from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import BadInputError
 from fmcli.names import listing
 from fmcli.records import dataclass

@@ -13,8 +13,9 @@ from fmcli.data.parser import PADDING
 from fmcli.data.sources import Extent, Gaps
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.named import Named
-from fmcli.data.tables.reading import By, joined_rows, opened, schema_of, translated
+from fmcli.data.tables.reading import By, joined_rows, opened, translated
 from fmcli.data.tables.schema import IGNORED, Layout, Schema
+from fmcli.data.tables.surveying import schema_of
 from fmcli.data.workers import in_order
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass

@@ -15,9 +15,10 @@ from fmcli.data.chunks import Columns, Piece, score_chunks
 from fmcli.data.faults import describe
 from fmcli.data.formats import COMMENT, RowGroups, Stream
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.reading import opened, order_of_dates
+from fmcli.data.tables.reading import opened
 from fmcli.data.tables.scanner import Keys
 from fmcli.data.tables.schema import IGNORED, ORDERS, ColumnForm, Layout, Schema
+from fmcli.data.tables.surveying import order_of_dates
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
 from fmcli.prepare.lines import lines

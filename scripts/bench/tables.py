@@ -9,7 +9,8 @@ import numpy as np
 
 from fmcli.data import reader
 from fmcli.data.tables.named import Named
-from fmcli.data.tables.reading import TablePath, schema_of
+from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.surveying import schema_of
 
 COLUMNS = {"user": 6000, "item": 4000, "city": 300, "job": 20, "day": 7, "device": 3}
 NUMBERS = ("age", "price")

@@ -14,8 +14,9 @@ from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.formats import RowGroups
 from fmcli.data.shards.weights import Weighting
-from fmcli.data.tables.reading import By, TablePath, as_tables, is_table, schema_of
+from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
 from fmcli.data.tables.schema import WEIGHT
+from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,0 +1,266 @@
+"""The schema of tables from all of their cells: a survey of the columns that are not named, and the edges of bins."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fmcli.data.faults import describe
+from fmcli.data.sources import Extent, Input, TextBuffer, name_of
+from fmcli.data.tables.head import Head
+from fmcli.data.tables.kinds import check_order
+from fmcli.data.tables.named import Named
+from fmcli.data.tables.reading import head_of_table, joined_rows, no_match, opened, translated
+from fmcli.data.tables.scanner import Facts
+from fmcli.data.tables.schema import (
+    CATEGORY,
+    IGNORED,
+    LABEL,
+    NUMBER,
+    VECTOR,
+    WEIGHT,
+    ColumnForm,
+    Layout,
+    Schema,
+)
+from fmcli.data.tables.unclear import date_order
+from fmcli.data.workers import in_order
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
+from fmcli.names import listing
+from fmcli.records import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fmcli.data.parser import Fault
+
+# The kinds of columns by whether their types are ones of numbers; None: their cells tell.
+KINDS_OF_TYPES = {True: NUMBER, False: CATEGORY, None: None}
+# The role of a column in a survey: of those with other kinds, nothing need be known. The label may have numbers in
+# local notation.
+UNKNOWN = "unknown"
+SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, VECTOR, WEIGHT)} | {LABEL: UNKNOWN}
+# The facts of columns by name.
+ColumnFacts = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class AllBut:
+    """All names but these."""
+
+    names: frozenset[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.names
+
+
+def roles_of(named: Named) -> Callable[[str, Head], str]:
+    """Return a function that returns the role of a column of a table with this head in a survey; IGNORED: nothing need
+    be known."""
+    kinds, rest = named.kinds(), named.rest or UNKNOWN
+    kinds = {**kinds, **({named.aside: UNKNOWN} if named.aside and kinds[named.aside] == IGNORED else {})}
+
+    def role(name: str, head: Head) -> str:
+        kind = kinds.get(name, rest)
+        return VECTOR if kind == UNKNOWN and name in head.vectors else SURVEYED.get(kind, IGNORED)
+
+    return role
+
+
+def surveyed(
+    paths: Sequence[Input], named: Named, threads: int, check: Callable[[list[str], str], None]
+) -> tuple[Head, Facts, int]:
+    """Return the head of the first of some tables, whose columns must be the same; the facts of all their cells, as far
+    as columns are not named; and the number of rows.
+
+    check : is called with the names of the columns and the name of the table.
+
+    Raises BadInputError and MissingInputError.
+    """
+    form, roles = named.form, roles_of(named)
+    kinds, rest = named.kinds(), named.rest or UNKNOWN
+    unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED and name != named.aside))
+    used: Container[str] = frozenset(kinds) if rest == IGNORED else unused
+    heads: list[Head] = []
+
+    def layout(head: Head, name: str) -> Layout:
+        heads.append(head)
+        if head.names != heads[0].names:
+            raise BadInputError(
+                f"{name}: its columns are {listing(head.names)}, not {listing(heads[0].names)}, as in the table before"
+            )
+        check([*head.names, *head.unread], name)
+        return [ColumnForm(roles(column, head), missing=form.missing) for column in head.names]
+
+    def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
+        assert buffer.scanner is not None
+        return buffer.scanner.survey(buffer.data, buffer.start, buffer.stop)
+
+    total: Facts | None = None
+    rows = 0
+    for path in paths:
+        lines = 0
+        source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
+        with closing(in_order(opened(source, form, layout, []), survey, threads)) as results:
+            for buffer, (facts, read, found, faulty, faults) in results:
+                lines += buffer.before
+                if faulty:
+                    raise BadInputError(describe(buffer.name, lines + faults[0].number + 1, faults[0]))
+                total = total or Facts(len(heads[0].names))
+                total.add(facts, lines)
+                lines, rows = lines + read, rows + found
+    assert total is not None
+    return heads[0], total, rows
+
+
+def order_of_dates(path: Input, column: str, form: Schema) -> str | None:
+    """Return what all dates in a column of a table begin with, one of ORDERS; None if not all cells are dates. Raises
+    BadInputError if both the day and the month are possible."""
+    named = Named(aside=column, form=form, rest=IGNORED)
+    head, facts, _ = surveyed([path], named, 1, lambda names, name: None)
+    found = figures(head, facts, named, 1.0)[column]
+    check_order(column, found, name_of(str(path)))
+    return date_order(found)
+
+
+def schema_of(
+    paths: Sequence[Input], named: Named, threads: int, joined: Mapping[str, str] | None = None, *, once: bool = False
+) -> tuple[Schema, ColumnFacts]:
+    """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
+    the tables are read only once.
+
+    joined : column -> another table, whose rows it refers to. Its columns count for as many rows as the table has.
+    once : whether the tables are read only once, as standard input always is.
+
+    Raises BadInputError, MissingInputError, and UsageError for columns that are not named if tables are read once.
+    """
+    source = name_of(paths[0]) if isinstance(paths[0], str) else str(paths[0])
+    joined = joined or {}
+    joins = {
+        column: tuple(name for name in head_of_table(table, named.form.of_joined(column)).names if name != column)
+        for column, table in joined.items()
+    }
+    others = [name for names in joins.values() for name in names]
+    if once or "-" in paths:
+        if "-" in paths and not named.form.names:
+            raise UsageError("columns of standard input must be named", columns=None)
+        names = named.form.names or head_of_table(paths[0], named.form).names
+        if named.bins:
+            raise UsageError(f"bins need all rows before, but {source} is read only once", bins=LEAVE_OUT)
+        named.check(names, source, others)
+        named.require_all([*names, *others], source)
+        return named.schema([*names, *others], {}, source, joins), {}
+    head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
+    if not rows:
+        raise BadInputError(f"{source}: the table has a header, but no rows")
+    of_frame = isinstance(paths[0], Extent) and paths[0].frame is not None
+    found = figures(head, facts, named, 1.0, declared=of_frame)
+    without = unmatched_rows(paths, named.form, joined, threads)
+    for column, table in joined.items():
+        its = replace(named, form=named.form.of_joined(column))
+        of_table, facts, its_rows = surveyed([table], its, threads, lambda names, name: None)
+        if without[column] == rows:
+            raise BadInputError(f"{source}: {no_match(column, table)}")
+        of_rows = figures(of_table, facts, named, rows / max(its_rows, 1))
+        of_rows.pop(column, None)
+        found |= {name: {**one, "unmatched": without[column]} for name, one in of_rows.items()}
+    schema = named.schema([*head.names, *others], found, source, joins)
+    if named.bins:
+        if NUMBER not in schema.kinds.values():
+            raise UsageError(f"{source} has no columns of numbers, which bins would cut", bins=LEAVE_OUT)
+        tables = [(paths, schema, tuple(head.names))]
+        tables += [([table], schema.of_joined(column), joins[column]) for column, table in joined.items()]
+        bins = [
+            quantiles(its_paths, its, named.bins, threads)
+            for its_paths, its, names in tables
+            if NUMBER in map(schema.kinds.get, names)
+        ]
+        schema = replace(schema, bins=dict(ChainMap(*bins)))
+    return schema, found
+
+
+def unmatched_rows(paths: Sequence[Input], form: Schema, joined: Mapping[str, str], threads: int) -> dict[str, int]:
+    """Return the number of rows of tables that refer to no row of those that are joined: column -> rows. Raises
+    BadInputError and MissingInputError."""
+    found = dict.fromkeys(joined, 0)
+    if not joined:
+        return found
+    joins = {column: joined_rows(table, column, form, fields=False) for column, table in joined.items()}
+
+    def layout(head: Head, source: str) -> Layout:
+        return form.layout(head.names, fields=False)
+
+    for path in paths:
+        source = (
+            Extent(path, used=frozenset(joined)) if isinstance(path, str) else replace(path, used=frozenset(joined))
+        )
+        rows = opened(source, form, layout, [], joins=joins, unmatched=found)
+        with closing(in_order(rows, translated, threads)) as results:
+            for buffer, (text, *_) in results:
+                assert buffer.scanner is not None
+                buffer.scanner.reuse(text)
+    return found
+
+
+def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -> dict[str, tuple[float, ...]]:
+    """Return the numbers that part each column of numbers of tables into bins with equal numbers of rows, as far as
+    different numbers allow: at most one fewer than bins. Raises BadInputError and MissingInputError."""
+    heads: list[Head] = []
+
+    def layout(head: Head, source: str) -> Layout:
+        heads.append(head)
+        layout = schema.layout(head.names, fields=False)
+        return [one if one.role == NUMBER else one._replace(role=IGNORED) for one in layout]
+
+    def columns() -> list[int]:
+        return [at for at, name in enumerate(heads[0].names) if schema.kinds.get(name) == NUMBER]
+
+    def numbers(_: int, buffer: TextBuffer) -> tuple[NDArray[np.float64], int, list[Fault]]:
+        assert buffer.scanner is not None
+        return buffer.scanner.numbers(buffer.data, buffer.start, buffer.stop, columns())
+
+    found = []
+    for path in paths:
+        line = 0
+        with closing(in_order(opened(path, schema, layout, []), numbers, threads)) as results:
+            for buffer, (values, lines, faults) in results:
+                line += buffer.before
+                if faults:
+                    raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
+                found.append(values)
+                line += lines
+    shares = np.arange(1, bins) / bins
+    edges = {}
+    for name, values in zip((heads[0].names[at] for at in columns()), np.concatenate(found).T, strict=True):
+        present = np.sort(values[~np.isnan(values)])
+        cut = np.unique(np.quantile(present, shares, method="inverted_cdf")) if len(present) else present
+        edges[name] = tuple(cut[cut < present[-1]].tolist()) if len(present) else ()
+    return {name: found for name, found in edges.items() if found}
+
+
+def figures(head: Head, facts: Facts, named: Named, times: float, *, declared: bool = False) -> ColumnFacts:
+    """Return the facts of the columns that are known by name.
+
+    times : how often each row counts.
+    declared : whether columns of text are declared as such, as in a frame, so that they may have names that hardly
+        repeat.
+    """
+    roles = roles_of(named)
+    return {
+        name: {
+            **facts.of(column),
+            "times": times,
+            "is_text": name in head.texts,
+            "declared": declared and name in head.texts,
+            "kind": KINDS_OF_TYPES.get(head.types.get(name)),
+            "is_vector": name in head.vectors,
+            "unmatched": 0,
+        }
+        for column, name in enumerate(head.names)
+        if roles(name, head) != IGNORED
+    }
