@@ -38,7 +38,7 @@ and a cache that the model defines:
         bound the mean loss by a quadratic, minimise that with the penalty, take the step
         model.update_cache(view, step)  caches and scores follow
 
-In an update, what the file keeps of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters as a
+In an update, the file's summary of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters: it is a
 further part of the penalty (hold.py). A run that learns new features alone visits the parameter rows that belong to
 these only (solvers/coordinate/partial.py).
 
@@ -147,7 +147,7 @@ there, and only if it is used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
 makes the dictionary, the counts and the labels from theirs (cluster/cache.py). The rest of a plan is made as for a
-cache on this machine (training/setup/stored.py), of which each partition is a shard. Row solvers take a step for each
+cache on this machine (training/setup/stored.py): each partition is a shard. Row solvers take a step for each
 round (cluster/rounds.py): workers return sums of gradients by parameter row, and the client, which alone has the
 parameters and the state, steps by these sums (solvers/rounds). L-BFGS takes its gradient from the cluster
 (cluster/gradients.py). Solvers know the rows by the contract in solvers/remote.py. Tasks are functions of what they are

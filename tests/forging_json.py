@@ -99,8 +99,8 @@ def changed(rng: random.Random, lines: list, times: int = 1) -> str:
 
 
 def use(kind: str, path: str) -> str:
-    """Read a file as the command does, and use it if it is valid. Returns the class of the error, or "". Others than
-    those of fmcli are raised."""
+    """Read a file as the command does, and use it if it is valid. Returns the class of the error, or "". Errors that
+    fmcli does not define are raised."""
     try:
         if kind == "schema":
             schema = schema_of(path)

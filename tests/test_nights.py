@@ -11,7 +11,7 @@ from fmcli.model_file.state import SLOPE, past_name
 from fmcli.solvers.coordinate.past import turned_slopes
 
 NIGHTS = 10
-# The unit of labels is that of the first night, so that it is not the one of all rows.
+# The first night chooses the unit of labels, so it is not the unit of all rows.
 CONVERGED = {"scale_labels": False, "epochs": 100, "tol": 0.0, "holdout": 0, "look": False, "threads": 1}
 # Given and default strengths, of parts, and such that make weights 0.
 STRENGTHS = [
@@ -37,7 +37,7 @@ def in_nights(X, y, weight=None, update=None, **first):
 
 
 def one_feature_rows(rng, rows=400, features=6):
-    """Rows that have one feature each, some of which first come in later nights; labels, and weights."""
+    """Rows that have one feature each; some features first come in later nights; labels, and weights."""
     X = np.zeros((rows, features), dtype=np.float32)
     last = np.linspace(2, features, rows).astype(int)
     X[np.arange(rows), rng.integers(0, last)] = rng.choice([0.5, 1, 2], rows)
@@ -64,7 +64,7 @@ def test_nights_are_training_on_all_rows_if_parameters_never_meet(rng, solver, o
 
 
 def naive_nights(X, y, l1, l2):
-    """The weights of a linear model after NIGHTS, each of which minimises the squared loss of its rows, plus the sum of
+    """The weights of a linear model after NIGHTS; a night minimises the squared loss of its rows, plus the sum of
     held / 2 w^2 - pulled w, plus the penalty relative to all rows so far; in double precision."""
     held, pulled, w, rows = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1]), 0
     for part in np.array_split(np.arange(len(y)), NIGHTS):

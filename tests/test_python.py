@@ -474,7 +474,7 @@ def test_names_that_do_not_exist():
     "fields", [[0, 2**31 - 1], [0, 2**32], [0, 2**63], [0, 2**70], np.array([1, 2**63], np.uint64)]
 )
 def test_fields_that_do_not_fit_are_refused(fields):
-    """They would be those of other columns."""
+    """They would belong to other columns."""
     X, y, message = np.eye(4)[:, :2], [0, 1, 0, 1], r"fields needs integers from 0 to 2147483646"
     with pytest.raises(BadInputError, match=message):
         fmcli.Data(X, y, fields=fields)

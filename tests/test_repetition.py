@@ -1,4 +1,4 @@
-"""A weight stands for so many equal rows, and rows of weight 0 do not exist, by all defaults."""
+"""A weight of n stands for n equal rows, and rows of weight 0 do not exist, by all defaults."""
 
 from itertools import product
 

@@ -96,7 +96,7 @@ def require_sound(X: Any) -> None:
                 if len(place) != len(X.data) or (len(place) and not 0 <= place.min() <= place.max() < X.shape[axis]):
                     raise ValueError(f"the indices of axis {axis} do not fit {len(X.data)} entries of shape {X.shape}")
         elif hasattr(X, "check_format"):
-            # A second matrix of the same arrays: the check may shorten those of its matrix.
+            # A second matrix of the same arrays: the check may shorten the arrays of its matrix.
             type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False).check_format(full_check=True)
     except (TypeError, ValueError) as error:
         raise BadInputError(f"X is a damaged sparse matrix: {error}") from error

@@ -175,7 +175,7 @@ class Model:
         interval : float, optional
             The probability of an interval that has the label, whose ends are returned, too; for numbers, by mcmc.
         missing_values : str or sequence of str
-            Of a table: cells that are like empty ones, beside those of training.
+            Of a table: cells that are like empty ones, beside the texts given in training.
         threads : int, optional
             By default, one for each core.
 

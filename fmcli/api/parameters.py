@@ -99,7 +99,7 @@ DOCS = {
         "remains.",
     ),
     "metrics": Doc(
-        "str or iterable of str, optional", "Metrics of the validation data, of which the first chooses the epoch."
+        "str or iterable of str, optional", "Metrics of the validation data; the first metric chooses the epoch."
     ),
     "patience": Doc(
         "int, optional",
@@ -116,8 +116,8 @@ DOCS = {
     ),
     "positive": Doc(
         "label, optional",
-        "The positive one of two labels, whose probability is predicted; by default, that of usual pairs, such as yes "
-        "and no, else the later name or the larger number.",
+        "The positive one of two labels, whose probability is predicted; by default, the usual one of pairs such as "
+        "yes and no, else the later name or the larger number.",
     ),
     "min_count": Doc("int", "Features in fewer rows are dropped."),
     "share_rare": Doc("bool", "Whether the features that ``min_count`` drops share a column."),
@@ -161,7 +161,7 @@ DOCS = {
     "missing_values": Doc("str or sequence of str", "Of a table: cells that are like empty ones, such as ?."),
     "missing": Doc(
         '{"auto", "none", "feature"}',
-        "Of a table: in which columns a missing cell is the feature ``column=``: those of numbers with gaps in "
+        "Of a table: in which columns a missing cell is the feature ``column=``: columns of numbers with gaps in "
         "training, none, or all. A missing number is also the mean of its column.",
     ),
     "decimal": Doc(

@@ -29,7 +29,7 @@ def completed(
     """Return the trained model, or so many members of an ensemble, of a plan, after a look and with a refit, and the
     summary.
 
-    on_epoch : called after every epoch, except those of the refit; see `train`. The epochs of an ensemble have the
+    on_epoch : called after every epoch, except the epochs of the refit; see `train`. The epochs of an ensemble have the
         number of their member; there, one thread at a time calls it.
     on_looks, on_refit : called with what the look has compared, and before a refit.
     calibrate : returns the calibration of the model of a plan, whose kind, solver and options are chosen.

@@ -42,7 +42,7 @@ OF_SEARCH = {
     "path": "the paths",
 }
 FOLLOWING = {"rivals": "the kinds and solvers", "stretched": "the folds"}
-# The entries of the first line, which has others of which only the texts are compared, and those of a trial.
+# The entries of the first line (the search compares only the texts of its other entries), and the entries of a trial.
 HEADER = {"event": one_of(STUDY)}
 OF_RUN = {"options": Rule("a table", lambda value: type(value) is dict), "given": NAME_LIST}
 TRIAL_ENTRIES = {
@@ -159,8 +159,8 @@ class Study:
             raise BadInputError(f"{path}:{whole.count(NEWLINE) + 1}: is not a line of a study; {ANOTHER}")
 
     def _write(self, line: bytes) -> None:
-        """Append a line, of which the file may have the beginning. If that is the beginning of another trial, which the
-        search has not repeated, it is removed."""
+        """Append a line; the file may have its beginning. The beginning of another trial, which the search has not
+        repeated, is removed."""
         assert self._descriptor is not None
         with _naming(self._path):
             if not line.startswith(self._cut):

@@ -516,7 +516,7 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
 
 
 def require_positive(request: Request, scorer: Scorer) -> None:
-    """Raise UsageError for a positive label that is not that of the model."""
+    """Raise UsageError for a positive label other than the model's."""
     if request.positive is None:
         return
     labels = scorer.labels

@@ -34,7 +34,7 @@ def check_gate(inputs: tuple[str, ...]) -> None:
 class Rival:
     """A model that another one must not be worse than, by what it knows about labels.
 
-    metrics : the chosen ones, the first of which compares them; empty: that of the loss.
+    metrics : the chosen ones; the first metric compares the models. Empty: the default metric of the loss.
     relations : of the rows.
 
     Raises UsageError if they cannot be compared, and the errors of `load_model`.

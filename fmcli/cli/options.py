@@ -339,8 +339,8 @@ def positive_option(purpose: str) -> Callable[[F], F]:
         "data",
         "--positive",
         metavar="VALUE",
-        help=f"The positive one of two labels: {purpose}. [default: that of usual pairs, such as yes and no, else the "
-        "later name or the larger number]",
+        help=f"The positive one of two labels: {purpose}. [default: the usual one of pairs such as yes and no, else "
+        "the later name or the larger number]",
     )
 
 

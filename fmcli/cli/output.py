@@ -19,7 +19,7 @@ UPDATE_SECONDS = 0.2
 # The least duration from which a rate is computed.
 LEAST_SECONDS = 1e-9
 FALLBACK_COLUMNS = 80
-# Characters of a line, of which the middle is left out if it is longer: a name may be as long as a file. Advice is at
+# Characters of a line; the middle of a longer line is left out: a name may be as long as a file. Advice is at
 # the end.
 LONGEST_SHOWN = 10_000
 # The value of --quiet (-qq) that also suppresses warnings.

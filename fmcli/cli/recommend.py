@@ -166,8 +166,8 @@ def command(
 ) -> None:
     """Recommend the items with the largest scores for each row of --given.
 
-    The score of a pair is that of a row with the features of both. Items are in the order of their predictions, which
-    are those that predict writes."""
+    The score of a pair is the score of a row with the features of both. Items are in the order of their predictions,
+    the same predictions as predict writes."""
     check_modes(given())
     output = None if output == "-" else output
     ids = id_column or (None,)

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Return a list of names with commas between them, of which those with a comma are in quotes."""
+    """Return a list of names with commas between them; a name with a comma is in quotes."""
     try:
         found = tuple(names_in(value))
     except csv.Error as error:
@@ -68,7 +68,7 @@ def missing_values_option(function: F) -> F:
         "data",
         "--missing-values",
         metavar="TEXTS",
-        help="Of a table: further cells that are like empty ones, such as ?,NA. [default: those of training]",
+        help="Of a table: further cells that are like empty ones, such as ?,NA. [default: as in training]",
     )(function)
 
 

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class PartitionedCache:
-    """The facts about the rows of all partitions; as a Cache, of which each partition is a shard.
+    """The facts about the rows of all partitions; as a Cache whose shards are the partitions.
 
     cluster, inputs, homes : where the partitions are; `inputs` is of Inputs.
     rows : the number of rows of each.

@@ -121,7 +121,7 @@ class PartitionedShards(StoredShards):
         return chain.from_iterable(results for _, results in found)
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
-        """Return the rows, random ones of which are held out in each partition. Raises UsageError for others."""
+        """Return the rows, with random rows of each partition held out. Raises UsageError for other hold-outs."""
         require_rows(hold_out)
         if hold_out.last:
             raise UsageError("a cluster holds out random rows only", cluster=LEAVE_OUT)

@@ -70,7 +70,7 @@ class StreamText:
             self._stream = ArrowStream(source)
         except ImportError as error:
             raise UsageError(f"{name} needs pyarrow to be read, as frames of pandas do: pip install pyarrow") from error
-        except (ArrowError, NotImplementedError, TypeError, ValueError) as error:  # those of the producer
+        except (ArrowError, NotImplementedError, TypeError, ValueError) as error:  # raised by the producer
             raise BadInputError(f"{name}: {'; '.join(map(str, error.args))}") from error
         chosen = [column for column, _, readable in self._stream.columns if readable]
         unread = {column: format for column, format, readable in self._stream.columns if not readable}

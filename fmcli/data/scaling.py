@@ -133,7 +133,7 @@ def scale_arrays(scaling: Scaling | None) -> dict[str, NDArray[np.float32]]:
 class ColumnStatistics:
     """The statistics of the columns of some rows.
 
-    rows : the weight of the rows, each of which stands for so many equal ones.
+    rows : the weight of the rows: a row of weight n stands for n equal rows.
     largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without any.
     mean, squares : float64 (features), the mean, and the sum of the squares of the differences from it; zeros count.
         Empty if the method does not need them.

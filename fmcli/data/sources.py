@@ -148,7 +148,7 @@ class Gaps:
 
     @classmethod
     def of_table(cls, filled: Mapping[str, int], unmatched: Mapping[str, int], joined: Mapping[str, str]) -> Gaps:
-        """Return the gaps of a table with these numbers, which are those of TableInput."""
+        """Return the gaps of a table with these numbers, which a TableInput has."""
         return cls(Counter(filled), Counter({(column, joined[column]): rows for column, rows in unmatched.items()}))
 
     def add(self, other: Gaps) -> None:

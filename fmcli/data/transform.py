@@ -43,8 +43,8 @@ class Transform:
     norm : whether rows are scaled to unit norm.
     norm_of_all : whether that is done first, with the features that training has not seen, as programs do whose models
         were imported.
-    fields : the number of fields, including those of the warm start; 0 if the model needs none.
-    label_range : the smallest and largest label in the user's unit, including those of the warm start; None if
+    fields : the number of fields, including the fields of the warm start; 0 if the model needs none.
+    label_range : the smallest and largest label in the user's unit, including the labels of the warm start; None if
         predictions cannot be clipped to them.
     groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
     table : what the columns of the tables of training were; None: the rows came from other text.

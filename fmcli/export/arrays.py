@@ -33,7 +33,7 @@ def exported(scorer: Scorer, dense: bool = True, of_user: bool = True) -> dict[s
 
     dense : whether arrays by feature have zeros, or OF_ABSENT, for features that have no column. If these arrays
         would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
-    of_user : whether their scores are in the user's unit, or in that of training.
+    of_user : whether their scores are in the user's unit, or in the unit of training.
 
     Raises NotEnoughMemoryError.
     """

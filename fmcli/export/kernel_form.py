@@ -38,7 +38,7 @@ def kernel_form(path: str, scorer: Scorer, of_user: bool = True) -> tuple[str, d
     """Return the direct kind of a lifted model, and its arrays (float64), with at most twice the rank.
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: the lambda_s become beta; the p_s, of length 1, the factors.
-    of_user : whether its scores are in the user's unit, or in that of training.
+    of_user : whether its scores are in the user's unit, or in the unit of training.
 
     Raises UsageError if the model in `path` has another kind or order, BadInputError if a parameter is not finite, and
     NotEnoughMemoryError.

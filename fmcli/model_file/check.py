@@ -98,7 +98,7 @@ def is_pair(value: Any) -> bool:
 
 
 def is_unit(value: Any) -> bool:
-    """Return whether a value is a list of two finite numbers, the second of which is positive."""
+    """Return whether a value is a list of two finite numbers and the second number is positive."""
     return type(value) is list and len(value) == 2 and all(map(is_number, value)) and value[1] > 0
 
 
@@ -215,7 +215,7 @@ def check_entries(meta: Mapping[str, Any]) -> None:
     if meta["positive"] is not None and saved_labels(loss.name, meta["labels"]).positive is None:
         refuse("it has a positive label, but no two labels")
     if meta["unit"] is not None and (meta["labels"] is not None or loss.task != SCALED_TASK):
-        refuse(f"its labels have a unit, but those of loss {loss.name} have none")
+        refuse(f"its labels have a unit, but labels of loss {loss.name} have none")
     samples = meta["solver"] in SOLVERS and SOLVERS[meta["solver"]].is_sampler
     if meta["draws"] % meta["members"] or (meta["draws"] > meta["members"] and not samples):
         refuse(f"it has {meta['draws']} draws of {meta['members']} members, which {meta['solver']} does not make")

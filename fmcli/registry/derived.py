@@ -16,7 +16,7 @@ class Facts:
     """The values that a default may depend on. They are known once the training rows have been read.
 
     rows, nonzeros : number of the training rows and of their entries, without the held-out rows.
-    weight : the sum of the weights of these rows, each of which stands for so many equal ones.
+    weight : the sum of the weights of these rows: a row of weight n stands for n equal rows.
     features : number of the features that occur in the training rows.
     longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may be
         trained on them later (--refit).
@@ -77,7 +77,7 @@ class Derived:
         return self.text
 
     def times(self, factor: float) -> Derived:
-        """Return so many times this value, which is a number."""
+        """Return `factor` times this value, which is a number."""
         return Derived(f"{factor:g} * {self.text}", lambda facts: factor * self.of(facts))
 
 

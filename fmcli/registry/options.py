@@ -81,7 +81,7 @@ _STEP = by_longest_row(0.01, 200)
 # Chosen on held-out rows of MovieLens, where 100 sweeps predict worse: the first ones add to the variety of the draws.
 _BURN_IN = Derived("min(20, epochs/2)", lambda facts: min(20, facts.values["epochs"] // 2))
 # On held-out rows of MovieLens, 200 draws gain .0005 of RMSE against 100, and 280 another .0001. Of many features they
-# would take gigabytes, in the file and in memory: all draws have at most so many numbers, of 64 MB, or LEAST_DRAWS.
+# would take gigabytes, in the file and in memory: all draws have at most _MOST_DRAWN numbers (64 MB), or _LEAST_DRAWS.
 _MOST_DRAWN, _MOST_DRAWS, _LEAST_DRAWS = 16_000_000, 200, 4
 _DRAWS = Derived(
     f"{_MOST_DRAWS}, or as many as 64 MB hold, but at least {_LEAST_DRAWS}",

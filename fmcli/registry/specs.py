@@ -187,8 +187,8 @@ def resolve(
     holds: bool = False,
     drawn: int = 0,
 ) -> Spec:
-    """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are those of
-    Facts; weight None: that of rows of weight 1."""
+    """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are as in
+    Facts; weight None: each row has the weight 1."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)

@@ -1,4 +1,4 @@
-"""Words of other tools and libraries for options of fmcli: those of libFM, libffm, xLearn, alphaFM, liblinear, VW,
+"""Words of other tools and libraries for options of fmcli: libFM, libffm, xLearn, alphaFM, liblinear, VW,
 scikit-learn, LightFM, implicit, fastFM, LightGBM, XGBoost and frameworks for neural networks."""
 
 import re

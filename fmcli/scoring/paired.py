@@ -29,8 +29,8 @@ SLICES = 50
 # A difference of more standard errors than this is not due to chance: if the models are equally good, a model is this
 # much worse on one of 44 samples.
 MOST_ERRORS = 2.0
-# A smaller part of the metric is a tie, however small the standard error is: that of two models that are nearly the
-# same is a matter of rounding. No user sees the difference.
+# A smaller part of the metric is a tie, however small the standard error is: the error of two nearly equal models is a
+# matter of rounding. No user sees the difference.
 TIE = 1e-4
 # The derivative of a metric with this value, by the mean over rows that it is a function of.
 SLOPES: dict[Callable[[Sums], float], Callable[[float], float]] = {
@@ -63,7 +63,7 @@ class Difference:
         return -self.difference if metric_of(self.metric).larger_is_better else self.difference
 
     def better_by(self, errors: float) -> bool:
-        """Return whether the value is better by more than so many standard errors, and is no tie."""
+        """Return whether the value is better by more than `errors` standard errors, and not a tie."""
         return -self.worse > max(errors * self.error, TIE * abs(self.current))
 
     @property

@@ -67,7 +67,7 @@ class Scorer:
         averages over these and the model.
     calibration : what maps scores to probabilities in place of the loss, if it was fitted.
     noise : (draws) the precision of the labels in each draw, the model's own last; None: not known.
-    missing : cells of tables that are like empty ones, beside those of training.
+    missing : cells of tables that are like empty ones, beside the texts given in training.
     """
 
     model: Model
@@ -251,7 +251,7 @@ class Scorer:
         probabilities; or labels, which may be numbers.
 
         Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
-        that of the positive one. If a score is nan, so is the label.
+        the positive label's. If a score is nan, so is the label.
         """
         if output == "label" and self.labels.values:
             if self.has_levels:

@@ -1,6 +1,6 @@
-"""Statistics of rows that metrics are computed from: the statistic of all rows is combined from those of their parts.
+"""Statistics of rows that metrics are computed from: the statistic of all rows is combined from statistics of parts.
 
-Sums of weights are exact if all weights are 1; other sums are equal to those of all rows at once except for rounding.
+Sums of weights are exact if all weights are 1; other sums equal the sums of all rows at once except for rounding.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return trained_model(data, valid, choices, options, callbacks)
 
     def _resumed(self) -> dict[str, Any]:
-        """Return the changes of parameters with which `fit` goes on from the model that it has trained before."""
+        """Return the changes of parameters with which `fit` continues the model that it has trained before."""
         return {"init_model": self.model_} if self.warm_start and "model_" in vars(self) else {}
 
     def _rows(self, X: Any, reset: bool) -> Any:

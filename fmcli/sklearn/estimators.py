@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
     def available_if(check: Callable[[Any], bool]) -> Callable[[F], F]:
-        """Return a decorator of a method, for type checkers: that of scikit-learn has no types."""
+        """Return a decorator of a method, for type checkers: the decorator of scikit-learn has no types."""
 else:
     from sklearn.utils.metaestimators import available_if
 
@@ -56,7 +56,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` goes on from the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -88,8 +88,8 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, list of dict, or frame
-            Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are those of a table: texts
-            and categories are names, numbers are numbers, and missing numbers are the mean of their column.
+            Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are like columns of a table:
+            texts and categories are names, numbers are numbers, and missing numbers are the mean of their column.
         y : array-like
             Shape (rows,): the class of each row.
         sample_weight : array-like, optional
@@ -268,7 +268,7 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` goes on from the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -389,7 +389,7 @@ class FMRanker(Estimator):
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` goes on from the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 

@@ -25,7 +25,7 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` goes on from the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it has trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 

@@ -28,8 +28,8 @@ def lock_of(path: str) -> str:
 def locked(path: str) -> Iterator[None]:
     """Hold the lock of a file, which need not exist. On a file system without locks, nothing is locked.
 
-    The lock file is removed after the context, and by signals, while it is locked; also that of a killed run. It stays
-    if something has been written to it, or if another run has made it and the file system has no locks.
+    The lock file is removed after the context, and by signals, while it is locked; also the file of a killed run. It
+    stays if something has been written to it, or if another run has made it and the file system has no locks.
 
     Raises BusyError if another process has the lock, UsageError if something else than a lock file has its name, and
     OutputError if there can be no lock file.

@@ -15,14 +15,14 @@ from fmcli.errors import BadInputError, UsageError
 
 CSV, JSON = re.compile(r"\.[ct]sv\b", re.IGNORECASE), re.compile(r"\.(?:json|jsonl|ndjson)\b", re.IGNORECASE)
 TEXT = "VARCHAR"
-# The types of columns, the first of which is taken -> the texts of cells that it holds as they are. An id that looks
+# The types of columns, in the order of preference -> the texts of cells that a type holds as they are. An id that looks
 # like a number is none: it has zeros in front, more digits than a number holds exactly, or an e among digits.
 EXACT = {
     "BIGINT": "-?(?:0|[1-9][0-9]{0,14})",
     "DOUBLE": r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?|-?[0-9](?:\.[0-9]+)?[eE][-+][0-9]+",
     "BOOLEAN": "(?i)true|false",
 }
-# The types that DuckDB guesses -> those of the cells that are looked for first; of text, that no cell has another type.
+# The types that DuckDB guesses -> the types of cells to look for first; for text, that no cell has another type.
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 GUESSED = {
     **dict.fromkeys((*INTEGERS, *(f"U{type}" for type in INTEGERS)), "BIGINT"),

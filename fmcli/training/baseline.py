@@ -26,8 +26,8 @@ PRECISION = 1e-4
 # On training rows, a model counts as worse than the constant only if the difference exceeds this share of the
 # constant's metric, because stochastic steps leave the bias near its optimum, but not exactly there.
 CLEARLY = 0.01
-# Metrics that differ by a smaller share are the same: those of a model without features differ from the constant's by
-# the rounding of its bias.
+# Metrics that differ by a smaller share are the same: the metrics of a model without features differ from the
+# constant's by the rounding of its bias.
 ROUNDING = 1e-6
 
 

@@ -42,7 +42,7 @@ def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_star
     past, before, weight = warm_start.past(shapes), warm_start.occurrences, warm_start.past_weight
     if past is None and before.counts is None:
         raise UsageError(f"{warm_start.path} does not know how often its features occurred", **{HOLD: 0})
-    if past is None:  # of a solver whose penalties are others: it is taken as a minimum with those of this run
+    if past is None:  # of a solver with other penalties: it counts as a minimum with this run's penalties
         options, of_loss = spec.values, source.total_weight + min(1.0, strength) * weight
     else:
         options, of_loss = warm_start.run.options, weight

@@ -33,7 +33,7 @@ def mean(rows):
 @pytest.mark.parametrize("scale", ["zscore", "standard", "max-abs", "none"])
 @pytest.mark.parametrize("solver", ["adagrad", "cd", "ftrl", "lbfgs"])
 def test_a_gap_is_the_mean_and_a_feature(run, tmp_path, solver, scale):
-    """The model is that of rows in which the mean and the feature are written out."""
+    """The model equals a model of rows in which the mean and the feature are written out."""
     rows = rows_of(300, 0.3)
     write(tmp_path / "t.csv", rows)
     filled = [(mean(rows) if x == "" else x, color, y, x == "") for x, color, y in rows]

@@ -143,7 +143,7 @@ def test_groups_that_begin_in_the_last_rows_are_held_out():
 
 
 def rare(tmp_path, positives, rows=3000):
-    """Write rows of which few have the label 1, one after the other, so that no part of the file has all of them."""
+    """Write rows with few labels 1, spread evenly, so no part of the file has all labels 1."""
     every = max(1, rows // positives)
     lines = (f"{int(n % every == 0 and n // every < positives)} {n % 7}:1 {10 + n % 11}:1\n" for n in range(rows))
     (tmp_path / "t").write_text("".join(lines))

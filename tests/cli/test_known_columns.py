@@ -22,7 +22,7 @@ OPTIONS = {
     "ignore": (["leak"], {"user": "'user' as names", "nope": "no column 'nope'"}),
     "weight_column": ([], {"age": "'age' as a number"}),
     "missing_values": (["?"], {}),
-    "missing": (["auto", "none"], {"feature": "of which columns a missing cell is a feature"}),
+    "missing": (["auto", "none"], {"feature": "knows the columns whose missing cells are features"}),
     "bins": ([], {"4": "has bins of its own, or none"}),
     "columns": ([], {"a,b,c,d,e,f": "knows the names of the columns"}),
     "delimiter": ([], {";": "separates cells by"}),
@@ -53,7 +53,7 @@ def test_every_option_for_columns_has_a_case():
 
 
 def test_options_repeat_what_is_known(run, known):
-    """As those of a job that also makes the first model: with or without them, the model is the same."""
+    """As in a job that also makes the first model: with or without them, the model is the same."""
     for source in (("-i", "m.fm"), ("--schema", "s.json")):
         run.ok("train", *QUICK[:-1], "n.fm", *source, "t.csv")
         wanted = (known / "n.fm").read_bytes()

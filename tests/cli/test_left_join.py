@@ -12,7 +12,7 @@ REFERS = "to no row of users.csv, whose columns are missing there\n"
 
 @pytest.fixture
 def orders(tmp_path):
-    """Orders of which some have users that users.csv lacks, or none; and the same as text. Returns how many."""
+    """Orders, some with a user that users.csv lacks or without a user; and the same as text. Returns how many."""
     users = "".join(f"u{user},job {user % 3},{age}\n" for user, age in enumerate(AGES))
     (tmp_path / "users.csv").write_text(f"user,job,age\n{users}")
     table, text, lost = ["user,film,y"], [], 0

@@ -199,7 +199,7 @@ def test_seen_rows_that_tell_nothing_are_named(run, tmp_path, log):
 
 
 def test_a_log_without_labels_is_seen_whatever_tells_the_users(run, tmp_path, log):
-    """The column of groups in training is that of users if it has features; else rows need labels for their groups."""
+    """The column of groups in training has the users if it has features; else rows need labels for their groups."""
     train = ("train", "-q", "--no-look", "--loss", "bpr", "--label", "label", "--group-field", "user", "-e", "2")
     command = ("evaluate", "--json", "-x", "recall@10", "m", "test.csv", "--over", "films.csv", "--seen")
     run.ok(*train, "--categorical", "user", "-o", "m", "rows.csv")

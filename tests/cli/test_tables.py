@@ -891,7 +891,7 @@ def test_ids_that_a_program_has_rounded_are_refused(run, tmp_path):
     )
     run.ok("train", *QUICK, "--label", "y", "--numeric", "id", "-o", "m.fm", "t.csv")
     done = run.fails(65, "train", "--label", "y", "--categorical", "id", "t.csv")
-    assert "the column 'id' has rounded numbers, such as 7.3E+17, of which each may be several ids" in done.stderr
+    assert "the column 'id' has rounded numbers, such as 7.3E+17: each may stand for several ids" in done.stderr
 
 
 def test_floats_beyond_the_exact_ones_are_no_ids(tmp_path):

@@ -110,7 +110,7 @@ CD = ["-q", "-s", "cd", "--no-look"]
     ids=" ".join,
 )
 def test_rows_of_weight_0_do_not_exist(run, tmp_path, options):
-    """Of no reader: the model is that of the other rows, whose weights are in the same place."""
+    """Of no reader: the model equals a model of the other rows, whose weights are in the same place."""
 
     def predictions(rows):
         (tmp_path / "t.csv").write_text("\n".join(["x,y,w", *map(",".join, rows)]) + "\n")

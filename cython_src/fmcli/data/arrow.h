@@ -82,7 +82,7 @@ inline bool is_fraction(Cell cell) { return cell >= Cell::FLOAT && cell <= Cell:
 
 // The type of a column. index : of a dictionary's numbers. inner : of a list's cells, or of a dictionary's (0 or 1).
 // size : of a FIXED_LIST, its length; of a TIMESTAMP, its units in a second. zoned : whether a TIMESTAMP has a time zone.
-// A decimal is a whole number of so many bytes, divided by 10^scale.
+// A decimal is a whole number of `size` bytes, divided by 10^scale.
 struct ArrowType {
     Cell cell = Cell::OTHER;
     Cell index = Cell::OTHER;

@@ -34,7 +34,7 @@ FACTOR, STRONGER = 10, 100
 # The least penalty that is proposed against overfitting, relative to the mean of the losses, or to their sum: a feature
 # of all rows, or of a hundred, gets half of its weight. The model is worse than a constant, so that little can be lost.
 LEAST_OF_MEAN, LEAST_OF_SUM = 1.0, 100.0
-# The loss is falling if it has fallen in each of the last epochs, of so many.
+# The loss is falling if it has fallen in each of the last LAST_EPOCHS epochs.
 LAST_EPOCHS = 4
 # A penalty for sparsity that leaves factors, where none is usual: relative to the mean of the losses, or to their sum.
 SPARSE_OF_MEAN, SPARSE_OF_SUM = 1e-4, 1.0
@@ -240,7 +240,7 @@ def losses_of(trained: Trained) -> list[float]:
 
 
 def proposed(penalties: Mapping[str, float]) -> list[str]:
-    """Return flags of weaker penalties; if all parts of one are the same, those of the whole."""
+    """Return flags of weaker penalties; if all parts of a penalty are the same, the flag of the whole."""
     flags: dict[str, float] = {}
     for name, value in penalties.items():
         whole = REFINES.get(name, name)

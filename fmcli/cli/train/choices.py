@@ -37,7 +37,7 @@ class Choices:
 
 
 def long_name(parameter: click.Parameter) -> str:
-    """Return the name of an option's longest flag: "metric" of -x and --metric; that of an argument."""
+    """Return the name of an option's longest flag: "metric" of -x and --metric; or the name of an argument."""
     if parameter.name in OPTIONS or not isinstance(parameter, click.Option):
         return parameter.name or ""
     return max(parameter.opts, key=len).lstrip("-").replace("-", "_")

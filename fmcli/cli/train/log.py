@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fmcli.data.stored.cache import Facts
     from fmcli.training.setup.warm_start import WarmStart
 
-# If more epochs would help, so many times as many are proposed.
+# If more epochs would help, the log proposes this many times the number.
 MORE_EPOCHS = 3
 MOST_WEIGHTS = 4  # of labels that are shown
 # Rows whose labels may be ratings have ids: there are so many times more features than entries of a row.
@@ -222,7 +222,7 @@ def hints(plan: Plan) -> Iterator[str]:
 
 
 def with_loss(spec: Spec, loss: str) -> str:
-    """Return the flags of a loss, with those of what else a run of a spec needs for it."""
+    """Return the flags of a loss, and of the other options that a run of a spec needs for this loss."""
     return " ".join(with_flag(name, value) for name, value in {**needed_for(spec, loss), "loss": loss}.items())
 
 
@@ -480,7 +480,7 @@ def log_looks(log: Log, looked: Looked) -> None:
         log.line(f"look: {chosen}, as in the checkpoint")
     for one in looked.values:
         before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
-        taken, flag = "; it is taken" if one.chosen else "", OPTIONS[one.option].flag
+        taken, flag = "; using it" if one.chosen else "", OPTIONS[one.option].flag
         runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
         log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{runs}{taken}")
 

@@ -82,7 +82,7 @@ class Progress(Observer):
         if epoch.number == 1 and chooser and math.isnan(epoch.valid[chooser]):
             self._log.warning(
                 f"{chooser} is undefined on the validation data, so no epoch is better than another: training runs all "
-                "of them and keeps the last; the validation rows, or those of a group, need different labels"
+                "of them and keeps the last; the validation rows, or the rows of a group, need different labels"
             )
         self._event(self._kind, figures_of(epoch, self._before))
 

@@ -42,7 +42,7 @@ output_options = gathered(
         "--keep-state/--no-keep-state",
         default=None,
         help="Save what -i needs in the model: the state of a stochastic solver, so that it continues with steps of "
-        "the same size; of one with --init-strength, what stands for the rows. [default: yes, if it takes at most 256 "
+        "the same size; of one with --init-strength, the summary of the rows. [default: yes, if it takes at most 256 "
         "MiB]",
     ),
     option(

@@ -122,8 +122,8 @@ def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
 
 
 def that_count(data: Dataset) -> Dataset:
-    """Return training rows without those of weight 0, and without the columns that a numbering gives to features of
-    such rows alone. Raises BadInputError if all are so."""
+    """Return training rows without rows of weight 0, and without the columns that a numbering gives to features that
+    only occur in such rows. Raises BadInputError if all are so."""
     weight = data.weight
     if weight is None or weight.all():
         return data

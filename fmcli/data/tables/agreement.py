@@ -26,7 +26,7 @@ KINDS = {
 def agreed(known: Schema, named: Named, given: Collection[str], whose: str) -> Schema:
     """Return what the columns of tables are, if they are known, and options name columns, too.
 
-    Options may repeat what is known, as those of a job that begins without a model do. New texts for missing cells are
+    Options may repeat what is known, as in a job that begins without a model. New texts for missing cells are
     added, and a label if none is known.
 
     given : the names of the options that are given.
@@ -63,7 +63,7 @@ def agreed(known: Schema, named: Named, given: Collection[str], whose: str) -> S
         "encoding": (form.latin1, known.latin1, "reads Latin-1:"),
     }
     if "missing" in given and not has_gaps(known, named.gap_features):
-        raise UsageError(f"{whose} knows of which columns a missing cell is a feature", **without("missing"))
+        raise UsageError(f"{whose} knows the columns whose missing cells are features", **without("missing"))
     for option, (mine, theirs, what) in of_tables.items():
         if option in given and mine != theirs:
             raise UsageError(f"{whose} {what} {shown(theirs)}", **without(option))
@@ -96,7 +96,7 @@ def has_gaps(known: Schema, which: str) -> bool:
 
 
 def fits(known: Schema, bins: int) -> bool:
-    """Return whether bins of so many with equal numbers of rows may be those of a schema."""
+    """Return whether a schema may have been made with this number of bins, each with equally many rows."""
     return max((len(edges) + 1 for edges in known.bins.values()), default=0) == bins
 
 

@@ -23,8 +23,8 @@ from fmcli.data.tables.unclear import (
 )
 from fmcli.errors import Also, BadInputError
 
-# A column of whole numbers has names if there are so many rows to each of them: few of them, as hours, days and months,
-# often act each in its own way, but among many, such as ages, most act as their neighbors do.
+# A column of whole numbers has names if there are this many rows to each of them: few numbers, as hours, days and
+# months, often act each in its own way, but among many, such as ages, most act as their neighbors do.
 ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
 # The same for a column that is named as ids are. With fewer rows, little is learned about each id.
 ROWS_PER_ID = 5

@@ -50,7 +50,7 @@ class Named:
     aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
     bins : the number of bins of each column of numbers; 0: their features have the numbers as values.
-    gap_features : of which columns missing cells are features: one of AUTO, NEVER, EVERY.
+    gap_features : the columns whose missing cells are features: one of AUTO, NEVER, EVERY.
     rest : the kind of columns that are not named; None: their cells tell it.
     labelled : whether there must be a label.
     """
@@ -175,8 +175,8 @@ class Named:
             cells = ", ".join(facts[name]["rounded_cell"] for name in rounded[:MOST_DESCRIBED])
             raise BadInputError(
                 f"{source}: {listed([f'the column {name!r}' for name in rounded], len(rounded))} "
-                f"{'has' if len(rounded) == 1 else 'have'} rounded numbers, such as {cells}, of which each may be "
-                "several ids; write all digits, as text or as integers",
+                f"{'has' if len(rounded) == 1 else 'have'} rounded numbers, such as {cells}: each may stand "
+                "for several ids; write all digits, as text or as integers",
                 numeric={tuple(rounded): "for quantities"},
             )
         return replace(
@@ -195,8 +195,8 @@ class Named:
         )
 
     def gaps(self, kinds: Mapping[str, str], facts: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-        """Return the columns of these kinds of which missing cells are features. Of a table that is read once, nothing
-        tells whether a column of numbers has any."""
+        """Return the columns of these kinds whose missing cells are features. For a table that is read once, nothing
+        tells whether a column of numbers has missing cells."""
         numbers = [
             name
             for name, kind in kinds.items()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
-# The beginning of libsvm or ffm text, up to its first row with features, of which the first is a group of the pattern.
+# The beginning of libsvm or ffm text, up to its first row with features; the first feature is a group of the pattern.
 TEXT_ROWS = re.compile(
     rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\s:,;#]+(?:[ \t]+qid:\d+)?[ \t]+([^\s:]\S*:[-+.\deE]+)"
     rb"(?:[ \t]+[^\s:]\S*:[-+.\deE]+)*[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)"
@@ -332,7 +332,7 @@ def opened(
     layout : returns the layout of the columns, given the head of the table and its name in messages.
     joins : column -> the features of the rows of another table, by the cells of this column.
     by : what tells the groups of rows; None: they have none.
-    filled, unmatched : get the numbers that those of TableInput have.
+    filled, unmatched : get the same numbers as `filled` and `unmatched` of TableInput.
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
@@ -375,7 +375,7 @@ def group_of(by: By, head: Head, source: str) -> tuple[int, bool, str]:
 def joined_rows(
     path: Input, column: str, schema: Schema, *, fields: bool, filled: dict[str, int] | None = None
 ) -> Joined:
-    """Return the features of the rows of a table, by their cells in a column, and those of a row that the table lacks.
+    """Return the features of the rows of a table, by their cells in a column, and of a row that the table lacks.
     filled : as in `opened`. Raises BadInputError, which names file and line, for a cell that occurs twice there, and
     MissingInputError."""
 

@@ -41,7 +41,7 @@ EXPECTED = {NUMBER: "a number", TIME: "a date and time", VECTOR: "numbers", LABE
 AS_IT_IS, WHOLE, TRUTH = range(3)
 # What dates may begin with, in the order of the core; "": neither the day nor the month.
 ORDERS = ("", "day", "month")
-# What follows the name of a column in the features of a time, and in those of a vector.
+# What follows the name of a column in the features of a time, and in the features of a vector.
 TIME_PARTS, PLACE = (".month=", ".weekday=", ".hour="), "["
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 MOST_LENGTH = 2**31 - 1  # of vectors, whose places are features
@@ -52,7 +52,7 @@ def is_part(value: Any) -> bool:
     return is_unicode(value) and bool(value) and not {'"', "\r", "\n"} & set(value)
 
 
-# The entries of a schema in a file, which may be untrusted, and those of a column.
+# The entries of a schema and of a column in a file, which may be untrusted.
 TEXTS, PART = list_of(UNICODE), Rule("text without quotes and line breaks", is_part)
 COLUMN = entries(
     {
@@ -93,7 +93,7 @@ class ColumnForm(NamedTuple):
     spelling : of the names of a category.
     missing : cells that are like empty ones.
     gap_feature : whether a missing cell is a feature, whose name ends with =.
-    means : the texts of the numbers that stand for a missing cell: one, or those of a vector; empty: nothing does.
+    means : the texts of the numbers that stand for a missing cell: one, or one per place of a vector; empty: no number.
     edges, bins : the numbers that part the bins of a column of numbers, and the features of the bins: one more.
     order : of day and month in dates, the number of one of ORDERS.
     hours : whether the hours of times are features.
@@ -131,7 +131,7 @@ class Schema:
     missing : cells that are like empty ones.
     markers : column of numbers -> further such cells of it.
     means : column of numbers, times or vectors -> what stands for a missing cell: a mean, or one for each place.
-    gaps : columns of which a missing cell is a feature, whose name ends with =.
+    gaps : columns whose missing cells are a feature; its name ends with =.
     bins : column of numbers -> the numbers that part its bins, increasing; each bin is a feature.
     names : of the columns, if tables have no header.
     delimiter : of cells; None: the first of DELIMITERS that a table's first line has.

@@ -75,7 +75,7 @@ def cause(facts: Facts) -> str | None:
 
 
 def hardly_repeats(facts: Facts) -> bool:
-    """Return whether a column has many names, of which most have one row."""
+    """Return whether a column has many names and most names have one row."""
     few = present(facts) * facts["times"] < ROWS_PER_TEXT * facts["distinct"]
     return bool(few and facts["distinct"] > FEW_TEXTS)
 
@@ -105,7 +105,7 @@ def joined(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, A
 
 
 def listed(texts: Sequence[str], count: int) -> str:
-    """Return texts as a list, of which there are so many."""
+    """Return texts as a list; `count` is the number of all texts."""
     more = [f"{count - len(texts):,} more"] if count > len(texts) else []
     *most, last = [*texts, *more]
     return f"{', '.join(most)} and {last}" if most else last
@@ -150,8 +150,8 @@ def _mixed_marks(columns: Columns) -> tuple[str, dict[str, Advice]]:
 def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
     every = tuple(columns)
     return (
-        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}, of which the "
-        "day or the month may be first; write them as 2025-12-31",
+        f"the column {_each(columns, lambda name, one: f'{name!r} has dates such as {shown(one)!r}')}: the day "
+        "or the month may be first; write them as 2025-12-31",
         {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
     )
 

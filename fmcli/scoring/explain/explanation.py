@@ -36,7 +36,7 @@ class Explanation:
 
     data : the rows, as the model scores them.
     keys : their ids; None: they have numbers.
-    score : (rows, outputs) raw scores, those of draws averaged, in double precision. All are in the user's unit.
+    score : (rows, outputs) raw scores, averaged over draws, in double precision. All are in the user's unit.
     base : (outputs) the scores of a row without features.
     share : (entries, outputs), the shares of the entries. With the base, those of a row sum to its score.
     more : main effects and the largest terms; None: these were not wanted.

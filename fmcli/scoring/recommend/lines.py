@@ -44,7 +44,7 @@ class Lines:
         return b"" if self.json else TAB.join(cells([*names, *([REASONS] if self.reasons else [])])) + b"\n"
 
     def texts(self, first: int, found: Found) -> Iterator[bytes]:
-        """Yield the recommendations for some contexts, of which the first has this number, in pieces of few pairs."""
+        """Yield the recommendations for contexts in pieces of few pairs. first : the number of the first context."""
         rows = np.repeat(np.arange(first, first + len(found.counts), dtype=np.int32), found.counts)
         if self.json:
             yield from self._objects(first, found, rows)

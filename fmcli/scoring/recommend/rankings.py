@@ -134,7 +134,7 @@ class Read:
             return np.zeros(self.labelled.features, dtype=np.bool_)
         if self._dictionary is None:
             raise UsageError(
-                f"{self.scorer.path} knows hashes of features, and not their columns, of which rows lack some"
+                f"{self.scorer.path} knows hashes of features, and not their columns, and rows lack some columns"
             )
         names = map(str, self._dictionary.written(range(self.labelled.features)))
         wanted = {number for number, name in enumerate(table.features) if name in columns}

@@ -18,8 +18,8 @@ from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
 
-# Contexts for which a thread finds the items at a time, at most; how many pairs it then finds, about, each of which
-# takes half a kilobyte with its text; and how many contexts are compared.
+# Contexts for which a thread finds the items at a time, at most; how many pairs it then finds, about (a pair takes half
+# a kilobyte with its text); and how many contexts are compared.
 CONTEXTS_AT_ONCE, FOUND_AT_ONCE, CONTEXTS_COMPARED = 256, 1 << 14, 100
 LOW = 0xFFFFFFFF  # the item in a number of a pair
 

@@ -2,14 +2,14 @@
 
 In place of the loss of the earlier rows, the model's file has a quadratic function of each parameter (past.py). A run
 with the strength S <= 1 adds S times this function, with a curvature c and a slope at the earlier value m, and the
-penalty of the run counts for the weight of the new rows and S times that of the earlier ones. S = 0 forgets the earlier
-rows; S = 1 lets a row of them count as much as a new one. So the model after several updates is about that of all rows
-at once (a Laplace approximation with a diagonal covariance), and just that if no row has two parameters and the loss is
-squared. A run with S > 1 adds (S - 1) (c + l2) / 2 (p - m)^2, with the l2 of the earlier run: an infinite S holds the
-parameters at m.
+penalty of the run counts for the weight of the new rows and S times the weight of the earlier rows. S = 0 forgets the
+earlier rows; S = 1 lets an earlier row count as much as a new row. So several updates give about the model of all rows
+at once (a Laplace approximation with a diagonal covariance), and exactly this model if no row has two parameters and
+the loss is squared. A run with S > 1 adds (S - 1) (c + l2) / 2 (p - m)^2, with the l2 of the earlier run: an infinite S
+holds the parameters at m.
 
 The files of other solvers have the number n of the earlier rows with each feature only. Then c is n times its mean over
-the new rows that have any feature, for each column of parameters, and m is taken as the minimum.
+the new rows that have any feature, for each column of parameters, and m counts as the minimum.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Earlier:
 
     strength : S above.
     weight : the sum of their weights.
-    centre : the earlier values of the parameters, by array, in the shapes of the run; those of new features are 0.
+    centre : the earlier values of the parameters, by array, in the shapes of the run; the values of new features are 0.
     penalty : of the run that trained the model, relative to the sum of the losses.
     past : what the file knows about the loss of these rows; None: the counts only.
     counts : (features) how many of them have each feature.

@@ -59,7 +59,7 @@ def past_of(
     """Return what the rows of a task say about each parameter of the task's model, and earlier ones, near the
     parameters `centre`. twin : a model with the same rows, not allocated.
 
-    Where the penalty is smooth, the model is taken as the minimum, which it is about if the run has converged: slopes
+    Where the penalty is smooth, the model counts as the minimum, which is nearly true if the run has converged: slopes
     of a run that early stopping has ended would send all parameters at once to where each should go alone. Factors near
     their start values are no minimum, but leave these as soon as the slopes of enough rows have added up.
     """
@@ -105,11 +105,11 @@ def turned_slopes(before: Floats, slopes: Floats, now: Floats, most: float) -> F
 
 
 def scales_of(values: Arrays, stds: Mapping[str, float]) -> dict[str, Floats]:
-    """Return by what the factors of features in some arrays are multiplied before a run goes on, by array; 1 for those
-    that are larger than start values, of which `stds` are the standard deviations.
+    """Return, by array, the multipliers of the factors of features before a run continues; 1 for factors larger than
+    start values. stds : the standard deviations of the start values.
 
-    Others, which the penalty has sent towards 0, become as large as start values again, because the factors of more
-    rows may leave 0: an epoch is a step of a power iteration, whose direction the nights improve. 0 stands for those
+    Other factors, which the penalty has sent towards 0, become as large as start values again, because the
+    factors of more rows may leave 0: an epoch is a step of a power iteration, whose direction the nights improve. 0 stands for those
     that are too small to have a direction of their own.
     """
     found = {}
@@ -121,8 +121,8 @@ def scales_of(values: Arrays, stds: Mapping[str, float]) -> dict[str, Floats]:
 
 
 def slopes_at_start(task: Task, penalty: Penalty, weight: float, slopes: Arrays) -> Iterator[tuple[str, Floats]]:
-    """Yield the arrays with factors of features that are near their start values, by name, and slopes: those of the
-    loss for such factors, and those of a minimum for the others of the array."""
+    """Yield the arrays with factors of features that are near their start values, by name, and slopes: the slopes of
+    the loss for such factors, and the slopes of a minimum for the other factors of the array."""
     blocks = {name: layout for layout, name in trained_arrays(task.model)}
     for name, std in start_sizes(task.model, task.spec.values["init_std"]).items():
         value = task.model.parameters[name].astype(np.float64)
@@ -168,8 +168,8 @@ def each_derivatives(task: Task, loss: Loss) -> Iterator[Floats]:
 
 def derivatives(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]) -> Floats:
     """Return (2, size of a vector of Objective) the first and the second derivatives of the sum of weight * loss over
-    rows of data in each parameter. The second ones are those of the loss at the scores times the squared derivatives
-    of the scores."""
+    rows of data in each parameter. The second ones are the derivatives of the loss at the scores times the squared
+    derivatives of the scores."""
     places = Objective(model, loss, data)
     total = np.zeros((2, places.size))
     for begin in range(0, len(rows), ROWS_AT_ONCE):

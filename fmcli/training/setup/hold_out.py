@@ -108,8 +108,8 @@ def rows_held_out(rows: int, hold_out: HoldOut, spec: Spec, strata: Strata | Non
 
 
 def usual_share(rows: int, enough: int, rarer: int | None = None) -> float:
-    """Return the share of the rows that is held out by default, where so many are enough. rarer : the number of rows of
-    the rarer one of two classes, some of which are needed; None: there are no two classes."""
+    """Return the share of the rows that is held out by default; `enough` held-out rows suffice. rarer : the number of
+    rows of the rarer one of two classes (the held-out rows need some); None: there are no two classes."""
     if rows < LEAST_ROWS:
         return 0.0
     wanted = max(enough / rows, ENOUGH_OF_CLASS / rarer if rarer else 0.0)
@@ -133,7 +133,7 @@ def numbers_held_out(
 
 
 def random_numbers(rows: int, count: int, spec: Spec) -> NDArray[np.int64]:
-    """Return the numbers of so many random rows, increasing."""
+    """Return the numbers of `count` random rows, increasing."""
     first = range(0, rows, RANGE)
     sizes = tuple(min(RANGE, rows - begin) for begin in first)
     ranges = zip(first, sizes, in_proportion(count, sizes), strict=True)

@@ -22,11 +22,11 @@ from fmcli.registry.streams import HOLDOUT_STREAM, generator
 from fmcli.scoring.recommend.halves import united
 from fmcli.scoring.recommend.hashes import hashes
 
-# A user is ranked with at most so many items, random ones beside the held-out ones, and all users with so many.
+# The most items that a user is ranked with (random ones beside the held-out ones), and the most pairs of all users.
 MOST_ITEMS, MOST_PAIRS = 1_000, 200_000
 # With fewer held-out rows, an epoch is chosen by chance: whole groups are held out.
 LEAST_HELD = 20
-# Groups by about so many rows tell whether users have features.
+# About this many groups tell whether users have features.
 MOST_GROUPS = 1_000
 # Distinguishes the random numbers of these from other held-out rows.
 ITEMS = 2

@@ -189,8 +189,8 @@ class RowsInMemory:
 
     @classmethod
     def of(cls, data: Dataset, names: Names = NUMBERS, *, known: bool = False, own: bool = False) -> RowsInMemory:
-        """Return rows as they were read, without those of weight 0, and without the names of labels that such rows
-        alone have, unless an earlier model has `known` the names. Raises BadInputError if all rows have weight 0."""
+        """Return rows as they were read, without rows of weight 0, and without the names of labels that only such
+        rows have, unless an earlier model has `known` the names. Raises BadInputError if all rows have weight 0."""
         data = that_count(data)
         if names and not known:
             occur = np.bincount(data.label.astype(np.intp), minlength=len(names)) > 0

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def fit_unit(spec: Spec, labels: Labels, rows: Rows, warm_start: WarmStart | None) -> tuple[Spec, Labels]:
-    """Return the spec with its choice to scale labels, and the labels with their unit: that of the warm start, whose
-    parameters have it, or that of the mean and the standard deviation of the labels of the rows. A model without a bias
+    """Return the spec with its choice to scale labels, and the labels with their unit: the unit of the warm start,
+    whose parameters have it, or the mean and the standard deviation of the labels of the rows. A model without a bias
     scores rows without features 0, so that its labels are not centered.
 
     Raises UsageError if the loss does not take numbers, or the warm start was trained in another way.
@@ -34,7 +34,7 @@ def fit_unit(spec: Spec, labels: Labels, rows: Rows, warm_start: WarmStart | Non
     unit, scaled = warm_start.transform.labels.unit, bool(warm_start.run.options.get(SCALE_LABELS))
     if asked not in (None, scaled):
         raise UsageError(
-            f"the parameters of {warm_start.path} are those of labels {described(unit)}", **{SCALE_LABELS: LEAVE_OUT}
+            f"the parameters of {warm_start.path} belong to labels {described(unit)}", **{SCALE_LABELS: LEAVE_OUT}
         )
     return with_choice(spec, scaled), replace(labels, unit=unit)
 

@@ -95,7 +95,7 @@ class Settings:
     table : what the columns of the tables are that the rows come from; None: they come from other text.
     only_new : whether only the parameters of features are learned that the warm start has not seen; all others are
         constant.
-    positive : the label that is the positive one of two; None: that of the warm start, or else by usual names.
+    positive : the label that is the positive one of two; None: as in the warm start, or else by usual names.
     whole : then, once the rows are known: the whole warm start, with columns for new features, which are 0;
         `warm_start` is the part of it that has the columns of the rows.
     groups : which features have common priors, for solvers that sample; None: as in the warm start, or else those of a

@@ -118,8 +118,8 @@ class StoredShards:
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
     def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
-        """Return the rows of which those are held out that would be if all were in memory. Raises UsageError for groups
-        and times of rows."""
+        """Return the rows; the same rows are held out as if all rows were in memory. Raises UsageError for groups and
+        times of rows."""
         require_rows(hold_out)
         rows = self.cache.facts.rows
         strata = self.strata(labels)

@@ -14,14 +14,14 @@ from fmcli.registry.streams import HOLDOUT_STREAM, generator
 
 Numbers = NDArray[np.int64]
 
-# A class of which more rows are held out on average has its share by chance, but for some per cent. Its rows need not
+# A class with more held-out rows on average has its share by chance, but for some per cent. Its rows need not
 # be known one by one, which takes a pass over a cache.
 ENOUGH_BY_CHANCE = 1_000
 # More classes have their shares by chance.
 MOST_CLASSES = 4096
-# The rarer one of two classes should have so many held-out rows: fewer choose an epoch by chance.
+# The rarer one of two classes should have this many held-out rows: fewer choose an epoch by chance.
 ENOUGH_OF_CLASS = 20
-# Distinguishes the random numbers of classes from those of ranges of rows.
+# Distinguishes the random numbers of classes from random numbers of ranges of rows.
 OF_CLASSES = 1
 
 
@@ -42,8 +42,8 @@ class Strata:
         return min(self.counts.values()) if len(self.counts) == 2 else None
 
     def drawn(self, rows: int, count: int, spec: Spec) -> list[Numbers]:
-        """Return the numbers of random rows of each class of which few are held out, if `count` of all rows are, and
-        the numbers of all others that have these classes, in this order: held out, and not."""
+        """Return the numbers of random rows of each class with few held-out rows, if `count` of all rows are held out,
+        and the numbers of all others that have these classes, in this order: held out, and not."""
         rare = {label: size for label, size in self.counts.items() if size * count < ENOUGH_BY_CHANCE * rows}
         if not rare:
             return [np.empty(0, dtype=np.int64)] * 2

@@ -111,8 +111,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Finds the text of the label of the row, of which `missing` tells whether there is none. Returns whether that is
-    // right.
+    // Finds the text of the row's label; `missing` tells whether the row has no label. Returns whether that is right.
     bool find_label(std::string_view& text, bool& missing) {
         const Cell& cell = cells_[static_cast<size_t>(label_)];
         const TableColumn& column = form_.columns[static_cast<size_t>(label_)];
@@ -184,7 +183,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Finds the features of the row of another table to which a row refers; those of missing cells if there is none.
+    // Finds the features of the row of another table to which a row refers; without such a row, of missing cells.
     bool find_joined(const TableJoin& join, const std::string*& found) {
         const Cell& cell = cells_[join.column];
         char* const key = out_;
@@ -225,7 +224,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Writes the number at a place of a vector, or that of another column. Returns true.
+    // Writes the number at a place of a vector, or the number of another column. Returns true.
     bool write_at(const TableColumn& column, size_t at, float value, std::string_view text) {
         if (column.role != Role::VECTOR) return write_value(column, value, text);
         if (value == 0) return true;

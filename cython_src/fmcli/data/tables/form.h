@@ -41,7 +41,7 @@ struct TableColumn {
     Spelling spelling = Spelling::AS_IT_IS;
     std::vector<std::string> missing;  // cells that are like empty ones
     bool gap_feature = false;          // a missing cell is a feature, whose name ends with =
-    std::vector<std::string> means;    // what stands for a missing cell: a number, or those of a vector; or nothing
+    std::vector<std::string> means;    // what stands for a missing cell: a number, the numbers of a vector, or nothing
     std::vector<double> edges;      // of a NUMBER: where bins end, increasing; a number at an edge is in the bin before
     std::vector<std::string> bins;  // the features of the bins, one more than edges, or none
     DateOrder order = DateOrder::UNKNOWN;  // of its dates

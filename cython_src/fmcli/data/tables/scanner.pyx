@@ -276,7 +276,7 @@ cdef class Scanner:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
-    # Add the numbers of cells that were filled, and of rows without those of other tables. Threads have the GIL here.
+    # Add the numbers of filled cells, and of rows without a row in other tables. Threads have the GIL here.
     cdef count(self, const vector[int64_t]& filled, const vector[int64_t]& unmatched):
         cdef size_t at
         for at in range(0 if self.filled is None else filled.size()):

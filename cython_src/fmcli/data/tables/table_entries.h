@@ -68,7 +68,7 @@ class TableEntries : public FeatureWriter {
     Array<char> room_;                        // for the text of an entry
     RecentCells recent_;                      // the numbers of their entries
     std::vector<std::vector<int32_t>> once_;  // of each column, the entries of its bins, of the parts of its times, or of
-                                              // its vector; then that of its number
+                                              // its vector; then the entry of its number
     std::vector<int32_t> missing_;            // of each column
     std::vector<JoinedEntries> joined_;
     std::vector<int32_t> joined_entry_;

@@ -84,7 +84,7 @@ class TimeText {
         return count ? found : -1;
     }
 
-    // The number that so many digits make, or one fewer if `fewer`; -1 for others.
+    // The number that `count` digits make, or one digit fewer if `fewer`; -1 for other characters.
     int digits(int count, bool fewer = false) {
         int found;
         const int value = number(found);

@@ -257,7 +257,7 @@ struct Lines {
     }
 
     // Tables have the fewest digits that read back as the same `real`, as predictions; JSON, and tables whose numbers
-    // need them, those of the same double.
+    // need them, the fewest digits that read back as the same double.
     char* number(char* at, double value) const {
         if (!std::isfinite(value))
             return put(at, json ? "null" : std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
