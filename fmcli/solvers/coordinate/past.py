@@ -109,8 +109,8 @@ def scales_of(values: Arrays, stds: Mapping[str, float]) -> dict[str, Floats]:
     start values. stds : the standard deviations of the start values.
 
     Other factors, which the penalty has sent towards 0, become as large as start values again, because the
-    factors of more rows may leave 0: an epoch is a step of a power iteration, whose direction the nights improve. 0 stands for those
-    that are too small to have a direction of their own.
+    factors of more rows may leave 0: an epoch is a step of a power iteration, whose direction the nights improve. 0
+    stands for factors that are too small to have a direction of their own.
     """
     found = {}
     for name, std in stds.items():
