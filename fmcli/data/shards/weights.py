@@ -123,7 +123,7 @@ def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
 
 def that_count(data: Dataset) -> Dataset:
     """Return training rows without rows of weight 0, and without the columns that a numbering gives to features that
-    only occur in such rows. Raises BadInputError if all are so."""
+    only occur in such rows. Raises BadInputError if all rows have weight 0."""
     weight = data.weight
     if weight is None or weight.all():
         return data
