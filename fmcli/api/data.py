@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fmcli.api.errors import in_python, refuse
-from fmcli.api.matrix import require_numbers, rows_of
+from fmcli.api.matrix import require_numbers, require_unmasked, rows_of
 from fmcli.api.values import threads_of, value_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
@@ -226,6 +226,7 @@ def field_numbers(fields: ArrayLike) -> NDArray[np.int32]:
 
 def one_dimension(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return an array of one dimension; a single column is one. Raises BadInputError for others."""
+    require_unmasked(name, values)
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -47,6 +47,7 @@ def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
             raise BadInputError("dicts have no columns, so that there can be no fields of columns")
         return of_records(X)
     else:
+        require_unmasked("X", X)
         indptr, index, value, features = of_dense(np.asarray(X))
     if features > LARGEST_INDEX + 1:
         raise BadInputError(f"X has {features:,} columns, more than the {LARGEST_INDEX + 1:,} that are possible")
@@ -55,6 +56,12 @@ def rows_of(X: Any, fields: NDArray[np.int32] | None = None) -> Dataset:
     field = None if fields is None else fields[index]
     data = Dataset(indptr, index, value, None, features, field)
     return with_dictionary(data) if data.nnz else data
+
+
+def require_unmasked(name: str, values: Any) -> None:
+    """Raise BadInputError for an array with masked values: what is behind the mask is no value."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise BadInputError(f"{name} has masked values: give {name}.filled(number), or leave out such rows")
 
 
 def is_records(X: Any) -> bool:

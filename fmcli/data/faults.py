@@ -13,6 +13,7 @@ from fmcli.system import mistaken
 LONGEST_QUOTE = 40
 LABEL = "label"  # the subject of the complaint that a label is no number
 NO_LABEL = "each row needs one"  # the complaint about a row of a table
+RETURNS = "lines end with carriage returns (CR) alone; convert them to line feeds: tr '\\r' '\\n' < FILE > NEW"
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -69,6 +70,8 @@ def describe(name: str, number: int, fault: Fault) -> str:
     where = f"{name}:{number}:{column}: found {quote(token)}, expected"
     if line is None:  # of a table
         return f"{where} {expected}; {f'the {subject} ' if subject else ''}{complaint}"
+    if ends_with_returns(line):
+        return f"{where} {expected}; {RETURNS}"
     if _looks_binary(token):
         return f"{where} {expected}; the file looks like {mistaken.unprintable(line)}, not like libsvm or ffm text"
     if other := mistaken.text(line):
@@ -78,6 +81,13 @@ def describe(name: str, number: int, fault: Fault) -> str:
     if not part:
         return f"{where} {expected}; the {subject} {complaint}"
     return f"{where} {expected}; {subject} {quote(part)} {complaint}"
+
+
+def ends_with_returns(line: bytes) -> bool:
+    """Return whether a line, up to its line feed, is several ones that end with carriage returns. A return in an open
+    quote is text."""
+    first, mark, _ = line.rstrip(b"\r").partition(b"\r")
+    return bool(mark) and first.count(b'"') % 2 == 0
 
 
 def is_other_format(fault: Fault) -> bool:

@@ -95,7 +95,7 @@ class Beside(NamedTuple):
 
 def quoted(cell: bytes, delimiter: bytes) -> bytes:
     """Return a cell as it is written in a table."""
-    if delimiter in cell or b'"' in cell or b"\n" in cell:
+    if delimiter in cell or b'"' in cell or b"\n" in cell or b"\r" in cell:
         return b'"%b"' % cell.replace(b'"', b'""')
     return cell
 

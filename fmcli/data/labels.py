@@ -17,7 +17,7 @@ from fmcli.errors import LEAVE_OUT, Also, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOGISTIC, LOSSES, OTHERS, SOFT_LOGISTIC, TWO_VALUES
 from fmcli.registry.positive import positive_place
-from fmcli.text import number, readable
+from fmcli.text import number, readable, unescaped
 
 Floats = NDArray[np.float64]
 
@@ -161,6 +161,11 @@ class Labels:
     def texts(self) -> list[str]:
         """The label values as text."""
         return [text_of(value, self.names) for value in self.values or ()]
+
+    @property
+    def cells(self) -> list[str]:
+        """The label values as cells of a table, which can have blanks and line breaks of every kind."""
+        return [unescaped(self.names[int(value)]) if self.names else number(value) for value in self.values or ()]
 
     @property
     def outputs(self) -> int:

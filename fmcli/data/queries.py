@@ -44,6 +44,8 @@ TYPES = {
     "vz": "binary",
     "e": "float16",
 }
+# The formats of Arrow types of whole numbers.
+WHOLE_NUMBERS = tuple("cCsSiIlL")
 
 
 class StreamText:
@@ -78,8 +80,8 @@ class StreamText:
             if used is not None and column not in used:
                 continue
             raise BadInputError(
-                f"{name}: the column {column!r} has the type {_type_name(format)}, which is not read; cast it to a "
-                f"number or text, or leave it out{self.place}",
+                f"{name}: the column {column!r} has the type {_type_name(source, column, format)}, which is not read; "
+                f"cast it to a number or text, or leave it out{self.place}",
                 **self.advice,
             )
         self._stream.choose(chosen)
@@ -191,5 +193,12 @@ def _duckdb(name: str) -> Any:
     return duckdb
 
 
-def _type_name(format: str) -> str:
+def _type_name(source: Any, column: str, format: str) -> str:
+    """Return the name of the type of a column: in frames of pandas, that of pandas."""
+    if hasattr(source, "iloc"):
+        of_pandas = source.dtypes.get(column)
+        values = getattr(getattr(of_pandas, "categories", None), "dtype", None)
+        return f"{of_pandas}" if values is None else f"{of_pandas} of {values}"
+    if format in WHOLE_NUMBERS:  # the places of values in a dictionary, whose type is not read
+        return "dictionary of such values"
     return next((name for begin, name in TYPES.items() if format.startswith(begin)), format)

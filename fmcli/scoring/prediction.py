@@ -120,9 +120,11 @@ def predicted_lines(
         predictions = np.hstack([predictions, *scorer.beside(piece.data, beside)])
         finite = np.isfinite(are_written(predictions, scorer.labels.unit)).all(axis=1)
         predictions[piece.skipped] = np.nan
-        text = scorer.text(predictions, output)
-        if piece.beside is not None:
-            text = piece.beside.joined(text.splitlines(), scorer.prediction_names(output, beside))
+        if piece.beside is None:
+            text = scorer.text(predictions, output)
+        else:
+            lines = scorer.lines(predictions, output, of_table=piece.beside.of_table)
+            text = piece.beside.joined(lines, scorer.prediction_names(output, beside))
         return text, piece.data.rows - int(finite.sum())
 
     return work

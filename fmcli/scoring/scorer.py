@@ -297,7 +297,7 @@ class Scorer:
 
     def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
         """Return the names of the columns of predictions, and of what is beside them, in a table."""
-        several, texts = output != "label" and self.model.outputs > 1, self.labels.texts
+        several, texts = output != "label" and self.model.outputs > 1, self.labels.cells
         if output == "prob" and self.labels.positive is not None:
             several, texts = True, texts[1:]
         names = [f"{PREDICTION}_{label}" for label in texts] if several else [PREDICTION]
@@ -314,10 +314,19 @@ class Scorer:
         same number of the real type of the build (see `lines_of`); labels have the fewest that read back as the same
         double."""
         if output == "label" and self.labels.values:
-            texts = zip(self.labels.values, self.labels.texts, strict=True)
-            names = {label: f"{text}\n".encode() for label, text in texts}
-            return b"".join([names.get(label, b"nan\n") for label in predictions[:, 0].tolist()])
+            return b"".join([b"%b\n" % line for line in self.label_lines(predictions, self.labels.texts)])
         return lines_of(predictions, self.labels.unit)
+
+    def lines(self, predictions: NDArray[np.float64], output: OutputType, *, of_table: bool) -> list[bytes]:
+        """Return the lines of `text` without their ends; in a table, labels are as they were in that of training."""
+        if of_table and output == "label" and self.labels.values:
+            return self.label_lines(predictions, self.labels.cells)
+        return self.text(predictions, output).splitlines()
+
+    def label_lines(self, predictions: NDArray[np.float64], texts: Sequence[str]) -> list[bytes]:
+        """Return predicted labels by their texts."""
+        names = {label: text.encode() for label, text in zip(self.labels.values or (), texts, strict=True)}
+        return [names.get(label, b"nan") for label in predictions[:, 0].tolist()]
 
 
 def load_model(path: str) -> Scorer:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fmcli.api.data import Data, field_numbers, name_of
 from fmcli.api.errors import in_python
-from fmcli.api.matrix import is_records, require_no_times
+from fmcli.api.matrix import is_records, require_no_times, require_unmasked
 from fmcli.api.model import Model
 from fmcli.api.parameters import OF_ROWS, RENAMED, documented, parameters, split
 from fmcli.api.rows import form_of, is_frame, of_pair
@@ -142,7 +142,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return X
         if self._is_frame(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
-        require_no_matrix_of_times(X)
+        require_plain_matrix(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=NUMBERS)
 
     def _is_frame(self, X: Any) -> bool:
@@ -154,12 +154,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, numbers: bool
     ) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
         """Return rows, labels and weights, checked as in scikit-learn. numbers : whether labels must be numbers."""
+        with in_python():
+            require_unmasked("y", y)
+            require_unmasked("sample_weight", sample_weight)
         if is_records(X) or self._is_frame(X):
             X, label = self._rows(X, reset), column_or_1d(y, warn=True)
             if not len(label):
                 raise ValueError(f"X has 0 samples, but {type(self).__name__} needs at least one to train on")
         else:
-            require_no_matrix_of_times(X)
+            require_plain_matrix(X)
             X, label = validate_data(self, X, y, reset=reset, accept_sparse="csr", dtype=NUMBERS, y_numeric=numbers)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
@@ -212,10 +215,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return False
 
 
-def require_no_matrix_of_times(X: Any) -> None:
-    """Raise BadInputError as a ValueError for a matrix of times, which scikit-learn turns into numbers."""
-    if isinstance(dtype := getattr(X, "dtype", None), np.dtype):
-        with in_python():
+def require_plain_matrix(X: Any) -> None:
+    """Raise BadInputError as a ValueError for a matrix of times, which scikit-learn turns into numbers, or one with
+    masked values, whose mask scikit-learn drops."""
+    with in_python():
+        require_unmasked("X", X)
+        if isinstance(dtype := getattr(X, "dtype", None), np.dtype):
             require_no_times("X", dtype)
 
 

@@ -1,5 +1,7 @@
 """Labels that are strings: from the text to the model and back."""
 
+import csv
+import io
 import json
 import random
 import shlex
@@ -258,3 +260,22 @@ def test_a_plus_and_a_minus_are_no_missing_labels(run, tmp_path):
     (tmp_path / "t.csv").write_text("y,a\n" + "".join(f"{'+-'[i % 2]},x{i % 3}\n" for i in range(60)))
     done = run.ok("train", "-e", "1", "--holdout", "0", "--label", "y", "-o", "m.fm", "t.csv")
     assert "usually stands" not in done.stderr
+
+
+def test_labels_with_line_breaks_are_cells_of_tables_and_one_line_of_text(run, tmp_path):
+    names = ["line\nbreak", "ta\tb", "50%0A"]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("y", "a"), *((names[i % 3], f"x{i % 3}") for i in range(60))])
+    run.ok("train", "-e", "20", "--holdout", "0", "--loss", "softmax", "--label", "y", "-o", "m.fm", "t.csv")
+    expected = fmcli.load(tmp_path / "m.fm").predict(tmp_path / "t.csv", output="label").tolist()
+    assert set(expected) == set(names)
+    for options in (["--passthrough"], ["--id-column", "a"]):
+        done = run.ok("predict", "--output-type", "label", *options, "m.fm", "t.csv")
+        rows = list(csv.DictReader(io.StringIO(done.stdout.decode(), newline="")))
+        assert [row["prediction"] for row in rows] == expected
+    done = run.ok("predict", "--passthrough", "m.fm", "t.csv")
+    header = next(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
+    assert set(header[2:]) == {f"prediction_{name}" for name in names}
+    lines = run.ok("predict", "--output-type", "label", "m.fm", "t.csv").stdout.decode().split("\n")
+    assert len(lines) == 61
+    assert lines[0] == "line%0Abreak"

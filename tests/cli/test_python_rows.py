@@ -341,3 +341,34 @@ def test_wrong_rows_are_value_errors(frames, message):
     with pytest.raises(ValueError, match=message) as caught:
         WRONG[message](frames)
     assert isinstance(caught.value, FmcliError)
+
+
+def test_masked_values_are_refused_and_an_empty_mask_is_not():
+    X = matrix()[0].toarray()
+    masks = np.zeros(X.shape, dtype=bool), np.zeros(len(X), dtype=bool)
+    whole, labels = (np.ma.masked_array(values, mask) for values, mask in zip((X, np.array(Y)), masks, strict=True))
+    model = fmcli.train((whole, labels), epochs=1, holdout=0)
+    np.testing.assert_array_equal(model.predict(whole), fmcli.train((X, Y), epochs=1, holdout=0).predict(X))
+    estimator = FMRegressor(epochs=1).fit(whole, labels)
+    masks[0][3, 1] = masks[1][2] = True
+    holes, gaps = np.ma.masked_array(X, masks[0]), np.ma.masked_array(np.array(Y), masks[1])
+    for call in (
+        lambda: fmcli.Data(holes, Y),
+        lambda: fmcli.train((holes, Y)),
+        lambda: model.predict(holes),
+        lambda: FMRegressor().fit(holes, Y),
+        lambda: estimator.predict(holes),
+    ):
+        with pytest.raises(ValueError, match="X has masked values"):
+            call()
+    for call in (lambda: fmcli.Data(X, gaps), lambda: fmcli.train((X, gaps)), lambda: FMRegressor().fit(X, gaps)):
+        with pytest.raises(ValueError, match="y has masked values"):
+            call()
+
+
+def test_the_type_of_a_column_that_is_not_read_has_the_name_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    cut = pandas.cut(np.arange(40), 4)
+    for column, name in ((cut, r"category of interval\[float64"), (pandas.IntervalIndex(cut), r"interval\[float64")):
+        with pytest.raises(ValueError, match=f"the column 'c' has the type {name}"):
+            fmcli.train(pandas.DataFrame({"y": [0, 1] * 20, "c": column}), label="y")

@@ -190,7 +190,10 @@ def test_columns_are_found_by_name_in_any_order(run, tmp_path, ratings):
     done = run.ok("predict", "m.fm", "other.tsv")
     assert done.stdout == expected
     assert "ignored columns, which the model does not know: extra" in done.stderr
-    assert run.ok("predict", "m.fm", "-", input=(tmp_path / "other.tsv").read_bytes()).stdout == expected
+    text = (tmp_path / "other.tsv").read_bytes()
+    assert run.ok("predict", "m.fm", "-", input=text).stdout == expected
+    unnamed = run.ok("predict", "m.fm", "-", input=text.replace(b"\textra\t", b"\t\t", 1))
+    assert "ignored columns, which the model does not know: one without a name\n" in unnamed.stderr
     assert b"rmse" in run.ok("evaluate", "m.fm", ratings).stdout
     (tmp_path / "less.csv").write_text("user,film,job,new\n1,2,artist,1\n")
     assert "less.csv: there is no column 'age'" in run.fails(65, "predict", "m.fm", "less.csv").stderr
@@ -424,6 +427,8 @@ WRONG = {
         "t.csv:3:5: found 'x4', expected a label; the label is not a number",
     ),
     "not UTF-8": (b"a,b\n1,\xff\n2,y\n", ("--label", "a"), "t.csv:2:3: found '\\xff', expected UTF-8"),
+    "lines that end with CR": (b"a,b\r1,2\r3,4\r", ("--label", "a"), "lines end with carriage returns (CR) alone"),
+    "rows that end with CR": (b"1 1:1\r0 2:1\r", (), "lines end with carriage returns (CR) alone"),
     "a header of numbers": (b"1,1\n3,4\n", ("--label", "a"), "the table has no header; use --columns NAMES"),
     "a column twice": (b"a,a\n3,4\n", ("--label", "a"), "found the column 'a' twice"),
     "no rows": (b"a,b\n", ("--label", "a"), "t.csv: the table has a header, but no rows"),

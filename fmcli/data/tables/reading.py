@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fmcli.data.faults import describe, quote
+from fmcli.data.faults import RETURNS, describe, ends_with_returns, quote
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import LONGEST_LINE, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from fmcli.data.lines import Lines
     from fmcli.data.parser import Fault
 
+# The name in warnings of a column whose header is empty.
+UNNAMED = "one without a name"
 # The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 # The beginning of libsvm or ffm text, up to its first row with features; the first feature is a group of the pattern.
@@ -109,7 +111,7 @@ class TablePath(TableInput):
         """Yield the rows; see TableInput. Raises the errors of the function `opened`."""
 
         def layout(head: Head, name: str) -> Layout:
-            self.extra = frozenset(head.names) - self.schema.kinds.keys()
+            self.extra = frozenset(name or UNNAMED for name in set(head.names) - self.schema.kinds.keys())
             if self.present is None:
                 self.schema.check(head.names, name, training=training)
             else:
@@ -205,6 +207,8 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     if rows := TEXT_ROWS.match(buffer.data, buffer.start, buffer.stop):
         kind = "ffm" if rows[1].count(b":") == 2 else "libsvm"
         raise BadInputError(f"{buffer.name} is {kind} text already, not a table")
+    if ends_with_returns(line):
+        raise BadInputError(f"{buffer.name}:{lines + 1}: {RETURNS}")
     if line.lstrip().startswith(b"{"):
         raise BadInputError(f"{buffer.name}:{lines + 1}: found JSON, expected a table; write it as CSV first")
     if not (form.names or line.strip()):
