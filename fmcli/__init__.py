@@ -117,7 +117,8 @@ above it in this list, so that there are no circles; there are none of the folde
                   training come from the registry, and errors have the names of parameters
     sklearn       the same as estimators of scikit-learn
     drawing       figures: panels of curves as SVG, from the logs of runs
-    cli           a module for each command, and for `train` a folder: its options, the rows, the run, the log;
+    cli           a module for each command, and a folder for `train`: its options, the rows, the run, the log, and for
+                  `evaluate`: its request, what it measures, the comparison with another model, the report;
                   cli/rows has the commands that write rows, cli/choosing those that compare options, and cli/spellings
                   the words of other tools
 
@@ -168,9 +169,9 @@ command line, its completion, the guide's tables, the model file's header and th
 on the training data (registry/derived.py) stays a rule until training/planning.py knows the data; from then on a run
 has numbers only. CONTRIBUTING.md has the steps that a new piece takes.
 
-cli/ has a module for each command, imported when it is used. Spellings of other tools are translated before click
-parses the arguments (spellings/translate.py; other_tools.py beside it knows values that mean something in another tool,
-and registry/synonyms.py, which Python shares, has the words of other tools for options). The library raises
+cli/ has a module or a folder for each command, imported when it is used. Spellings of other tools are translated before
+click parses the arguments (spellings/translate.py; other_tools.py beside it knows values that mean something in another
+tool, and registry/synonyms.py, which Python shares, has the words of other tools for options). The library raises
 subclasses of FmcliError, each with its exit status, and with the options that help, which the command writes as flags
 (cli/flags.py); it never prints and never imports click.
 """

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from fmcli.cli.evaluate import MOST_CLASSES_SHOWN
+from fmcli.cli.evaluate.report import MOST_CLASSES_SHOWN
 from fmcli.scoring.evaluation import OF_MODELS, Limit
 from fmcli.scoring.metrics import METRICS, allowed
 from fmcli.scoring.scorer import load_model

@@ -14,16 +14,7 @@ from fmcli.data.parser import PADDING
 from fmcli.data.sources import LONGEST_LINE, Extent, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Joined, Scanner
-from fmcli.data.tables.schema import (
-    FEATURES,
-    IGNORED,
-    LABEL,
-    WEIGHT,
-    ColumnForm,
-    Layout,
-    Schema,
-    is_header,
-)
+from fmcli.data.tables.schema import FEATURES, IGNORED, LABEL, WEIGHT, ColumnForm, Layout, Schema, is_header
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.names import listing, no_such, repeated
 from fmcli.system.identity import identity

@@ -17,17 +17,7 @@ from fmcli.data.tables.kinds import check_order
 from fmcli.data.tables.named import Named
 from fmcli.data.tables.reading import head_of_table, joined_rows, no_match, opened, translated
 from fmcli.data.tables.scanner import Facts
-from fmcli.data.tables.schema import (
-    CATEGORY,
-    IGNORED,
-    LABEL,
-    NUMBER,
-    VECTOR,
-    WEIGHT,
-    ColumnForm,
-    Layout,
-    Schema,
-)
+from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, VECTOR, WEIGHT, ColumnForm, Layout, Schema
 from fmcli.data.tables.unclear import date_order
 from fmcli.data.workers import in_order
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError

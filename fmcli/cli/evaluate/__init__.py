@@ -1,0 +1,5 @@
+"""fmcli evaluate: its options, what it measures, the comparison with another model, and the report."""
+
+from fmcli.cli.evaluate.command import command
+
+__all__ = ["command"]

@@ -1,0 +1,274 @@
+"""fmcli evaluate: compute metrics of a model, or of a file of predictions, on labelled rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from fmcli.cli.cluster import ClusterChoice, cluster_options
+from fmcli.cli.evaluate.gate import check_gate
+from fmcli.cli.evaluate.measuring import measured, measured_on_cluster, ranked
+from fmcli.cli.evaluate.report import report
+from fmcli.cli.evaluate.request import Request
+from fmcli.cli.files import InputFile, check_files
+from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
+from fmcli.cli.options import (
+    METRIC_NAMES,
+    BadLineChoice,
+    LogChoice,
+    SectionCommand,
+    bad_line_options,
+    format_option,
+    given,
+    label_weights_option,
+    logging_options,
+    not_negative,
+    option,
+    positive_option,
+    threads_option,
+)
+from fmcli.cli.output import Log, write_report
+from fmcli.cli.relations import join_option, missing_values_option, parse_relations, relation_option
+from fmcli.errors import NotMetError, UsageError
+from fmcli.names import find_name
+from fmcli.registry.losses import LOSSES
+from fmcli.registry.modes import check_modes
+
+if TYPE_CHECKING:
+    from fmcli.data.faults import BadLines
+    from fmcli.scoring.evaluation import Limit
+
+
+@click.command(
+    cls=SectionCommand,
+    name="evaluate",
+    examples=[
+        "# All metrics that fit the loss.",
+        "fmcli evaluate train.libsvm.fm test.libsvm",
+        "# Two metrics, as JSON.",
+        "fmcli evaluate --json -x auc -x logloss train.libsvm.fm part1.libsvm.gz part2.libsvm.gz",
+        "# Exits with status 1 if the model is not good enough.",
+        "fmcli evaluate --fail-below auc=0.75 --fail-below logloss=0.4 train.libsvm.fm test.libsvm",
+        "# Exits with status 1 if the new model is worse than the current one.",
+        "fmcli evaluate -x auc --no-worse-than current.fm --by 0.001 new.fm test.libsvm",
+        "# Evaluates the output of fmcli predict.",
+        "fmcli evaluate --predictions predictions.txt test.libsvm",
+        "# How many of the films that users rated with 4 or 5 are among their ten best of all films.",
+        "fmcli evaluate -x recall@10 --over films.csv --seen train.csv --relevant 4 ratings.fm test.csv",
+    ],
+)
+@click.argument("paths", type=InputFile(), metavar="MODEL INPUT...", nargs=-1)
+@option(
+    "validation",
+    "-x",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    names=("loss", *METRIC_NAMES),
+    help=f"Metric to compute; may be repeated: loss, {', '.join(METRIC_NAMES)}. [default: all that fit the loss, and "
+    "tables of the classes]",
+)
+@option(
+    "validation",
+    "--fail-below",
+    "limits",
+    multiple=True,
+    metavar="METRIC=X",
+    help="Exit with status 1 if METRIC is worse than X: less than X, or greater than X if smaller is better (loss, "
+    "logloss, brier, rmse, mae). An undefined metric counts as a failure. May be repeated.",
+)
+@option(
+    "validation",
+    "--no-worse-than",
+    "current",
+    type=InputFile(),
+    metavar="CURRENT",
+    help="Also evaluate the model file CURRENT on the same rows, print the difference of the first metric (-x) with "
+    "its standard error, and exit with status 1 if MODEL is worse by more than --by, and by more than 2 standard "
+    "errors. The models may differ in kind, but not in labels.",
+)
+@option(
+    "validation",
+    "--by",
+    "margin",
+    type=not_negative,
+    metavar="X",
+    help="With --no-worse-than: how much worse the metric may be. [default: 0; >= 0]",
+)
+@option(
+    "validation",
+    "--predictions",
+    type=InputFile(),
+    metavar="FILE",
+    help='Evaluate these predictions instead of a MODEL: one line per row, as predict writes; "-" is standard input.',
+)
+@option(
+    "validation",
+    "--loss",
+    metavar="NAME",
+    names=LOSSES,
+    help="With --predictions: the loss that determines their meaning: logistic (probabilities of the positive label), "
+    "softmax (probabilities of each class, in increasing order of the labels), or another loss (predicted labels, or "
+    "scores). [default: softmax for several numbers per line, logistic for two label values, else squared]",
+)
+@option(
+    "validation",
+    "--label",
+    metavar="COLUMN",
+    help="With --predictions: the column of the labels of tables. [default: none, for rows of text]",
+)
+@option(
+    "validation", "--raw", is_flag=True, help="With --predictions: these are raw scores, as predict --raw writes them."
+)
+@option(
+    "validation",
+    "--calibration",
+    is_flag=True,
+    help="Also print how often labels have what probability, in ten bins of equally many rows, and the expected "
+    "calibration error: the mean difference of the two.",
+)
+@option(
+    "validation",
+    "--over",
+    type=InputFile(),
+    metavar="FILE",
+    help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups: a row has the "
+    "features of an item, and its other features are those of its user, unless --group-field or qid:N tells the user. "
+    "Items without a row are not relevant.",
+)
+@option(
+    "validation",
+    "--seen",
+    multiple=True,
+    type=InputFile(),
+    metavar="FILE",
+    help="With --over: leave out the items of a user that occur together in rows of FILE, such as the training rows, "
+    "except those in INPUT. Labels are optional; rows with the smaller of two do not count. May be repeated.",
+)
+@option(
+    "validation",
+    "--relevant",
+    type=click.FLOAT,
+    metavar="X",
+    help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: those "
+    "with positive labels, or the larger one of two]",
+)
+@positive_option("with --predictions, which one they are the probability of")
+@format_option()
+@label_weights_option()
+@group_field_option(METRICS_OF_GROUPS)
+@threads_option()
+@bad_line_options
+@relation_option("INPUT")
+@join_option
+@missing_values_option
+@option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
+@cluster_options
+@logging_options
+def command(
+    paths: tuple[str, ...],
+    metrics: tuple[str, ...],
+    limits: tuple[str, ...],
+    current: str | None,
+    margin: float | None,
+    predictions: str | None,
+    loss: str | None,
+    label: str | None,
+    raw: bool,
+    calibration: bool,
+    over: str | None,
+    seen: tuple[str, ...],
+    relevant: float | None,
+    positive: str | None,
+    format: str,
+    label_weights: bool,
+    group_field: str | None,
+    threads: int | None,
+    bad_lines: BadLineChoice,
+    relations: tuple[str, ...],
+    join: tuple[tuple[str, str], ...],
+    missing_values: tuple[str, ...],
+    json: bool,
+    cluster: ClusterChoice | None,
+    logging: LogChoice,
+) -> None:
+    """Compare the predictions of a model for the rows of the inputs with their labels. "-" is standard input; several
+    inputs are concatenated.
+
+    Metrics are written to standard output. As in training, every row needs a label; blank lines and comments are
+    skipped."""
+    model, inputs = (None, paths) if predictions is not None else (paths[0] if paths else None, paths[1:])
+    if not inputs:
+        missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
+        raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
+    related = parse_relations(relations)
+    check_modes(given())
+    if loss is not None:
+        find_name("loss", loss, LOSSES)
+    if cluster is not None:
+        cluster.check(inputs)
+    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in join)))
+    if current is not None:
+        check_gate(inputs)
+    parsed = tuple(map(parse_limit, limits))
+    request = Request(
+        model,
+        predictions,
+        inputs,
+        loss,
+        raw,
+        metrics,
+        parsed,
+        current,
+        margin or 0.0,
+        format,
+        threads,
+        json,
+        label_weights,
+        group_field,
+        related,
+        join,
+        missing_values,
+        cluster,
+        calibration,
+        over,
+        seen,
+        relevant,
+        positive,
+        label,
+    )
+    with logging.opened() as log:
+        run(log, request, bad_lines.rule(log))
+
+
+def parse_limit(text: str) -> Limit:
+    """Parse METRIC=X. Raises UsageError."""
+    from fmcli.scoring.evaluation import Limit
+
+    name, _, number = text.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not name or math.isnan(value):
+        raise UsageError(f"--fail-below {text}: it must be METRIC=X with a number X, such as auc=0.75")
+    return Limit(name, value)
+
+
+def run(log: Log, request: Request, bad: BadLines) -> None:
+    """Evaluate, report, and compare with the limits."""
+    if request.cluster is not None:
+        result = measured_on_cluster(log, request, bad, request.cluster)
+    elif request.over is not None:
+        result = ranked(log, request, request.over, bad)
+    else:
+        result = measured(log, request, bad)
+    write_report(report(request, result, bad))
+    missed = [text for limit in request.limits if (text := limit.complaint(result.figures[limit.metric]))]
+    if missed:
+        raise NotMetError(f"worse than --fail-below: {'; '.join(missed)}")
+    if result.difference and (complaint := result.difference.complaint(request.margin)):
+        raise NotMetError(f"worse than {request.current}: {complaint}")

@@ -1,0 +1,133 @@
+"""The request of a user of fmcli evaluate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fmcli.cli.cluster import ClusterChoice
+from fmcli.cli.groups import check_fields
+from fmcli.records import dataclass
+
+if TYPE_CHECKING:
+    from fmcli.data.faults import BadLines
+    from fmcli.data.formats import RowGroups
+    from fmcli.data.related.files import RelationFiles
+    from fmcli.scoring.evaluation import Limit
+    from fmcli.scoring.metrics import Outcome
+    from fmcli.scoring.prediction import Counts
+    from fmcli.scoring.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of the command. Exactly one of model and predictions is given.
+
+    current : a model that the model must not be worse than, by more than the margin.
+    over : the items to rank; None: the rows of each group are ranked.
+    seen : rows whose pairs of a user and an item are left out of the ranking.
+    relevant : the least label of relevant rows; None: positive labels, or the larger of two.
+    positive : the positive one of two labels, for predictions; None: by usual names.
+    label : the column of the labels of tables, to which predictions are compared; None: the rows are text.
+    """
+
+    model: str | None
+    predictions: str | None
+    inputs: tuple[str, ...]
+    loss: str | None
+    raw: bool
+    metrics: tuple[str, ...]
+    limits: tuple[Limit, ...]
+    current: str | None
+    margin: float
+    format: str
+    threads: int | None
+    json: bool
+    label_weights: bool
+    group_field: str | None
+    relations: tuple[RelationFiles, ...] = ()
+    join: tuple[tuple[str, str], ...] = ()
+    missing_values: tuple[str, ...] = ()
+    cluster: ClusterChoice | None = None
+    calibration: bool = False
+    over: str | None = None
+    seen: tuple[str, ...] = ()
+    relevant: float | None = None
+    positive: str | None = None
+    label: str | None = None
+
+    @property
+    def named(self) -> list[str]:
+        """The metrics that any option names, each once."""
+        return list(dict.fromkeys([*self.metrics, *(limit.metric for limit in self.limits)]))
+
+    def row_groups(self, loss: str | None) -> RowGroups | None:
+        """Return what tells the groups of the rows, which a model or predictions of this loss may need."""
+        from fmcli.data.formats import RowGroups
+        from fmcli.scoring.evaluation import row_groups_for
+        from fmcli.training.setup.held import field_of
+
+        if self.over is not None:  # else rows of equal features beside those of items are a group
+            return RowGroups(field_of(self.group_field), optional=True)
+        return row_groups_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
+
+    def column_of_users(self, scorer: Scorer) -> str | None:
+        """Return the column of a table whose features tell users; None: groups do, or all features beside an item's."""
+        table = scorer.table
+        if table is None or scorer.transform.hash_bits:  # hashes do not tell the columns of features
+            return None
+        column = self.group_field or table.group
+        return column if column in table.features else None
+
+    def rows(
+        self, scorer: Scorer, paths: tuple[str, ...], loss: str, *, partial: bool = False, grouped: bool = True
+    ) -> tuple[list[str], RowGroups | None]:
+        """Return some inputs as the model reads them, and what tells the groups that metrics of a loss need.
+
+        partial : whether tables may have a part of the columns; grouped : whether rows have groups.
+        """
+        from fmcli.data.formats import RowGroups
+        from fmcli.data.tables.reading import By, TablePath
+
+        inputs, row_groups = list(paths), self.row_groups(loss)
+        if self.format == "auto" and inputs:
+            by = By(self.group_field) if grouped and self.group_field is not None else None
+            scorer = replace(scorer, missing=self.missing_values)
+            inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
+        if inputs and not isinstance(inputs[0], TablePath):
+            check_fields([self.group_field], inputs[0])
+        elif row_groups is not None:
+            row_groups = RowGroups(optional=row_groups.optional)
+        return inputs, row_groups
+
+    def labelled(self) -> tuple[list[str], RowGroups | None]:
+        """Return the rows to which predictions are compared, and what tells their groups."""
+        from fmcli.data.formats import RowGroups
+        from fmcli.data.tables.reading import By, TablePath
+        from fmcli.data.tables.schema import LABEL, Schema
+
+        row_groups = self.row_groups(self.loss)
+        if self.label is None:
+            return list(self.inputs), row_groups
+        by = None if self.group_field is None else By(self.group_field)
+        schema = Schema({self.label: LABEL})
+        tables = [TablePath.of(path, schema, fields=False, by=by) for path in self.inputs]
+        return [*tables], row_groups and RowGroups(optional=row_groups.optional)
+
+    def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:
+        """Return the rows as a model scores them, with the groups that metrics of a loss need."""
+        from fmcli.scoring.evaluation import evaluate_model
+
+        inputs, row_groups = self.rows(scorer, self.inputs, loss)
+        return evaluate_model(
+            scorer,
+            inputs,
+            format=self.format,
+            threads=threads,
+            counts=counts,
+            bad=bad,
+            label_weights=self.label_weights,
+            row_groups=row_groups,
+            relations=self.relations,
+            relevant=self.relevant,
+        )
