@@ -13,6 +13,7 @@ from fmcli.models.workspace import Workspace
 from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
 from fmcli.scoring.metrics import Outcome
+from fmcli.solvers.coordinate import past
 from fmcli.solvers.stochastic.round_epochs import round_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training.draws import draws_bytes
@@ -38,8 +39,8 @@ def of_plan(plan: Plan) -> MemoryNeed:
     """Return the memory that a run needs: its rows, and what training and saving need beside them.
 
     The epochs (with a copy of the best one, and of the first run's model while a refit compares its own), the
-    evaluation on the training rows, and the count of features for the model file come one after the other, so that only
-    the largest of the three counts.
+    evaluation on the training rows, and what the model file gets (the count of features, and what an update needs to
+    know of the rows) come one after the other, so that only the largest of the three counts.
     """
     model, data, spec, warm_start = plan.model, plan.data, plan.spec, plan.warm_start
     trainer = build_trainer(plan.task)
@@ -55,8 +56,14 @@ def of_plan(plan: Plan) -> MemoryNeed:
             epochs += copy
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
+    earlier = plan.earlier
+    keeping = counting
+    if plan.settings.keeps_past(spec, model):
+        before = earlier.keeping_needed(spec.values["epochs"]) if earlier else 0
+        keeping += past.bytes_needed(model, data, before, shards=not plan.source.in_memory)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
-    needed = parameters + draws + seen + known + max(epochs, measuring_bytes(model, data, plan.evaluation), counting)
+    known += earlier.nbytes if earlier else 0
+    needed = parameters + draws + seen + known + max(epochs, measuring_bytes(model, data, plan.evaluation), keeping)
     held = plan.held
     if plan.tested is not None:
         held += int(plan.tested.data.nbytes)

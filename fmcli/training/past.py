@@ -7,12 +7,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fmcli.model_file.state import CURVATURE, SLOPE, past_name
-from fmcli.models.layout import REAL_TYPE
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
 from fmcli.solvers.coordinate.past import Past, past_of
 from fmcli.training.planning import Plan, strengths_of
-from fmcli.training.prepared import prepared_model
 
 
 def kept_past(plan: Plan) -> Past | None:
@@ -21,11 +19,11 @@ def kept_past(plan: Plan) -> Past | None:
     if not plan.settings.keeps_past(plan.spec, plan.model):
         return None
     task, loss = plan.task, build_loss(plan.spec, plan.transform.labels.loss, plan.model.columns)
-    twin, penalty = prepared_model(plan.spec, plan.source, plan.transform, None), Penalty(**strengths_of(plan.spec))
+    penalty = Penalty(**strengths_of(plan.spec))
     if plan.earlier is None:
-        return past_of(task, loss, penalty, twin)
+        return past_of(task, loss, penalty)
     before = plan.earlier.counting(plan.earlier.known_past(task, loss))
-    return past_of(task, loss, penalty, twin, before, plan.earlier.centre)
+    return past_of(task, loss, penalty, before, plan.earlier.centre)
 
 
 def past_arrays(past: Past | None) -> dict[str, NDArray[Any]]:
@@ -33,4 +31,4 @@ def past_arrays(past: Past | None) -> dict[str, NDArray[Any]]:
     if past is None:
         return {}
     kinds = {CURVATURE: past.curvatures, SLOPE: past.slopes}
-    return {past_name(kind, name): one.astype(REAL_TYPE) for kind, of in kinds.items() for name, one in of.items()}
+    return {past_name(kind, name): one for kind, of in kinds.items() for name, one in of.items()}

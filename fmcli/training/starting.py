@@ -25,6 +25,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import resolve
 from fmcli.solvers.coordinate.hold import Earlier
 from fmcli.solvers.coordinate.partial import PartialDescent
+from fmcli.solvers.coordinate.pieces import pieces
 from fmcli.solvers.newcomers import find
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def revive(model: Model, earlier: Earlier | None, fresh: Mapping[str, NDArray[An
     """Give dead factors of a model, which has the parameters of a warm start, the size of start values again, or fresh
     ones if nothing is left of them. fresh : the start values of factors."""
     for name, scale in (earlier.scales if earlier else {}).items():
-        array = model.parameters[name]
-        array[...] = np.where(scale > 0, np.asarray(array) * scale, fresh[name])
+        for array, start in zip(pieces(model.parameters[name]), pieces(fresh[name]), strict=True):
+            array[...] = np.where(scale > 0, np.asarray(array) * scale, start)
 
 
 def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:

@@ -49,15 +49,25 @@ RUNS = {
 }
 
 
+# Runs that update the model of the first one.
+UPDATES = {
+    "an epoch of cd": ("-s cd -e 1 --holdout 0 -k 16 sparse", "-i m -e 1 others"),
+    "epochs of cd on new features": ("-s cd -e 1 --holdout 0 -k 16 sparse", "-i m -e 3 others"),
+    "an update by lbfgs": ("-s lbfgs -e 2 --holdout 0 -k 16 sparse", "-i m -e 2 others"),
+    "cd after a stochastic run": ("-e 2 --holdout 0 -k 16 sparse", "-i m -s cd -e 2 others"),
+}
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """The rows of the runs, and those of relations, in a folder."""
     folder = tmp_path_factory.mktemp("rows")
     rng = np.random.default_rng(0)
-    index = np.sort(rng.integers(FEATURES, size=(ROWS, 6)), axis=1)
-    rows = [" ".join(f"{j}:1" for j in dict.fromkeys(row)) for row in index.tolist()]
-    labels = rng.normal(size=ROWS)
-    (folder / "sparse").write_text("".join(f"{y:.3f} {row}\n" for y, row in zip(labels, rows, strict=True)))
+    for name in "sparse", "others":
+        index = np.sort(rng.integers(FEATURES, size=(ROWS, 6)), axis=1)
+        rows = [" ".join(f"{j}:1" for j in dict.fromkeys(row)) for row in index.tolist()]
+        labels = rng.normal(size=ROWS)
+        (folder / name).write_text("".join(f"{y:.3f} {row}\n" for y, row in zip(labels, rows, strict=True)))
     (folder / "block").write_text("".join(f"{FEATURES + row}:1\n" for row in range(50)))
     (folder / "map").write_text("".join(f"{row % 50}\n" for row in range(ROWS)))
     (folder / "few").write_text("0 0:0:1 1:1:1\n1 0:0:1 1:2:1\n1 0:1:1\n")
@@ -68,26 +78,29 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def figures(files, forks, tmp_path_factory):
-    """A function that returns the bytes that a run with some options and rows promises, and its peak."""
+    """A function that returns the bytes that the last of some runs with their options and rows promises, and its
+    peak."""
 
     @cache
-    def found(options):
+    def found(*runs):
         folder = tmp_path_factory.mktemp("run")
         for file in files.iterdir():
             (folder / file.name).symlink_to(file)
-        done = forks.run(["train", "-q", "--log-json", "log", "-o", "m", *options.split()], folder)
-        assert done.returncode == 0, done.stderr
-        events = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+        for number, options in enumerate(runs):
+            log = f"log{number}"
+            done = forks.run(["train", "-q", "--log-json", log, "-o", "m", *options.split()], folder)
+            assert done.returncode == 0, done.stderr
+        events = [json.loads(line) for line in (folder / log).read_text().splitlines()]
         return events[0]["memory_needed"], events[-1]["peak_memory"]
 
     return found
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [*RUNS, *UPDATES])
 def test_a_run_takes_what_it_promises(figures, name):
     """Neither much more, nor so much less that runs would be refused for nothing."""
     _, empty = figures("-e 2 few")
-    promised, peak = figures(RUNS[name])
+    promised, peak = figures(*UPDATES[name] if name in UPDATES else [RUNS[name]])
     taken = peak - empty
     assert taken <= SHARE * promised + OTHERS
     assert promised <= MOST * taken + OTHERS

@@ -22,13 +22,22 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.layout import BlockLayout, padded
+from fmcli.models.layout import BlockLayout
 from fmcli.models.model import Model
 from fmcli.models.parameters import Resumable
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.past import ROWS_AT_ONCE, Arrays, Past, trained_arrays
+from fmcli.solvers.coordinate.past import (
+    ROWS_AT_ONCE,
+    TURNED_COPIES,
+    Arrays,
+    Past,
+    columns_of,
+    measuring_bytes,
+    trained_arrays,
+)
+from fmcli.solvers.coordinate.pieces import pieces
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.remote import RemoteRows
 
@@ -82,11 +91,25 @@ class Earlier:
         """The weight of the earlier rows that the penalty of the run counts for."""
         return min(1.0, self.strength) * self.weight
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its arrays."""
+        arrays = [self.centre, *((self.past.curvatures, self.past.slopes) if self.past else ())]
+        return sum(array.nbytes for of in arrays for array in of.values())
+
+    def keeping_needed(self, epochs: int) -> int:
+        """Return bytes that what the file of a model keeps of these rows, after so many epochs, takes (`past_of`)."""
+        turned = TURNED_COPIES * max(array.nbytes for array in self.centre.values()) if epochs == 1 else 0
+        return turned + (self.estimate_needed() if self.past is None or self.strength < 1 else 0)
+
+    def estimate_needed(self) -> int:
+        """Return bytes of curvatures and slopes."""
+        return 2 * sum(array.nbytes for array in self.centre.values())
+
     def bytes_needed(self, model: Model, data: Dataset) -> int:
         """Return bytes that the hold of a model takes, while its curvatures are measured on rows such as these."""
-        share = min(1.0, ROWS_AT_ONCE / max(1, data.rows))
-        measured = int(share * (data.nbytes + Descent.bytes_needed(model, data)))
-        return 2 * model.bytes_needed(0) + measured
+        estimate = 0 if self.past else self.estimate_needed()
+        return 2 * model.bytes_needed(0) + measuring_bytes(model, data) + estimate
 
     def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Hold:
         """Return what holds the model of a task, beside the penalty of the run."""
@@ -104,11 +127,12 @@ class Earlier:
                 past.curvatures[name],
                 past.slopes[name],
             )
-            kept = once * curvature + more * (curvature + l2 * (curvature > 0))
-            pull = kept * centre - once * slope
-            holds.parameters[name][...] = kept / total
-            pulls.parameters[name][...] = pull / total
-            constant += float(np.sum((kept / 2 * centre - once * slope) * centre)) / total
+            arrays = holds.parameters[name], pulls.parameters[name], centre, curvature, slope
+            for hold, pull, at, bend, push in zip(*map(pieces, arrays), strict=True):
+                kept = once * bend + more * (bend + l2 * (bend > 0))
+                hold[...] = kept / total
+                pull[...] = (kept * at - once * push) / total
+                constant += float(np.sum((kept / 2 * at - once * push) * at)) / total
         layouts = [layout for layout, _ in trained_arrays(task.model)]
         same = all(np.allclose(np.array(penalty.l2(one)) * total, self.penalty.l2(one)) for one in layouts)
         return Hold(holds, pulls, constant, self.strength >= 1 and not (same and penalty.smooth))
@@ -116,12 +140,17 @@ class Earlier:
     def known_past(self, task: Task, loss: Loss) -> Past:
         """Return what is known about the loss of the earlier rows, with the parameters of a task as they are."""
         curvatures = self._estimated(task, loss) if self.past is None else self.past.curvatures
-        slopes = {name: -self._l2(layout, name) * self.centre[name] for layout, name in trained_arrays(task.model)}
-        return Past(self.weight, curvatures, {**slopes, **({} if self.past is None else self.past.slopes)})
+        slopes = {} if self.past is None else dict(self.past.slopes)
+        for layout, name in trained_arrays(task.model):
+            if name not in slopes:
+                slopes[name] = -self._l2(layout, name) * self.centre[name]
+        return Past(self.weight, curvatures, slopes)
 
     def counting(self, past: Past) -> Past:
         """Return what is known about the loss of the earlier rows as far as it counts."""
         once = min(1.0, self.strength)
+        if once == 1:
+            return past
         curvatures, slopes = (
             {name: once * array for name, array in arrays.items()} for arrays in (past.curvatures, past.slopes)
         )
@@ -157,18 +186,6 @@ def spread(earlier: Earlier, model: Resumable, layout: BlockLayout, name: str) -
     took_part = np.zeros(tuple(map(max, known.shape, shape[1:])), dtype=np.bool_)
     took_part[tuple(slice(None if size == 1 else size) for size in known.shape)] = known
     return times * took_part.reshape(1, *took_part.shape, *(1,) * (len(shape) - 1 - took_part.ndim))
-
-
-def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
-    """Return the places of the columns of each array in a block's rows, in the shape of the array's row."""
-    found, begin = {}, 0
-    for array in layout.body:
-        lanes = [begin + vector * padded(array.columns) + np.arange(array.columns) for vector in range(array.vectors)]
-        found[array.name] = np.concatenate(lanes).reshape(array.shape)
-        begin += array.vectors * padded(array.columns)
-    if layout.weight:
-        found[layout.weight] = np.array(layout.lanes)
-    return found
 
 
 def each_curvatures(task: Task, loss: Loss) -> Iterator[list[Floats]]:

@@ -3,7 +3,8 @@ of each parameter, at the model's parameters. A later run with other rows takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +12,15 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
-from fmcli.models.layout import BlockLayout
+from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout, padded
 from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
+from fmcli.solvers.coordinate.columns import most_entries
 from fmcli.solvers.coordinate.descent import Descent
+from fmcli.solvers.coordinate.pieces import NUMBERS_AT_ONCE, pieces
 from fmcli.solvers.coordinate.update import CoordinateUpdater
-from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.remote import RemoteRows
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ LOST = 1e-3
 LEAST_SLOPE = 1e-2
 # Rows whose derivatives are summed at a time.
 ROWS_AT_ONCE = 1 << 16
+# The arrays in double precision that turned_slopes has at a time.
+TURNED_COPIES = 3
 
 
 @dataclass(frozen=True)
@@ -53,39 +57,111 @@ class Past:
     slopes: Arrays
 
 
+@dataclass(frozen=True)
+class Derivatives:
+    """The derivatives of a sum of weight * loss in the parameters of some rows of a block.
+
+    rows : int32 (n), the rows of a class.
+    numbers : (2, classes, n, width) the first and the second derivatives; a row has its body, with padding, and its
+        weight.
+    """
+
+    rows: NDArray[np.int32]
+    numbers: Floats
+
+    def plus(self, other: Derivatives) -> Derivatives:
+        """Return the sum of these derivatives and derivatives in perhaps other rows of the block."""
+        rows = np.union1d(self.rows, other.rows)
+        both = np.zeros((*self.numbers.shape[:2], len(rows), self.numbers.shape[3]))
+        for one in (self, other):
+            both[:, :, np.searchsorted(rows, one.rows)] += one.numbers
+        return Derivatives(rows, both)
+
+    def array(self, kind: int, model: Parameters, layout: BlockLayout, name: str) -> NDArray[Any]:
+        """Return the first (kind 0) or the second (1) derivatives in the shape of an array of the block; 0 in other
+        rows."""
+        found = np.zeros(model.shapes()[name], REAL_TYPE)
+        by_row = found if layout.axes else found[:, np.newaxis]
+        columns, numbers = columns_of(layout)[name], self.numbers[kind]
+        step = max(1, NUMBERS_AT_ONCE // max(1, columns.size * len(numbers)))
+        for begin in range(0, len(self.rows), step):
+            feature, each = np.divmod(self.rows[begin : begin + step], layout.rows_each)
+            at = tuple([feature if axis == FEATURES else each for axis in layout.axes] or [feature])
+            for output, of_class in enumerate(numbers):
+                by_row[output][at] = of_class[begin : begin + step][:, columns]
+        return found
+
+
 def past_of(
-    task: Task, loss: Loss, penalty: Penalty, twin: Model, earlier: Past | None = None, centre: Arrays | None = None
+    task: Task, loss: Loss, penalty: Penalty, earlier: Past | None = None, centre: Arrays | None = None
 ) -> Past:
     """Return what the rows of a task say about each parameter of the task's model, and earlier ones, near the
-    parameters `centre`. twin : a model with the same rows, not allocated.
+    parameters `centre`.
 
     Where the penalty is smooth, the model counts as the minimum, which is nearly true if the run has converged: slopes
     of a run that early stopping has ended would send all parameters at once to where each should go alone. Factors near
     their start values are no minimum, but leave these as soon as the slopes of enough rows have added up.
     """
-    model, total = task.model, np.zeros((2, 0))
-    for found in each_derivatives(task, loss):
-        total = found if not total.size else total + found
-    twin.allocate(0)
-    vectors = Objective(twin, loss, task.data)
-    slopes, curvatures = (named(twin, vectors, vector) for vector in total)
-    weight = task.source.total_weight
+    model, weight = task.model, task.source.total_weight
+    near = near_start(model, task.spec.values["init_std"]) if penalty.smooth else {}
+    found = total_of(task, loss)
+    slopes, curvatures = {}, {}
+    for layout, name in trained_arrays(model):
+        of_block = found[model.layout.index(layout)]
+        curvatures[name] = of_block.array(1, model, layout, name)
+        if name in near or not penalty.smooth:
+            slopes[name] = of_block.array(0, model, layout, name)
+    del found
     if earlier is not None and centre is not None:
         weight += earlier.weight
         # After one epoch: factors of a run to convergence, as by lbfgs, have left the directions with known slopes, and
         # nights of planted ratings would end .000 to .021 above.
         turned = start_sizes(model, task.spec.values["init_std"]) if task.spec.values["epochs"] == 1 else {}
         for name, before in earlier.curvatures.items():
-            now = model.parameters[name].astype(np.float64)
-            known = turned_slopes(centre[name], earlier.slopes[name], now, GROWN * turned.get(name, 0))
-            slopes[name] += before * (now - centre[name]) + known
-            curvatures[name] += before
+            if name in slopes:
+                now, known = model.parameters[name], earlier.slopes[name]
+                if name in turned:
+                    known = turned_slopes(centre[name], known, now, GROWN * turned[name])
+                arrays = slopes[name], before, now, centre[name], known
+                for slope, curvature, value, old, kept in zip(*map(pieces, arrays), strict=True):
+                    slope[...] = slope + (curvature * (value.astype(np.float64) - old) + kept)
+            for total, one in zip(pieces(curvatures[name]), pieces(before), strict=True):
+                total[...] = total + one
     if penalty.smooth:
-        slopes = dict(slopes_at_start(task, penalty, weight, slopes))
+        set_minimum(task, penalty, weight, near, slopes)
     return Past(weight, curvatures, slopes)
 
 
-def turned_slopes(before: Floats, slopes: Floats, now: Floats, most: float) -> Floats:
+def bytes_needed(model: Model, data: Dataset, earlier: int, *, shards: bool) -> int:
+    """Return bytes that `past_of` takes.
+
+    data : the rows, or a shard of them.
+    earlier : the bytes that what is known about earlier rows takes (Earlier.keeping_needed); 0: there are none.
+    shards : whether there are several shards, whose sums are added.
+    """
+    tables = [data, *(relation.data for relation in data.relations)]
+    entered = [sum(each) for each in zip(*(most_entries(model, table) for table in tables), strict=True)]
+    number = 2 * model.outputs * np.dtype(np.float64).itemsize
+    sums = 0
+    for layout, most in zip(model.layout, entered, strict=True):
+        rows = layout.rows(model.features)
+        if is_free(layout):
+            sums += number * width_of(layout) * (rows if data.rows > ROWS_AT_ONCE else min(rows, most))
+    shapes = model.shapes()
+    arrays = 2 * REAL_TYPE.itemsize * sum(math.prod(shapes[name]) for _, name in trained_arrays(model))
+    measured = measuring_bytes(model, data)
+    return max((3 if shards else 1) * sums + measured, sums + arrays, arrays + earlier)
+
+
+def measuring_bytes(model: Model, data: Dataset) -> int:
+    """Return bytes that the derivatives of losses of rows such as these take, beside what is summed."""
+    share = min(1.0, ROWS_AT_ONCE / max(1, data.rows))
+    entry = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize
+    related = sum(2 * entry * data.rows * relation.data.longest for relation in data.relations)  # also by column
+    return int(share * (data.nbytes + related + Descent.bytes_needed(model, data)))
+
+
+def turned_slopes(before: Floats, slopes: Floats, now: NDArray[Any], most: float) -> Floats:
     """Return slopes of the loss of earlier rows in factors, which had the values `before`; the slopes of factors that
     are smaller than `most` now, for the directions that these have now.
 
@@ -97,11 +173,15 @@ def turned_slopes(before: Floats, slopes: Floats, now: Floats, most: float) -> F
     if not near.any():
         return slopes
     size = sizes_of(before)
-    v, y = (np.divide(one, size, where=size > 0, out=np.zeros_like(one)) for one in (before, slopes))
-    v, y, moved = (one.reshape(-1, one.shape[-1]) for one in (v, y, now))
+    v, y = (
+        np.divide(one, size, where=size > 0, out=np.zeros_like(one)).reshape(-1, len(size)) for one in (before, slopes)
+    )
     known = v.T @ y
+    del v  # which is as large as the model, in double precision
     inverse = np.linalg.pinv((known + known.T) / 2, rcond=LEAST_SLOPE, hermitian=True)
-    return np.where(near, (y @ (inverse @ (y.T @ moved))).reshape(now.shape), slopes)
+    turned = y @ (inverse @ (y.T @ now.astype(np.float64).reshape(y.shape)))
+    del y
+    return np.where(near, turned.reshape(now.shape), slopes)
 
 
 def scales_of(values: Arrays, stds: Mapping[str, float]) -> dict[str, Floats]:
@@ -120,15 +200,23 @@ def scales_of(values: Arrays, stds: Mapping[str, float]) -> dict[str, Floats]:
     return found
 
 
-def slopes_at_start(task: Task, penalty: Penalty, weight: float, slopes: Arrays) -> Iterator[tuple[str, Floats]]:
-    """Yield the arrays with factors of features that are near their start values, by name, and slopes: the slopes of
-    the loss for such factors, and the slopes of a minimum for the other factors of the array."""
+def near_start(model: Model, init_std: float | list[float]) -> dict[str, NDArray[np.bool_]]:
+    """Return which factors of features are near their start values, by array; arrays without such factors are left
+    out."""
+    near = {name: sizes_of(model.parameters[name]) < GROWN * std for name, std in start_sizes(model, init_std).items()}
+    return {name: some for name, some in near.items() if some.any()}
+
+
+def set_minimum(
+    task: Task, penalty: Penalty, weight: float, near: Mapping[str, NDArray[np.bool_]], slopes: Arrays
+) -> None:
+    """Replace the slopes of factors that are not near their start values by the slopes of a minimum."""
     blocks = {name: layout for layout, name in trained_arrays(task.model)}
-    for name, std in start_sizes(task.model, task.spec.values["init_std"]).items():
-        value = task.model.parameters[name].astype(np.float64)
-        near = sizes_of(value) < GROWN * std
-        if near.any():
-            yield name, np.where(near, slopes[name], -weight * penalty.l2(blocks[name])[0] * value)
+    for name, some in near.items():
+        l2 = weight * penalty.l2(blocks[name])[0]
+        pairs = zip(pieces(slopes[name]), pieces(task.model.parameters[name]), strict=True)
+        for slope, value in pairs if not some.all() else ():
+            slope[...] = np.where(some, slope, -l2 * value.astype(np.float64))
 
 
 def start_sizes(model: Parameters, init_std: float | list[float]) -> dict[str, float]:
@@ -139,48 +227,81 @@ def start_sizes(model: Parameters, init_std: float | list[float]) -> dict[str, f
     return {array.name: stds[min(at, len(stds) - 1)] for body in factors for at, array in enumerate(body)}
 
 
-def sizes_of(value: Floats) -> Floats:
+def sizes_of(value: NDArray[Any]) -> Floats:
     """Return (factors) the root of the mean square of the numbers of each factor that are not 0."""
-    axes = tuple(range(value.ndim - 1))
-    sizes: Floats = np.sqrt(np.sum(value**2, axis=axes) / np.maximum(1, np.count_nonzero(value, axis=axes)))
+    axes, total, times = tuple(range(value.ndim - 1)), np.zeros(value.shape[-1]), np.zeros(value.shape[-1])
+    for piece in pieces(value):
+        total += np.sum(piece.astype(np.float64) ** 2, axis=axes)
+        times += np.count_nonzero(piece, axis=axes)
+    sizes: Floats = np.sqrt(total / np.maximum(1, times))
     return sizes
 
 
-def named(twin: Model, vectors: Objective, vector: Floats) -> dict[str, Floats]:
-    """Return the numbers of a vector by the names of the arrays that are trained without a constraint."""
-    vectors.write(vector)
-    return {name: twin.parameters[name].astype(np.float64) for _, name in trained_arrays(twin)}
+def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
+    """Return the places of the columns of each array in a block's rows, in the shape of the array's row."""
+    found, begin = {}, 0
+    for array in layout.body:
+        lanes = [begin + vector * padded(array.columns) + np.arange(array.columns) for vector in range(array.vectors)]
+        found[array.name] = np.concatenate(lanes).reshape(array.shape)
+        begin += array.vectors * padded(array.columns)
+    if layout.weight:
+        found[layout.weight] = np.array(layout.lanes)
+    return found
+
+
+def is_free(layout: BlockLayout) -> bool:
+    """Return whether a block is trained without a constraint."""
+    return layout.trained and not layout.constraint
 
 
 def trained_arrays(model: Parameters) -> list[tuple[BlockLayout, str]]:
     """Return the arrays that are trained without a constraint, by their names, each with its block."""
-    layouts = [layout for layout in model.layout if layout.trained and not layout.constraint]
-    return [(layout, name) for layout in layouts for name in layout.names]
+    return [(layout, name) for layout in model.layout if is_free(layout) for name in layout.names]
 
 
-def each_derivatives(task: Task, loss: Loss) -> Iterator[Floats]:
-    """Return the derivatives of each shard of the rows of a task."""
+def total_of(task: Task, loss: Loss) -> list[Derivatives]:
+    """Return the derivatives of the rows of a task, by block."""
     source = task.source
     if isinstance(source, RemoteRows):
-        return source.each_by_model(task, loss, derivatives)
-    return source.each(lambda data, rows: derivatives(task.model, loss, data, rows))
+        shards = source.each_by_model(task, loss, derivatives)
+    else:
+        shards = source.each(lambda data, rows: derivatives(task.model, loss, data, rows))
+    total = next(shards)
+    for found in shards:
+        total = [one.plus(other) for one, other in zip(total, found, strict=True)]
+    return total
 
 
-def derivatives(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]) -> Floats:
-    """Return (2, size of a vector of Objective) the first and the second derivatives of the sum of weight * loss over
-    rows of data in each parameter. The second ones are the derivatives of the loss at the scores times the squared
-    derivatives of the scores."""
-    places = Objective(model, loss, data)
-    total = np.zeros((2, places.size))
+def derivatives(model: Model, loss: Loss, data: Dataset, rows: NDArray[np.int32]) -> list[Derivatives]:
+    """Return the first and the second derivatives of the sum of weight * loss over rows of data in each parameter, by
+    block; of blocks that are not free, of no row. The second ones are the derivatives of the loss at the scores times
+    the squared derivatives of the scores."""
+    none = np.zeros(0, dtype=np.int32)
+    found = [Derivatives(none, none_of(model, layout, none)) for layout in model.layout]
     for begin in range(0, len(rows), ROWS_AT_ONCE):
         some = data.joined(rows[begin : begin + ROWS_AT_ONCE])
         descent = Descent(model, loss, Penalty(), some, summed=True, exact=True)
         updater = CoordinateUpdater(descent)
         updater.measure(0, some.rows)
-        for number in range(len(model.layout)):
-            where, several, width = places.places(number)
-            order = descent.order(number)
-            slopes, curvatures = (one[where].reshape(model.outputs, several // model.outputs, width) for one in total)
+        for number, layout in enumerate(model.layout):
+            if not is_free(layout):
+                continue
+            if not begin:
+                # More rows than are examined at a time have about all features.
+                every = len(rows) > ROWS_AT_ONCE
+                each = np.arange(layout.rows(model.features), dtype=np.int32) if every else descent.order(number)
+                found[number] = Derivatives(each, none_of(model, layout, each))
+            one = found[number]
             for output in range(model.outputs):
-                updater.add_derivatives(number, output, order, slopes[output], curvatures[output])
-    return total
+                updater.add_derivatives(number, output, one.rows, one.numbers[0, output], one.numbers[1, output])
+    return found
+
+
+def none_of(model: Model, layout: BlockLayout, rows: NDArray[np.int32]) -> Floats:
+    """Return zeros in place of the derivatives in some rows of a block."""
+    return np.zeros((2, model.outputs, len(rows), width_of(layout)))
+
+
+def width_of(layout: BlockLayout) -> int:
+    """Return how many numbers a row of a block has, with padding."""
+    return layout.lanes + bool(layout.weight)

@@ -4,6 +4,7 @@ import numpy as np
 
 from fmcli.solvers.coordinate.columns import by_feature, by_row, columns_needed, of_all
 from fmcli.models.layout import allocate
+from fmcli.solvers.coordinate.pieces import pieces
 
 from fmcli.base.types cimport SampleStates, real
 from fmcli.data.dataset cimport Dataset
@@ -204,5 +205,9 @@ cdef class Descent:
         if self.holds is None:
             return 0.0
         arrays = self.model.parameters, self.holds.parameters, self.pulls.parameters
-        each = [[of[name].astype(np.float64) for of in arrays] for name in self.model.parameters]
-        return float(sum([np.sum((hold / 2 * value - pull) * value) for value, hold, pull in each]))
+        total = 0.0
+        for name in self.model.parameters:
+            for each in zip(*[pieces(of[name]) for of in arrays], strict=True):
+                value, hold, pull = [one.astype(np.float64) for one in each]
+                total += np.sum((hold / 2 * value - pull) * value)
+        return float(total)

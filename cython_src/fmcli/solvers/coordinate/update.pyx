@@ -207,8 +207,8 @@ cdef class CoordinateUpdater(RowSlice):
         self, int block, int output, const int32_t[::1] order, double[:, ::1] slopes, double[:, ::1] curvatures
     ):
         """Add the first and the second derivatives of the mean loss in each parameter of these rows of a block and
-        class: slopes and curvatures (rows, width) have the body, with padding, and then the weight. Scores and caches
-        must be measured, and there must be no group penalty."""
+        class: row i of slopes and curvatures is that of row order[i], and has the body, with padding, and then the
+        weight. Scores and caches must be measured, and there must be no group penalty."""
         cdef ColumnView v
         cdef Py_ssize_t i, f, at
         cdef Columns columns
@@ -216,7 +216,7 @@ cdef class CoordinateUpdater(RowSlice):
         self.visit(block, output, None)
         columns = self.descent.columns[block]
         width = self.model.block[block].lanes + (self.model.block[block].weight != NULL)
-        if not slopes.shape[0] == curvatures.shape[0] == self.model.block[block].rows or not (
+        if not slopes.shape[0] == curvatures.shape[0] == order.shape[0] or not (
                 slopes.shape[1] == curvatures.shape[1] == width):
             raise ValueError("the derivatives have not the shape of the rows")
         self.begin_view(block, output, &v)
@@ -232,8 +232,8 @@ cdef class CoordinateUpdater(RowSlice):
                 for f in range(self.quadratic.width):
                     at = v.at + f if f < v.lanes else width - 1
                     if f < v.lanes or self.model.block[block].weight != NULL:
-                        slopes[v.row, at] += self.quadratic.r[f]
-                        curvatures[v.row, at] += self.quadratic.G[f * self.quadratic.width + f]
+                        slopes[i, at] += self.quadratic.r[f]
+                        curvatures[i, at] += self.quadratic.G[f * self.quadratic.width + f]
 
     # ValueError unless there is something to update.
     cdef require(self):

@@ -1,0 +1,25 @@
+"""Large arrays, part by part: in double precision, a whole one would take twice the memory of the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Parameters that are converted to double precision at a time.
+NUMBERS_AT_ONCE = 1 << 19
+
+
+def pieces(value: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield views of all parts of an array of factors, of about NUMBERS_AT_ONCE numbers."""
+    if value.ndim < 2:
+        yield value
+        return
+    axis = int(np.argmax(value.shape[:-1]))
+    each = max(1, value.size // max(1, value.shape[axis]))
+    step = max(1, NUMBERS_AT_ONCE // each)
+    along = np.moveaxis(value, axis, 0)
+    for begin in range(0, len(along), step):
+        yield np.moveaxis(along[begin : begin + step], 0, axis)
