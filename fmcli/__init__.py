@@ -179,8 +179,9 @@ subclasses of FmcliError, each with its exit status, and with the options that h
 TYPE_CHECKING = False  # not that of typing, whose import would be the longest part of this one
 if TYPE_CHECKING:
     from fmcli.api.data import Data, read
-    from fmcli.api.model import Model, import_model
-    from fmcli.api.model import load_model as load
+    from fmcli.api.model import Model
+    from fmcli.api.opening import import_model
+    from fmcli.api.opening import load_model as load
     from fmcli.api.training import train
     from fmcli.api.tuning import Tuned, tune
     from fmcli.training.trained import Epoch
@@ -195,8 +196,8 @@ _LAZY = {
     "Epoch": "fmcli.training.trained:Epoch",
     "Model": "fmcli.api.model:Model",
     "Tuned": "fmcli.api.tuning:Tuned",
-    "import_model": "fmcli.api.model:import_model",
-    "load": "fmcli.api.model:load_model",
+    "import_model": "fmcli.api.opening:import_model",
+    "load": "fmcli.api.opening:load_model",
     "read": "fmcli.api.data:read",
     "train": "fmcli.api.training:train",
     "tune": "fmcli.api.tuning:tune",

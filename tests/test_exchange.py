@@ -14,6 +14,7 @@ from foreign_models import BIAS, F4, FIELDED, ROWS, F, V, W, logistic, probit, s
 
 import fmcli
 from fmcli.api import model as model_module
+from fmcli.api import opening
 from fmcli.cli import export as export_command
 from fmcli.cli import importing as importing_command
 from fmcli.errors import BadInputError, UsageError
@@ -399,7 +400,7 @@ def test_every_loss_is_one_that_a_form_has_or_has_not():
 def test_the_command_and_python_have_the_same_names():
     """They are repeated where imports would be slow, and where types need them."""
     for names, others, literal in (
-        (importing.TOOLS, importing_command.TOOLS, model_module.Tool),
+        (importing.TOOLS, importing_command.TOOLS, opening.Tool),
         (exporting.FORMS, export_command.FORMS, model_module.Form),
     ):
         assert tuple(names) == others == get_args(literal)
