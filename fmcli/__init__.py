@@ -118,7 +118,7 @@ above it in this list, so that there are no circles; there are none of the folde
     sklearn       the same as estimators of scikit-learn
     drawing       figures: panels of curves as SVG, from the logs of runs
     cli           a module for each command, and a folder for `train`: its options, the rows, the run, the log, and for
-                  `evaluate`: its request, what it measures, the comparison with another model, the report;
+                  `evaluate`: its request, the measuring, the comparison with another model, the report;
                   cli/rows has the commands that write rows, cli/choosing those that compare options, and cli/spellings
                   the words of other tools
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 # What a name of a feature in libsvm and ffm text cannot have, up to the character that a code stands for: blanks,
 # colons, a # at the beginning, and a separator of numbers there; and the sign of the codes.
 FORBIDDEN = re.compile(r"[\s:%]|^#|^[-+.\deE]*[,;](?=[,;]*(?:[-+.\d]|$))")
-# The characters that codes stand for, and the codes of those that are printable.
+# The characters that codes stand for, and the codes of printable characters.
 CODED = re.compile(r"[\s:%#,;]")
 CODES = {f"%{ord(character):02X}": character for character in " :%#,;"}
 

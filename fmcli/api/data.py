@@ -202,7 +202,7 @@ def name_of(label: Any) -> str:
 
 
 def weights_of(weight: ArrayLike, rows: int) -> NDArray[np.float64]:
-    """Return (rows) weights. Raises BadInputError for those that are negative or not finite."""
+    """Return (rows) weights. Raises BadInputError for weights that are negative or not finite."""
     numbers = one_dimension("weight", weight)
     require_rows("weight", numbers, rows)
     require_numbers("weight", numbers.dtype)
@@ -212,7 +212,7 @@ def weights_of(weight: ArrayLike, rows: int) -> NDArray[np.float64]:
 
 
 def whole_numbers(name: str, values: ArrayLike, largest: int = LARGEST) -> NDArray[np.int64]:
-    """Return (n) numbers. Raises BadInputError for those that are not integers from 0 to the largest one."""
+    """Return (n) numbers. Raises BadInputError for numbers that are not integers from 0 to the largest one."""
     numbers = one_dimension(name, values)
     if numbers.dtype.kind not in "iu" or (len(numbers) and (numbers.min() < 0 or numbers.max() > largest)):
         raise BadInputError(f"{name} needs integers from 0 to {largest}")

@@ -171,7 +171,7 @@ def id_of(key: Any, row: int) -> int | bytes:
 
 
 def checked(value: NDArray[Any]) -> NDArray[np.float32] | None:
-    """Return values as float32; None if all are 1. Raises BadInputError for those that are not finite."""
+    """Return values as float32; None if all are 1. Raises BadInputError for values that are not finite."""
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(value, dtype=np.float32)
     low, high = (single.min(), single.max()) if len(single) else (1, 1)  # not a number if any is

@@ -354,7 +354,7 @@ class Model:
         data : (X, y), Data, files, or frame
             Rows with labels, as `fmcli.train` takes them; tables with the columns of training.
         metrics : iterable of str, or str
-            Names as in ``fmcli evaluate -x``; by default, those that fit the loss.
+            Names as in ``fmcli evaluate -x``; by default, the metrics that fit the loss.
         missing_values : str or sequence of str
             As in `predict`.
         threads : int, optional

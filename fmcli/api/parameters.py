@@ -223,7 +223,7 @@ def split(given: Mapping[str, Any]) -> tuple[Choices, dict[str, Any]]:
 
 
 def parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> Iterator[Parameter]:
-    """Yield the keyword parameters of training. renamed : other names of some; without : those that are left out."""
+    """Yield the keyword parameters of training. renamed : other names of some; without : the names to leave out."""
     for name, default in DEFAULTS.items():
         if name not in without:
             yield Parameter(renamed.get(name, name), Parameter.KEYWORD_ONLY, default=default)

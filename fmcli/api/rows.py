@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 FRAME = "the frame"
 # What only frames of pandas have.
 PANDAS = "iloc"
-# The methods by which queries of other programs return their rows, those that return frames first.
+# The methods by which queries of other programs return their rows; methods that return frames are first.
 LAZY = ("toPandas", "to_table", "collect", "compute")
 
 

@@ -1,4 +1,4 @@
-"""Numbers that are finite, and what is said of those that are not."""
+"""Finite numbers, and the message for numbers that are not finite."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class TrialRecord:
     """An entrant without its runs: what it was, and what it has reached.
 
     number : 0 is the usual run.
-    options : those that were drawn.
+    options : the drawn options.
     asked : for how many epochs it was trained, at most; rows : on how many rows.
     metric : by which entrants are compared.
     trainings : the work of its runs, if that of the usual run and its refit is 1, on as many folds.

@@ -20,7 +20,7 @@ from fmcli.errors import BadInputError, UsageError
 from fmcli.prepare.rules import ByGroup, ByTime
 from fmcli.records import dataclass
 
-# The number of a row that no fold predicts: all folds train on it, or those that come later.
+# The number of a row that no fold predicts: all folds train on it, or the later folds.
 ALWAYS = -1
 FEWEST, LARGEST_SEED = 2, 2**62
 # Tasks whose labels are classes, of which each fold has its share.

@@ -106,7 +106,7 @@ def stretched_plans(plan: Plan, number: int) -> list[Plan]:
 
 
 def classes_of(plan: Plan) -> NDArray[np.float64]:
-    """Return the class of each row, also of those that are held out; 0 if rows have none."""
+    """Return the class of each row, also of held-out rows; 0 if rows have none."""
     validation, source = plan.validation, plan.source
     assert validation is not None
     label, every = np.zeros(source.all_rows), source.all_numbers

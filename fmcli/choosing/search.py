@@ -105,7 +105,7 @@ class Search:
         self.plan, self.tuning = plan, tuning
         self.usual = self.entrant(plan, 0)
         self.entrants: list[Entrant] = [self.usual]
-        self.whole: list[Entrant] = []  # those that no rung has left out
+        self.whole: list[Entrant] = []  # the entrants that no rung has left out
         self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
         self.number = len(plan.settings.rivals) + 1
         self.watch = Watch(tuning.conduct.deadline)

@@ -204,7 +204,7 @@ class Partition:
 
 
 class Inputs:
-    """The partitions of a run, on their way to workers, each of which makes those that it needs."""
+    """The partitions of a run, on their way to workers; a worker makes the partitions that it needs."""
 
     def __init__(
         self, partitions: Sequence[tuple[Extent, ...]], reading: Reading, skip: bool, folder: str | None, build: str

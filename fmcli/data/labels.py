@@ -83,7 +83,7 @@ class Labels:
 
     @property
     def relevance(self) -> Relevance:
-        """Which rows are relevant to rankings: those with the larger one of two labels, or with a positive one."""
+        """Which rows are relevant to rankings: rows with the larger one of two labels, or with a positive one."""
         return Relevance() if self.pair is None else Relevance(self.pair[1], graded=False)
 
     def with_positive(self, wanted: str | None) -> Labels:

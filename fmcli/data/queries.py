@@ -194,7 +194,7 @@ def _duckdb(name: str) -> Any:
 
 
 def _type_name(source: Any, column: str, format: str) -> str:
-    """Return the name of the type of a column: in frames of pandas, that of pandas."""
+    """Return the name of the type of a column: in frames of pandas, the name in pandas."""
     if hasattr(source, "iloc"):
         of_pandas = source.dtypes.get(column)
         values = getattr(getattr(of_pandas, "categories", None), "dtype", None)

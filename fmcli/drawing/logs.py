@@ -120,7 +120,7 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
     """Return the figure of logs, by the names of their files.
 
     kind : one of KINDS; None: calibration for reports of it, search for studies, else learning.
-    metrics : the names of metrics; empty: those that the logs have.
+    metrics : the names of metrics; empty: the metrics in the logs.
 
     Raises BadInputError if a file does not have what is drawn, and UsageError.
     """

@@ -29,7 +29,7 @@ class Form:
 
     title : of the program.
     write : writes a model in chunks.
-    kinds : those that it has.
+    kinds : the kinds that it has.
     losses : the losses of models of which the program predicts the same.
     norm : whether it scales rows to unit length if a model does.
     of_pairs : whether scores are those of pairs of features only.

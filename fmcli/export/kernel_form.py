@@ -105,7 +105,7 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     """
     direct, form = kernel_form(path, scorer, of_user=False)
     meta = scorer.meta
-    # A model has the options of all runs; those that its solver refuses have their defaults.
+    # A model has the options of all runs; options that its solver refuses have their defaults.
     taken = make_spec(direct, meta["solver"], meta["loss"]).values.keys() - SOLVERS[meta["solver"]].refuses.keys()
     options = {name: value for name, value in meta["options"].items() if name in taken}
     options["rank"] = form["beta"].shape[1]

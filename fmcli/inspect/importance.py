@@ -27,7 +27,7 @@ Units = NDArray[np.int64]
 
 
 class Fields:
-    """The fields of entries: those that rows have, or the columns of the table that the model was trained on.
+    """The fields of entries: the fields that rows have, or the columns of the table that the model was trained on.
 
     names : of the fields; empty: there are none.
     """

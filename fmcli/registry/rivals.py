@@ -66,7 +66,7 @@ def combined(
 ) -> list[Spec]:
     """Return the specs of all kinds with all solvers that can be combined and take the options.
 
-    models, solvers : if empty, those that are compared by default.
+    models, solvers : if empty, the ones compared by default.
     ranges : of options, whose values are those with which a search begins. A kind or a solver that is named need not
         take those that another one takes.
 

@@ -167,7 +167,7 @@ _SOLVERS = (
         "fmcli.solvers.coordinate.trainer:CoordinateTrainer",
         ("tol", "nuclear", "init_strength"),
         {"epochs": passes(50, least=50, updates=1, held=True), **_PER_ROW},
-        # Rare features need a stronger penalty than those that every row has.
+        # Rare features need a stronger penalty than features that every row has.
         looks={"l2_v": Trial(((3, 9, 27), (1 / 3, 1 / 9)), errors=(0, 1))} | _MORE_FACTORS,
         tunes=_TUNED_PER_ROW,
         patience=_PLATEAU,

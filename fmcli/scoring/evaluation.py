@@ -160,7 +160,7 @@ def evaluate_model(
 
 
 def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
-    """Return which rows are relevant to rankings: those with labels from `relevant` on; None: see `Labels.relevance`.
+    """Return which rows are relevant to rankings: rows with labels from `relevant` on; None: see `Labels.relevance`.
     Raises UsageError for labels that have no such order."""
     if relevant is None:
         return labels.relevance

@@ -318,7 +318,7 @@ class Scorer:
         return lines_of(predictions, self.labels.unit)
 
     def lines(self, predictions: NDArray[np.float64], output: OutputType, *, of_table: bool) -> list[bytes]:
-        """Return the lines of `text` without their ends; in a table, labels are as they were in that of training."""
+        """Return the lines of `text` without their ends; in a table, labels are as in the table of training."""
         if of_table and output == "label" and self.labels.values:
             return self.label_lines(predictions, self.labels.cells)
         return self.text(predictions, output).splitlines()

@@ -28,7 +28,7 @@ GUESSED = {
     **dict.fromkeys((*INTEGERS, *(f"U{type}" for type in INTEGERS)), "BIGINT"),
     **{"FLOAT": "DOUBLE", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", TEXT: TEXT},
 }
-# The parameters by which a CSV file is read -> what DuckDB calls them; and its words for those that it does not know.
+# The parameters by which a CSV file is read -> what DuckDB calls them; and its words for unknown parameters.
 FORM = {
     **{
         "delim": "Delimiter",

@@ -95,7 +95,7 @@ def require_room(plan: Plan, memory: int) -> int:
         training += round_bytes(plan.task)
     needed = held_bytes(data) + max(training, *measures)
     if needed > memory:
-        held = " and those that are held out" if plan.validation else ""
+        held = " and the held-out rows" if plan.validation else ""
         raise NotEnoughMemoryError(
             f"the shards of rows{held} need {human_bytes(needed)} of memory, more than the {human_bytes(memory)} for "
             "rows",

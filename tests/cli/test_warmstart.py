@@ -216,7 +216,7 @@ def test_validation_data_choose_the_epoch_of_an_update(run, ratings, tmp_path, m
 def test_solvers_of_all_rows_warn_that_they_forget(run, ratings, solver, option):
     run("train", "-q", "-e", "5", "-s", solver, "-o", "m", "old.train")
     done = run("train", "-i", "m", "-e", "5", "-o", "n", *filter(None, [option]), "new.train")
-    forgets = f"fmcli: warning: {solver} fits these rows alone, and forgets those that m was trained on"
+    forgets = f"fmcli: warning: {solver} fits these rows alone, and forgets the rows that m was trained on"
     assert forgets in done.stderr
     if option:
         done = run("train", "-i", "m", "-e", "5", "-o", "n", "new.train")

@@ -1,4 +1,4 @@
-"""The options that the commands that compare options share: those of train, but for those that they refuse."""
+"""The options that the commands that compare options share: the options of train, except the ones they refuse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fmcli.registry.modes import MODES
 
 
 class ComparingCommand(KindCommand):
-    """A command with the options of train, except for those that it excludes by the mode of its name.
+    """A command with the options of train, except for options that it excludes by the mode of its name.
 
     others : option -> its metavar, or None, and its help, which are not those of train.
     roles : option -> the role of the file that it names, if that is another.

@@ -1,4 +1,4 @@
-"""fmcli evaluate: its options, what it measures, the comparison with another model, and the report."""
+"""fmcli evaluate: its options, the measuring, the comparison with another model, and the report."""
 
 from fmcli.cli.evaluate.command import command
 

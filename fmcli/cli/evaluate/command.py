@@ -136,7 +136,7 @@ if TYPE_CHECKING:
     type=InputFile(),
     metavar="FILE",
     help="Rank all items, which are the rows of FILE, for each user of the rows, by metrics of groups: a row has the "
-    "features of an item, and its other features are those of its user, unless --group-field or qid:N tells the user. "
+    "features of an item, and its other features belong to its user, unless --group-field or qid:N tells the user. "
     "Items without a row are not relevant.",
 )
 @option(

@@ -53,7 +53,7 @@ class Result:
 
 
 def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]:
-    """Return the metrics to compute: those that were chosen, or all that fit rows that have groups or none."""
+    """Return the metrics to compute: the chosen ones, or all that fit rows that have groups or none."""
     from fmcli.scoring.evaluation import usual_metrics
 
     of_model = request.model is not None

@@ -67,7 +67,7 @@ class Request:
         from fmcli.scoring.evaluation import row_groups_for
         from fmcli.training.setup.held import field_of
 
-        if self.over is not None:  # else rows of equal features beside those of items are a group
+        if self.over is not None:  # else rows of equal features beside item features are a group
             return RowGroups(field_of(self.group_field), optional=True)
         return row_groups_for(self.named, loss, field_of(self.group_field), usual=not self.metrics)
 

@@ -18,7 +18,7 @@ class Choices:
 
     words : as they were typed.
     values : of all options, by name; None: not given.
-    given : the names of those that were given.
+    given : the names of the given options.
     """
 
     words: list[str]

@@ -36,7 +36,7 @@ class KindCommand(SectionCommand):
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the parameters; if the help is narrowed, only those that the components take."""
+        """Return the parameters; if the help is narrowed, only the parameters that the components take."""
         parameters = super().get_params(ctx)
         if not isinstance(ctx.obj, Spec):
             return parameters
@@ -93,7 +93,7 @@ def _spec(model: str | None, solver: str | None, loss: str | None) -> Spec:
 
 
 def _losses(spec: Spec) -> list[str]:
-    """Return the loss, or those that the model and the solver take."""
+    """Return the loss, or the losses that the model and the solver take."""
     return [spec.loss] if spec.loss else [loss for loss in LOSSES if not refusal(spec.model, _solver(spec), loss)]
 
 

@@ -252,7 +252,7 @@ def why_no_early_stop(plan: Plan) -> str:
 
 
 def log_usual_penalties(log: Log, spec: Spec) -> None:
-    """Log the penalties that make parameters zero and are on by default, but not those that the model cannot lack."""
+    """Log the penalties that make parameters zero and are on by default, but not the penalties that the model needs."""
     for name in ("l1", *GROUP_PENALTIES):
         if spec.values.get(name) and name not in (*spec.given, *MODELS[spec.model].positive):
             on = choice(name, spec.values[name])
@@ -301,8 +301,8 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
             log.line(f"factors that were near 0, as the rows were too few, and begin anew: {revived:,}")
     elif not plan.spec.by_rows:
         log.warning(
-            f"{plan.spec.solver} fits these rows alone, and forgets those that {path} was trained on unless they are "
-            "among them; train on all rows together, learn only what is new (--only-new), or update a model of a "
+            f"{plan.spec.solver} fits these rows alone, and forgets the rows that {path} was trained on unless they "
+            "are among them; train on all rows together, learn only what is new (--only-new), or update a model of a "
             f"stochastic solver, such as -s {DEFAULT_SOLVER}"
         )
     if plan.spec.values["epochs"] == 1 and "epochs" not in plan.spec.given:

@@ -111,7 +111,7 @@ class TrainingRows:
 
     @property
     def all_rows(self) -> int:
-        """The number of rows, with those that are held out."""
+        """The number of rows, including held-out rows."""
         return int(self.data.rows) if self.every_row is None else len(self.every_row)
 
     @property
@@ -167,7 +167,7 @@ class TrainingRows:
 
     @property
     def all_numbers(self) -> RowNumbers:
-        """The numbers of all rows, with those that are held out."""
+        """The numbers of all rows, including held-out rows."""
         return numbers_to(self.data.rows) if self.every_row is None else self.every_row
 
     @property
@@ -181,7 +181,7 @@ class TrainingRows:
         return np.asarray(self.data.label[self.rows], np.float64)
 
     def whole(self) -> TrainingRows:
-        """Return all rows, with those that are held out."""
+        """Return all rows, including held-out rows."""
         return self.only(self.all_numbers)
 
     def only(self, rows: RowNumbers) -> TrainingRows:

@@ -170,7 +170,7 @@ class Recommender:
 
     def gives_one_list(self, contexts: Dataset) -> bool:
         """Return whether several contexts, at equal distances, all get the same items in the same order if they have
-        seen none: those that most like."""
+        seen none: the items that most users like."""
         some = np.arange(0, contexts.rows, max(1, contexts.rows // CONTEXTS_COMPARED), dtype=np.int32)
         if len(some) <= 1 or self.items.rows <= 1:
             return False
