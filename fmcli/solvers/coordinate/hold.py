@@ -98,7 +98,7 @@ class Earlier:
         return sum(array.nbytes for of in arrays for array in of.values())
 
     def keeping_needed(self, epochs: int) -> int:
-        """Return the bytes of the model file's summary of these rows after `epochs` epochs (`past_of`)."""
+        """Return the bytes that the model file's summary of these rows needs after `epochs` epochs (`past_of`)."""
         turned = TURNED_COPIES * max(array.nbytes for array in self.centre.values()) if epochs == 1 else 0
         return turned + (self.estimate_needed() if self.past is None or self.strength < 1 else 0)
 
