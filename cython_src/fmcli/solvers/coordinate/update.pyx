@@ -207,7 +207,7 @@ cdef class CoordinateUpdater(RowSlice):
         self, int block, int output, const int32_t[::1] order, double[:, ::1] slopes, double[:, ::1] curvatures
     ):
         """Add the first and the second derivatives of the mean loss in each parameter of these rows of a block and
-        class: row i of slopes and curvatures is that of row order[i], and has the body, with padding, and then the
+        class: row i of slopes and curvatures belongs to row order[i]: it has the body, with padding, and then the
         weight. Scores and caches must be measured, and there must be no group penalty."""
         cdef ColumnView v
         cdef Py_ssize_t i, f, at
