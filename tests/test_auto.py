@@ -25,7 +25,6 @@ from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.several.refit import refit, whole
 
-pytestmark = pytest.mark.exact
 ROWS, FEATURES = 500, 6
 
 
