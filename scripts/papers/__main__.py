@@ -1,17 +1,18 @@
-"""Repeat the experiments of the papers, and write their results and the page of the guide about them.
+"""Repeat the experiments of the papers, and show their results.
 
-    python scripts/papers                            write results/ and fmcli/guide/papers.md from the kept numbers
+    python scripts/papers                            write the page fmcli/guide/papers.md from the kept numbers
     python scripts/papers --list                     list the experiments
-    python scripts/papers --raw FOLDER               run all experiments, then write the pages
-    python scripts/papers --raw FOLDER ll pn_beta    run these experiments, then write the pages
+    python scripts/papers --show [ll pn_beta]        print the results of all experiments, or of these, in Markdown
+    python scripts/papers --figures FOLDER [ll]      draw the figures of all experiments, or of these
+    python scripts/papers --raw FOLDER               run all experiments, then write the page
+    python scripts/papers --raw FOLDER ll pn_beta    run these experiments, then write the page
 
 FOLDER has the raw files of the data sets, which the results name; nothing is fetched. With more folders, --raw is given
 for each of them. Each experiment prints its rules before it runs, and PASS or FAIL for each of them afterwards. Its
-numbers are kept in scripts/papers/numbers.
+numbers are kept in scripts/papers/results.json.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -22,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # CPU seconds would count th
 
 from experiment import Experiment
 from experiments import ALL
-from page import HERE, NUMBERS, written
+from page import drawn, keep, kept, results, written
 from sets.raw import MissingDataError, Raw
 
 DIGITS = 6  # significant digits of the numbers that are kept
@@ -44,8 +45,8 @@ def perform(experiment: Experiment, folders: list[Path]) -> None:
         print(f"  rule: {rule.text}", flush=True)
     raw, begin = Raw(*folders), time.process_time()
     numbers = rounded(experiment.run(raw))
-    kept = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "numbers": numbers}
-    (NUMBERS / f"{experiment.name}.json").write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+    run = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "numbers": numbers}
+    keep(kept() | {experiment.name: run})
     for table in experiment.tables(numbers):
         print(f"\n  {table.caption}")
         widths = [max(map(len, cells)) for cells in zip(table.head, *table.rows, strict=True)]
@@ -58,8 +59,10 @@ def perform(experiment: Experiment, folders: list[Path]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments to run; without any, all are run")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; without any, all")
     parser.add_argument("--raw", type=Path, action="append", metavar="FOLDER", help="the raw files of the data sets")
+    parser.add_argument("--show", action="store_true", help="print results that are kept")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw the figures into this folder")
     parser.add_argument("--list", action="store_true", help="list the experiments")
     given = parser.parse_args()
     by_name = {one.name: one for one in ALL}
@@ -69,7 +72,10 @@ def main() -> None:
         return
     if unknown := set(given.names) - set(by_name):
         parser.error(f"there is no experiment {', '.join(sorted(unknown))}; --list lists them")
-    if given.names and not given.raw:
+    if given.show:
+        print(results(kept(), given.names))
+        return
+    if given.names and not given.raw and not given.figures:
         parser.error("--raw names the folder of raw files, which the experiments need")
     missing = []
     for name in (given.names or by_name) if given.raw else ():
@@ -78,10 +84,11 @@ def main() -> None:
         except MissingDataError as error:
             missing.append(name)
             print(f"  not run: {error}", file=sys.stderr)
-    for path, text in written().items():
+    found = drawn(kept(), given.names or list(by_name), given.figures) if given.figures else written()
+    for path, text in found.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        print(f"wrote {path.relative_to(HERE.parents[1])}")
+        print(f"wrote {os.path.relpath(path)}")
     if missing:
         sys.exit(f"no data for {', '.join(missing)}")
 

@@ -1,28 +1,32 @@
 """The results of all experiments with their figures, and the page of the guide, from the numbers of the experiments."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiment import Experiment, Figure, Table
+from experiment import Experiment, Table
 from experiments import ALL
 
 from fmcli.drawing.curves import svg
 
 HERE = Path(__file__).resolve().parent
-NUMBERS, RESULTS = HERE / "numbers", HERE / "results"
-ALL_RESULTS, GUIDE = RESULTS / "README.md", HERE.parents[1] / "fmcli" / "guide" / "papers.md"
-MOST_ROWS = 12  # of the table of a figure
+RESULTS, FIGURES, GUIDE = HERE / "results.json", HERE / "figures", HERE.parents[1] / "fmcli" / "guide" / "papers.md"
+SHOWN = "pn_theorem2", "ho_table3", "sgl_cost"  # whose figures are kept in FIGURES, for README.md
 HEAD, FOOT, BRIEF = ((HERE / name).read_text().strip() for name in ("head.md", "foot.md", "guide.md"))
 
 Kept = dict[str, Any]
 
 
-def kept(experiment: Experiment) -> Kept | None:
-    """What is kept of the last run of an experiment: its numbers, digests of its data, seconds; None: never run."""
-    path = NUMBERS / f"{experiment.name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+def kept() -> dict[str, Kept]:
+    """What is kept of the last run of each experiment: its numbers, digests of its data, seconds."""
+    return json.loads(RESULTS.read_text())
+
+
+def keep(runs: Mapping[str, Kept]) -> None:
+    """Write what is kept, an experiment in a line."""
+    lines = [f'"{one.name}":{json.dumps(runs[one.name], separators=(",", ":"))}' for one in ALL if one.name in runs]
+    RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def table(found: Table) -> Iterator[str]:
@@ -31,30 +35,6 @@ def table(found: Table) -> Iterator[str]:
     for cells in (found.head, ["---"] * len(found.head), *found.rows):
         yield "| " + " | ".join(cells) + " |"
     yield ""
-
-
-def thinned(values: list[float], log: bool) -> list[float]:
-    """At most MOST_ROWS of the values, with the first and the last one."""
-    last = len(values) - 1
-    if last < MOST_ROWS:
-        return values
-    if log:
-        places = {round((last + 1) ** (i / (MOST_ROWS - 1))) - 1 for i in range(MOST_ROWS)}
-    else:
-        places = {round(i * last / (MOST_ROWS - 1)) for i in range(MOST_ROWS)}
-    return [values[place] for place in sorted(places)]
-
-
-def numbers_of(figure: Figure) -> Iterator[Table]:
-    """The numbers of each panel of a figure."""
-    for title, curves in figure.panels.items():
-        points = {name: dict(zip(*curve, strict=True)) for name, curve in curves.items()}
-        x = thinned(sorted({at for curve in points.values() for at in curve}), figure.log_x)
-        rows = [
-            [f"{at:g}", *(f"{curve[at]:.{figure.digits}f}" if at in curve else "" for curve in points.values())]
-            for at in x
-        ]
-        yield Table(f"{figure.caption}, {title}: {figure.y}", [figure.x, *points], rows)
 
 
 def section(experiment: Experiment, run: Kept) -> Iterator[str]:
@@ -73,11 +53,6 @@ def section(experiment: Experiment, run: Kept) -> Iterator[str]:
     yield ""
     for one in experiment.tables(numbers):
         yield from table(one)
-    for end, figure in experiment.figures(numbers).items():
-        yield f"![{figure.caption}]({file_name(experiment, end)})"
-        yield ""
-        for one in numbers_of(figure):
-            yield from table(one)
     if experiment.notes:
         yield experiment.notes.strip()
         yield ""
@@ -124,15 +99,26 @@ def brief(runs: Mapping[str, Kept]) -> Iterator[str]:
             yield " ".join([f"- {experiment.source}: {experiment.title}: {held}", *fails])
 
 
-def written() -> dict[Path, str]:
-    """The pages and their figures, as they follow from the numbers that are kept."""
-    runs = {one.name: run for one in ALL if (run := kept(one))}
-    lines = [HEAD, "", *summary(runs), ""]
-    files = {}
+def results(runs: Mapping[str, Kept], names: Collection[str]) -> str:
+    """The results of all experiments, or the sections of these."""
+    lines = [] if names else [HEAD, "", *summary(runs), ""]
     for experiment in ALL:
-        if run := runs.get(experiment.name):
+        if (run := runs.get(experiment.name)) and (not names or experiment.name in names):
             lines += section(experiment, run)
-            for end, figure in experiment.figures(run["numbers"]).items():
-                files[RESULTS / file_name(experiment, end)] = svg(figure)
-    lines += ["## Data", "", *datasets(runs), "", FOOT]
-    return {ALL_RESULTS: "\n".join(lines) + "\n", GUIDE: "\n".join(brief(runs)) + "\n", **files}
+    return "\n".join(lines if names else [*lines, "## Data", "", *datasets(runs), "", FOOT])
+
+
+def drawn(runs: Mapping[str, Kept], names: Collection[str], folder: Path) -> dict[Path, str]:
+    """The figures of these experiments, as files in a folder."""
+    return {
+        folder / file_name(experiment, end): svg(figure)
+        for experiment in ALL
+        if experiment.name in names and experiment.name in runs
+        for end, figure in experiment.figures(runs[experiment.name]["numbers"]).items()
+    }
+
+
+def written() -> dict[Path, str]:
+    """The page of the guide and the figures beside README.md, as they follow from the numbers that are kept."""
+    runs = kept()
+    return {GUIDE: "\n".join(brief(runs)) + "\n", **drawn(runs, SHOWN, FIGURES)}
