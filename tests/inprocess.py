@@ -17,7 +17,10 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import IO
 
-from fmcli.cli import run
+import click
+
+from fmcli.cli import group, run
+from fmcli.cli.spellings.translate import options_of, takes_value
 from fmcli.system.allocator import keep_freed_memory
 
 PATIENCE = 60  # seconds, after which SIGALRM ends the process: a command hangs
@@ -50,6 +53,20 @@ def run_here(
             if not sys.stdout.closed:
                 sys.stdout.flush()
         return CompletedProcess(words, status, _content(out), _content(err).decode())
+
+
+def instead(usual: Sequence[str], *given: str, command: str = "train") -> list[str]:
+    """Return the usual words of a command, without options that are among the given ones, and the given words."""
+    found = group.get_command(click.Context(group), command)
+    assert found is not None
+    options = options_of(found, click.Context(found))
+    names = {options[word].name for word in given if word in options}
+    kept, rest = [], iter(usual)
+    for word in rest:
+        option = options.get(word)
+        words = [word, next(rest)] if option and takes_value(option) else [word]
+        kept += words if option is None or option.name not in names else []
+    return [*kept, *given]
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from inprocess import instead
 
 FLAG = re.compile(r"(?<![\w-])(--?[a-z][a-z0-9-]*) ([\w.+-]+)")
 
@@ -69,7 +70,7 @@ def followed(said, arguments):
     advice = re.split(r"\b(?:leave out|try|such as|predictions) ", said)[-1]
     if "leave out" in said:
         return [[word for word in arguments if word not in advice.split()]]
-    return [[*arguments, *(word for pair in FLAG.findall(one) for word in pair)] for one in advice.split(" or ")]
+    return [instead(arguments, *(word for pair in FLAG.findall(one) for word in pair)) for one in advice.split(" or ")]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from inprocess import instead
 
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.system.lock import locked
@@ -190,7 +191,7 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
     save(str(tmp_path / "f"), forged)
     for arguments, status, message in [
         ((*command, rows), 2, "c exists: --resume continues its run; remove it"),
-        ((*command, "--resume", "-k", "4", rows), 2, "another run: --rank was 2 and is 4. Give the same options"),
+        ((*instead(command, "-k", "4"), "--resume", rows), 2, "another run: --rank was 2 and is 4. Give the same opt"),
         ((*command, "--resume", "-r", "0.05", rows), 2, "only one of them was given --learning-rate"),
         ((*command, "--resume", "t"), 65, "another run: the training data or the weights of rows have changed"),
         ((*command[:-3], "m", "--resume", "-o", "n", rows), 65, "m: is a model, not the checkpoint of an unfinished"),

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from inprocess import instead
 
 import fmcli
 
@@ -21,7 +22,7 @@ def adult(run, sample):
         (run.folder / name).write_text("".join(lines[:rows]))
 
     def made(*options):
-        run.ok("train", "-q", "--no-look", "--holdout", "0", "-e", "3", "-o", "m", *options, "train")
+        run.ok("train", "-q", "--no-look", *instead(["--holdout", "0", "-e", "3", "-o", "m"], *options), "train")
         return "m", "test"
 
     return made

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from inprocess import instead
 
 from fmcli.model_file.container import load
 
@@ -48,7 +49,7 @@ def files(tmp_path):
 def train(run, files):
     def trained(rows, *options, status=0, model="m", solver=("-s", "mcmc", "--draws", "3")):
         usual = (*solver, "-e", "6", "-k", "3", "-o", model)
-        done = run("train", *usual, *options, rows)
+        done = run("train", *instead(usual, *options), rows)
         assert done.returncode == status, done.stderr
         return load(str(files / model)) if status == 0 else done.stderr
 
@@ -214,7 +215,7 @@ def test_bad_files(train, files, text, message):
     ],
 )
 def test_refusals(run, files, options, status, message):
-    done = run("train", "--prior-groups", "lines", *options, "rows.libsvm")
+    done = run("train", *instead(["--prior-groups", "lines"], *options), "rows.libsvm")
     assert (done.returncode, message in done.stderr) == (status, True), done.stderr
 
 

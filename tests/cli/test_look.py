@@ -4,6 +4,7 @@ import re
 import time
 
 import pytest
+from inprocess import instead
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_run_continues_with_the_chosen_rank(run, start, rows, tmp_path):
     process.communicate()
     resume = (*command, "--checkpoint", "c", "--resume")
     for other in (["-k", "8"], ["--l2", "0.5"], ["--no-look"], ["-e", "150"]):
-        assert "the checkpoint of another run" in run.fails(2, *resume, *other, "-o", "m", rows).stderr
+        assert "the checkpoint of another run" in run.fails(2, *instead(resume, *other), "-o", "m", rows).stderr
     log = run.ok(*resume, "-o", "m", rows).stderr
     assert "continuing with " in log
     assert re.findall("^look: .*", log, re.MULTILINE) == ["look: --rank 16, as in the checkpoint"]

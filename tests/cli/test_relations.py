@@ -4,6 +4,7 @@ import gzip
 from dataclasses import replace
 
 import pytest
+from inprocess import instead
 from related import tables
 
 
@@ -144,7 +145,7 @@ def test_train_gives_the_model_of_the_joined_text(run, tmp_path, solver, options
     expected = predicted(run, one, joined)
     assert predicted(run, other, joined) == pytest.approx(expected, abs=1e-3)
     again = tmp_path / "again.fm"
-    done = run.ok("train", "-i", other, *solver, "-e", "4", "-o", again, plain, *relations)
+    done = run.ok("train", "-i", other, *instead(solver, "-e", "4"), "-o", again, plain, *relations)
     assert predicted(run, again, joined) != expected
 
 
@@ -153,8 +154,12 @@ def test_ensembles(run, rows, tmp_path, solver):
     """Of the joined text; the members train at the same time, with the bits of members that train alone."""
     plain, joined, relations = rows
     files = {}
-    for name, more in (("joined", [joined]), ("one", ["-j", "1", plain, *relations]), ("two", [plain, *relations])):
-        run.ok("train", "-k", "3", *solver, "--ensemble", "3", "-j", "2", *more, "-o", tmp_path / name)
+    for name, more in (
+        ("joined", ["-j", "2", joined]),
+        ("one", ["-j", "1", plain, *relations]),
+        ("two", ["-j", "2", plain, *relations]),
+    ):
+        run.ok("train", "-k", "3", *solver, "--ensemble", "3", *more, "-o", tmp_path / name)
         files[name] = run("predict", tmp_path / name, joined).stdout
         assert files[name] == run("predict", tmp_path / name, plain, *relations).stdout
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -92,6 +92,7 @@ def test_threads_are_spelled_so_in_every_command_that_has_them():
     [
         (["--iter", "3", "-e", "4"], "--iter and -e set the same option; give one of them"),
         (["--epochs=4", "--passes", "3"], "--epochs and --passes set the same option"),
+        (["--iter", "3", "--iter", "4"], "--iter 3 and --iter 4 set the same option"),
         (["--iter", "3", "--passes", "3"], "--iter and --passes set the same option"),
         (["--dim", "1,1,4", "-k", "4"], "--dim and -k set the same option"),
         (["--dim", "1,1,4", "--no-bias"], "--dim and --no-bias set the same option"),
@@ -129,8 +130,43 @@ def test_a_spelling_at_the_end_without_value_is_refused():
     assert "requires an argument" in refused("train", "x", "--iter")
 
 
-def test_our_options_may_be_repeated():
-    assert parse("train", "-e", "3", "--epochs", "4", "x")["epochs"] == 4
+def scalar_options():
+    """Yield each option with one value, and each pair of opposite switches: the command, two of its flags."""
+    for name, command in COMMANDS.items():
+        for one in command.params:
+            if isinstance(one, click.Option) and not (one.multiple or one.count):
+                if not one.is_flag:
+                    yield name, one.opts[0], one.opts[-1]
+                elif one.opts and one.secondary_opts:
+                    yield name, one.opts[0], one.secondary_opts[0]
+
+
+@pytest.mark.parametrize(("command", "first", "last"), list(scalar_options()))
+def test_an_option_with_one_value_is_refused_with_two(command, first, last):
+    switch = FLAGS[command][first].is_flag
+    for words in (((first,), (last,)), ((last,), (first,))) if switch else (((first, "1"), (last, "2")),):
+        both = " and ".join(map(" ".join, words))
+        assert f"{both} set the same option; give one of them" in refused(command, *words[0], *words[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["-e", "3", "--epochs=3"], "epochs", 3),
+        (["--iter", "3", "--iter=3"], "epochs", 3),
+        (["--no-norm", "--no-norm"], "norm", False),
+        (["--verbose", "--verbose"], "verbose", True),
+        (["--ignore", "a", "--ignore", "b"], "ignore", ("a", "b")),
+        (["-q", "-q"], "quiet", 2),
+    ],
+)
+def test_the_same_value_may_be_repeated_and_lists_are_united(words, name, value):
+    assert parse("train", *words, "x")[name] == value
+
+
+@pytest.mark.parametrize("words", [["-k4", "-k8"], ["-k4", "--rank=8"], ["-qk4", "-k", "8"]])
+def test_two_values_of_an_option_are_named(run, words):
+    assert run.fails(2, "train", *words, "x").stderr.endswith(" 8 set the same option; give one of them\n")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from inprocess import instead
 
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 
@@ -39,7 +40,7 @@ def loss(request, tmp_path):
 @pytest.fixture
 def train(run, tmp_path):
     def trained(*options, status=0, model="m"):
-        done = run("train", *SWEEPS, *options, "-o", model, "--log-json", "log", "rows")
+        done = run("train", *instead(SWEEPS, *options), "-o", model, "--log-json", "log", "rows")
         assert done.returncode == status, done.stderr
         return json.loads((tmp_path / "log").read_text().splitlines()[-1]) if status == 0 else done.stderr
 

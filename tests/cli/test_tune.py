@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from inprocess import instead
 
 import fmcli
 
@@ -71,7 +72,7 @@ def test_a_study_goes_on_and_the_printed_command_trains_the_same_model(run, rows
     assert (tmp_path / "python").read_bytes() == (tmp_path / "m1").read_bytes()
     other = run.fails(2, *TUNE, "--l2-w", "0", "--study", "s1", rows).stderr
     assert "s1 is the study of another search: --l2-w was 1e-05 and is 0.0; remove it" in other
-    other = run.fails(2, *TUNE, "--folds", "2", "--study", "s1", rows).stderr
+    other = run.fails(2, *instead(TUNE, "--folds", "2", command="tune"), "--study", "s1", rows).stderr
     assert "s1 is the study of another search: the numbers of folds differ; remove it" in other
     (tmp_path / rows).write_text((tmp_path / rows).read_text().replace("1:-1", "1:1", 1))
     other = run.fails(2, *TUNE, "--study", "s1", rows).stderr

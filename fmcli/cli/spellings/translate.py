@@ -18,6 +18,7 @@ from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 from fmcli.records import dataclass
 from fmcli.registry.synonyms import explained
+from fmcli.text import shell_word
 
 # A prefix of penalty strengths in libFM's convention: relative to the sum of the losses, unless a solver is stochastic.
 LIBFM = "libFM:"
@@ -97,7 +98,7 @@ def translated(command: click.Command, ctx: click.Context, arguments: list[str])
     """Return the arguments, with the spellings of other tools replaced by the options of a command.
 
     Raises UsageError for an unknown option, with suggestions, for a value that has a meaning in another tool, and for
-    an option that is given in two spellings.
+    an option that is given in two spellings or, unless it may be repeated, with two values.
     """
     return _Reading(command, ctx, deque(arguments)).read()
 
@@ -109,7 +110,7 @@ class _Reading:
     rest: deque[str]
     said: list[str] = field(default_factory=list)
     wrong: list[UsageError | click.UsageError] = field(default_factory=list)
-    given: dict[str, str] = field(default_factory=dict)  # name of an option -> the flag with which it was given
+    given: dict[str, tuple[str, object]] = field(default_factory=dict)  # name of an option -> its flag, its value
 
     def __post_init__(self) -> None:
         self.options = options_of(self.command, self.ctx)
@@ -173,21 +174,18 @@ class _Reading:
     def native(self, flag: str, value: str | None) -> None:
         """Take an option of fmcli; `value` is the part of the same word after the flag, if there is one."""
         option = self.options[flag]
-        name = option.name or ""
-        self.once(name, flag, familiar=False)
         if value is None and self.rest:
             value = self.rest[0]
             if takes_value(option):
                 self.said.append(self.rest.popleft())
-        lesson = VALUES.get((self.command.name, name))
+        self.once(option, flag, value if takes_value(option) else flag not in option.secondary_opts, familiar=False)
+        lesson = VALUES.get((self.command.name, option.name))
         if lesson and value is not None and (sentence := lesson(value)):
             raise UsageError(sentence)
 
     def familiar(self, flag: str, value: str | None) -> None:
         """Take an option of another tool that fmcli accepts."""
         spelling = self.spellings[flag]
-        for said in (*spelling.means, *spelling.beside):
-            self.once(self.options[said].name or "", flag, familiar=True)
         if spelling.fixed is not None:
             if value is not None:
                 raise UsageError(f"{flag} takes no value")
@@ -196,13 +194,21 @@ class _Reading:
             if not self.rest:
                 raise click.UsageError(f"option {flag} requires an argument", self.ctx)
             value = self.rest.popleft()
+        for said in (*spelling.means, *spelling.beside):
+            self.once(self.options[said], flag, value, familiar=True)
         self.said += spelling.arguments(value)
 
-    def once(self, name: str, word: str, *, familiar: bool) -> None:
-        """Raise UsageError if an option is given in two spellings."""
-        first = self.given.setdefault(name, word)
-        if first != word and (familiar or first in SPELLINGS):
-            raise UsageError(f"{first} and {word} set the same option; give one of them")
+    def once(self, option: click.Option, flag: str, value: object, *, familiar: bool) -> None:
+        """Raise UsageError if an option is given in two spellings, or if it has one value and is given two."""
+        first, before = self.given.setdefault(option.name or "", (flag, value))
+        if first != flag and (familiar or first in SPELLINGS):
+            raise UsageError(f"{first} and {flag} set the same option; give one of them")
+        if before != value and not (option.multiple or option.count):
+            both = " and ".join(
+                one if isinstance(said, bool) else f"{one} {shell_word(str(said))}"
+                for one, said in ((first, before), (flag, value))
+            )
+            raise UsageError(f"{both} set the same option; give one of them")
 
     def has(self, flag: str) -> bool:
         """Return whether a long flag exists in fmcli or is an accepted spelling."""
