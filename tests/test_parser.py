@@ -21,7 +21,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from texts import write
 
-import fmcli.system
 from fmcli.cli.flags import with_flags
 from fmcli.data import formats, reader, sources
 from fmcli.data.chunks import Columns, score_chunks
@@ -31,7 +30,7 @@ from fmcli.data.labels import NUMBERS
 from fmcli.data.parser import PADDING, Rows
 from fmcli.data.workers import BUFFERS_AHEAD
 from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError, TransferError
-from fmcli.system import mistaken
+from fmcli.system import memory, mistaken
 from reference import slow_parser
 
 if sys.version_info >= (3, 14):
@@ -46,10 +45,8 @@ LIMIT = 1000
 def demands(monkeypatch):
     """Replace the memory check by a list of the requested amounts and purposes."""
     asked = []
-    memory = types.ModuleType("fmcli.system.memory")
-    memory.require = lambda needed, purpose, *, held=0: asked.append((needed, purpose))
-    monkeypatch.setitem(sys.modules, "fmcli.system.memory", memory)
-    monkeypatch.setattr(fmcli.system, "memory", memory, raising=False)
+    for name in "require", "require_if_large":
+        monkeypatch.setattr(memory, name, lambda needed, purpose, *, held=0: asked.append((needed, purpose)))
     return asked
 
 
@@ -730,9 +727,14 @@ def test_memory_is_checked_from_the_first_buffer(path, demands, monkeypatch):
     def refuse(needed, purpose, *, held=0):
         raise NotEnoughMemoryError(purpose)
 
-    monkeypatch.setattr(sys.modules["fmcli.system.memory"], "require", refuse)
+    monkeypatch.setattr(memory, "require", refuse)
     with pytest.raises(NotEnoughMemoryError):
         reader.read([path])
+
+
+def test_memory_is_checked_before_names_get_their_columns(path, demands, monkeypatch):
+    reader.read([write(path, b"1 one:1 two:1\n0 three:1\n")])
+    assert demands == [(3 * reader.BYTES_TO_NUMBER, "numbering the features")]
 
 
 def test_memory_is_checked_while_a_compressed_file_is_read(path, demands, monkeypatch):

@@ -20,10 +20,13 @@ from fmcli.data.sparse_ids import with_dictionary
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
+from fmcli.system import memory
 from fmcli.text import readable
 
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
+# While names get their columns: for each, its first bytes and its place twice, its column, end and text.
+BYTES_TO_NUMBER = 80
 # Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
 MARGIN = 1.05
 
@@ -167,6 +170,7 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
     """
     if rows.is_numbered:
         ids = rows.ids
+        memory.require_if_large(BYTES_TO_NUMBER * len(ids), "numbering the features")
         data = rows.dataset(len(ids))
         return data.ordered(*ids.sorted(data.seen()), threads)
     data = rows.dataset(hashed or rows.features)
@@ -181,8 +185,6 @@ def _require_memory(paths: Sequence[str], rest: int, taken: int, *, first: bool)
     bound; for a pipe it is 0.
     """
     if rest > 0:
-        from fmcli.system import memory
-
         if first and read_by_duckdb(paths):
             from fmcli.data.queries import bytes_needed
 

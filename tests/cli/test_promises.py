@@ -3,6 +3,7 @@ that trains on few rows."""
 
 import importlib.util
 import json
+import shlex
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,8 @@ MIB = 1 << 20
 # what it takes a promise may be.
 SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
 
+# A table of different names, whose reading takes more than what follows.
+NAMES = "--label y --categorical user,item --holdout 0 --no-look -k 1 -e 1"
 # Runs in which different objects take most of the memory: model, solver, shape of the rows, further options.
 RUNS = {
     "adagrad": "-e 2 --holdout 0 -k 256 sparse",
@@ -46,6 +49,8 @@ RUNS = {
     "anchors": "-m llfm -s sgd -e 2 --no-refit wide",
     "square matrices": "-m kernel-basis -k 350 narrow",
     "rows of anchors by column": "-m llfm -s cd -e 1 --anchors 10 narrow",
+    **{f"names that {j} number": f"-j {j} {NAMES} ids.csv" for j in (1, 2)},
+    "a query": f"""{NAMES} --sql "SELECT * FROM 'ids.csv'" """,
 }
 
 
@@ -71,6 +76,8 @@ def files(tmp_path_factory):
     (folder / "block").write_text("".join(f"{FEATURES + row}:1\n" for row in range(50)))
     (folder / "map").write_text("".join(f"{row % 50}\n" for row in range(ROWS)))
     (folder / "few").write_text("0 0:0:1 1:1:1\n1 0:0:1 1:2:1\n1 0:1:1\n")
+    ids = rng.permutation(100_000)
+    (folder / "ids.csv").write_text("user,item,y\n" + "".join(f"u{i},i{i},{i % 7}\n" for i in ids.tolist()))
     for shape in SHAPES:
         (folder / shape).write_text("".join(f"{line}\n" for line in memory.rows_of(shape)))
     return folder
@@ -88,7 +95,7 @@ def figures(files, forks, tmp_path_factory):
             (folder / file.name).symlink_to(file)
         for number, options in enumerate(runs):
             log = f"log{number}"
-            done = forks.run(["train", "-q", "--log-json", log, "-o", "m", *options.split()], folder)
+            done = forks.run(["train", "-q", "--log-json", log, "-o", "m", *shlex.split(options)], folder)
             assert done.returncode == 0, done.stderr
         events = [json.loads(line) for line in (folder / log).read_text().splitlines()]
         return events[0]["memory_needed"], events[-1]["peak_memory"]

@@ -30,20 +30,21 @@ from fmcli.registry.solvers import DEFAULT_SOLVER, SOLVERS
 from fmcli.registry.specs import SCALE_LABELS, Spec, for_dense_rows, make_spec, needed_for
 from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
-from fmcli.system.memory import available, human_bytes
+from fmcli.system.memory import human_bytes, peak
 from fmcli.text import number, shell_word
-from fmcli.training.account import MemoryNeed
 from fmcli.training.draws import drawn_numbers, kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense, are_many
 from fmcli.training.setup.groups import groups_in_words
 from fmcli.training.setup.scaled_labels import described
+from fmcli.training.several.ensemble import memory_of
 from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fmcli.cli.train.request import Request
     from fmcli.data.stored.cache import Facts
     from fmcli.training.setup.warm_start import WarmStart
 
@@ -361,17 +362,10 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     }
 
 
-def needs(need: MemoryNeed, inputs: Sequence[str]) -> dict[str, str]:
-    """Return the memory that a run needs, and the available memory. Before training, the rows and what reads the inputs
-    are in memory, which only counts if training needs less."""
-    from fmcli.data.queries import bytes_needed
-    from fmcli.data.sources import read_by_duckdb
-
-    others = bytes_needed() if read_by_duckdb(inputs) else 0
-    reading = need.held + others
-    part = {"reading": f"{human_bytes(reading)}, at most {human_bytes(others)} of it for DuckDB"} if others else {}
-    needed = f"{human_bytes(max(need.total, reading))} needed"
-    return {"memory": needed, **part, "available": human_bytes(available())}
+def memory_needed(plan: Plan, request: Request) -> int:
+    """Return bytes that a run takes at most. The inputs have been read, and only what they took is known: it counts if
+    training needs less."""
+    return max(memory_of(plan, request.members).total, peak() - request.occupied)
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:

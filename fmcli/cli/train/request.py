@@ -45,6 +45,7 @@ class Request:
     ranks : whether the loss or the metrics are of groups.
     beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: all rows
         are those of a single run.
+    occupied : bytes that the process has taken before it reads any input.
     """
 
     settings: Settings
@@ -69,6 +70,7 @@ class Request:
     by: Held
     ranks: bool
     beside: tuple[Settings, ...] | None = None
+    occupied: int = 0
 
     @property
     def runs(self) -> tuple[Settings, ...]:

@@ -19,7 +19,7 @@ from fmcli.cli.train.log import (
     log_refit,
     log_refitted,
     log_trials,
-    needs,
+    memory_needed,
     sizes,
 )
 from fmcli.cli.train.progress import Progress
@@ -29,11 +29,11 @@ from fmcli.cli.train.start import log_start
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import DivergedError, NothingNewError, UsageError
 from fmcli.model_file.container import save as save_file
-from fmcli.system.memory import human_bytes
+from fmcli.system.memory import available, human_bytes
 from fmcli.training import job
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.setup.item_ranking import without_users
-from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
+from fmcli.training.several.ensemble import at_once, ensemble_summary, train_ensemble
 from fmcli.training.several.learning import learn
 from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import summary
@@ -107,8 +107,8 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        read = [*request.inputs, *request.validation.valid, *(table for _, table in request.tables.join)]
-        log.table(**sizes(plan), **needs(memory_of(plan, request.members), read))
+        needed, free = human_bytes(memory_needed(plan, request)), human_bytes(available())
+        log.table(**sizes(plan), memory=f"{needed} needed", available=free)
         return
     if request.members > 1:
         run_ensemble(log, request, plan, format, begin, bad)

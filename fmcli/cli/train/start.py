@@ -9,6 +9,7 @@ import numpy as np
 
 import fmcli
 from fmcli.base.finite import finite
+from fmcli.cli.train.log import memory_needed
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
@@ -16,7 +17,6 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, SOLVER
 from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
-from fmcli.training.several.ensemble import memory_of
 
 if TYPE_CHECKING:
     from fmcli.cli.train.choices import Choices
@@ -55,7 +55,7 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
         **(rows if kept else dict.fromkeys(rows)),
         "valid_rows": validation.count if validation else 0,
         "threads": plan.settings.threads,
-        "memory_needed": memory_of(plan, request.members).total,
+        "memory_needed": memory_needed(plan, request),
     }
 
 

@@ -18,6 +18,7 @@ from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import UsageError
+from fmcli.system.memory import peak
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -28,11 +29,12 @@ T = TypeVar("T")
 
 
 def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> Request:
-    """Return the request whose inputs know what their columns are, if they are tables. Raises BadInputError,
-    MissingInputError and UsageError.
+    """Return the request as its reading begins: its inputs know what their columns are, if they are tables. Raises
+    BadInputError, MissingInputError and UsageError.
 
     cluster : where the inputs are; None: on this machine.
     """
+    request = replace(request, occupied=peak())
     settings, choice = request.settings, request.tables
     known = settings.warm_start.transform.table if settings.warm_start else None
     held = request.by
