@@ -50,6 +50,8 @@ LABEL = re.compile(rb"[ \t\r]*([^\s#]\S*)")
 FIRST_ROW = re.compile(rb"^[ \t\r]*([^\s#]\S*).*", re.MULTILINE)
 # The beginning of such a line if it has a query number.
 QUERY = re.compile(rb"[ \t\r]*[^\s#]\S*[ \t]+qid:")
+# Bytes at the beginning of a table that are likely to have a row.
+FIRST_BYTES = 1 << 13
 
 T = TypeVar("T")
 
@@ -267,7 +269,7 @@ class Text:
     def _first_row(self) -> re.Match[bytes] | None:
         """Return the first line that is neither blank nor a comment, and its first token; None if there is none."""
         buffer = self._ahead[-1]
-        while not (found := FIRST_ROW.search(as_features(buffer))):
+        while not (found := first_row(buffer)):
             if (following := next(self._buffers, None)) is None:
                 return None
             self._ahead.append(buffer := following)
@@ -325,11 +327,17 @@ def of_tables(
             opens = False
 
 
-def as_features(buffer: TextBuffer) -> memoryview:
-    """Return the text of a buffer; that of a table as lines of features, up to the first fault."""
-    if buffer.scanner is None:
-        return memoryview(buffer.data)[buffer.start : buffer.stop]
-    return memoryview(buffer.scanner.translate(buffer.data, buffer.start, buffer.stop)[0])
+def first_row(buffer: TextBuffer) -> re.Match[bytes] | None:
+    """Return the first line of a buffer that is neither blank nor a comment, and its first token; of a table, the line
+    of features. None if there is none before the first fault."""
+    data, start, stop, scanner = buffer.data, buffer.start, buffer.stop, buffer.scanner
+    if scanner is None:
+        return FIRST_ROW.search(memoryview(data)[start:stop])
+    # All rows are translated only if the first ones, outside of quotes, have no such line.
+    first = data.find(b"\n", start + FIRST_BYTES, stop) + 1
+    ends = [stop] if not first or data.count(b'"', start, first) % 2 else [first, stop]
+    found = (FIRST_ROW.search(memoryview(scanner.translate(data, start, end)[0])) for end in ends)
+    return next(filter(None, found), None)
 
 
 def through_scanner(parse: Callable[[int, TextBuffer], Parsed[T]]) -> Callable[[int, TextBuffer], Parsed[T]]:

@@ -279,3 +279,18 @@ def test_labels_with_line_breaks_are_cells_of_tables_and_one_line_of_text(run, t
     lines = run.ok("predict", "--output-type", "label", "m.fm", "t.csv").stdout.decode().split("\n")
     assert len(lines) == 61
     assert lines[0] == "line%0Abreak"
+
+
+@pytest.mark.parametrize("lines", [1, 2000])
+def test_lines_in_quotes_at_the_beginning_of_a_table_are_no_rows(run, tmp_path, lines):
+    """Neither the label names nor the skipped lines depend on the length of the first cell, whose lines look like
+    rows."""
+    note = "note\n" + "9,9,1\n" * lines
+    cells = [[note, "1", "ham"], *([("other", "2", "spam"), ("other", "1", "ham")] * 20)]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([("note", "x", "y"), *cells])
+    options = ["--label", "y", "--ignore", "note", "--categorical", "x", "--on-bad-line", "skip"]
+    done = run.ok("train", *options, "-o", "m.fm", "t.csv")
+    assert f"{len(cells)} rows" in done.stderr
+    assert "skipped" not in done.stderr
+    assert load_model(str(tmp_path / "m.fm")).meta["labels"] == ["ham", "spam"]
