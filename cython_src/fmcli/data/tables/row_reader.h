@@ -187,7 +187,7 @@ class RowReader {
     }
 
     // Reads a number in a common spelling. Returns whether it is one; else `read_number` reads it.
-    bool read_fast(std::string_view text, Decimal& number) const {
+    __attribute__((always_inline)) bool read_fast(std::string_view text, Decimal& number) const {
         constexpr ptrdiff_t AHEAD = 64;  // bytes that may be read behind a number that has few digits
         const char* const end = text.data() + text.size();
         if (text.size() > 18 || text.data() < row_ || end_ - end < AHEAD) return false;
@@ -243,7 +243,13 @@ class RowReader {
             ++count;
         } while (goes_on_);
         if (count == cells_.size()) return p;
-        const char* stop = p - 1;
+        fail_count(start, p - 1, count, empty);
+        return nullptr;
+    }
+
+    // Describes a row of another number of cells. It is apart from `read_row`, which its strings slow down.
+    // empty : whether all cells behind the last column are.
+    __attribute__((noinline)) void fail_count(const char* start, const char* stop, size_t count, bool empty) {
         stop -= stop > start && stop[-1] == '\r';
         std::string complaint = "the row has " + std::to_string(count);
         if (count > cells_.size() && empty) {
@@ -252,7 +258,6 @@ class RowReader {
             complaint += " at the ends of lines, or name these columns in the header";
         }
         fail(start, stop, std::to_string(cells_.size()) + " cells", std::move(complaint));
-        return nullptr;
     }
 
     // Reads the cells of a row up to the last one, or to one that `read_cell` must read. Returns their number.
