@@ -1,10 +1,15 @@
-"""Files of JSON that a user gives, with hostile values at random places: schemas, studies, logs and reports."""
+"""Files that a user gives, with hostile values at random places: schemas, studies, logs, reports and folds."""
 
 import json
 import random
+from collections.abc import Sequence
 from copy import deepcopy
+from pathlib import Path
 from xml.etree import ElementTree
 
+from forging import Outcome, check_text
+
+from fmcli.choosing.folds import read_numbers
 from fmcli.choosing.study import Study
 from fmcli.cli.rows.table_options import schema_of
 from fmcli.data.tables.schema import Schema
@@ -66,7 +71,9 @@ VALID = {
         [{"event": "study"}, *TRIALS],
         [{"rows": 9, "calibration": {"ece": 0.1, "bins": [BIN, BIN]}}],
     ],
+    "folds": [[1, 2, -1, 1, 2], [0, 1, 2, 0, 1]],
 }
+FOLDED_ROWS = 5
 
 
 def places(value, path=()):
@@ -75,6 +82,25 @@ def places(value, path=()):
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
         yield from places(one, (*path, key))
+
+
+def corpus() -> list[bytes]:
+    """Return the valid files of all kinds."""
+    return [text_of(lines).encode() for files in VALID.values() for lines in files]
+
+
+def text_of(lines: Sequence[object]) -> str:
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+def parsed(file: bytes) -> list | None:
+    """Return the values of the lines of a file; None if one has none, or nothing in it can be changed."""
+    try:
+        lines = [json.loads(line) for line in file.decode().splitlines()]
+        json.dumps(lines)
+    except (ValueError, RecursionError):
+        return None
+    return lines or None
 
 
 def changed(rng: random.Random, lines: list, times: int = 1) -> str:
@@ -92,14 +118,26 @@ def changed(rng: random.Random, lines: list, times: int = 1) -> str:
         else:
             inner[last] = f"{PLACE}{len(found)}"
             found.append(rng.choice(HOSTILE))
-    text = "\n".join(map(json.dumps, lines)) + "\n"
+    text = text_of(lines)
     for number, value in enumerate(found):
         text = text.replace(json.dumps(f"{PLACE}{number}"), value)
     return text
 
 
-def use(kind: str, path: str) -> str:
-    """Read a file as the command does, and use it if it is valid. Returns the class of the error, or "". Errors that
+def used(path: Path, file: bytes) -> Outcome:
+    """Use a file as one of each kind. A file that is refused must stay as it is."""
+    outcomes = []
+    for kind in VALID:
+        path.write_bytes(file)
+        error = use(kind, str(path))
+        if error and path.read_bytes() != file:
+            raise AssertionError(f"the refused {kind} has changed")
+        outcomes.append(Outcome("refused", check_text(str(error))) if error else Outcome(f"used as {kind}"))
+    return next((one for one in outcomes if not one.message), outcomes[0])
+
+
+def use(kind: str, path: str) -> FmcliError | None:
+    """Read a file as the command does, and use it if it is valid. Returns the error, if it is refused. Errors that
     fmcli does not define are raised."""
     try:
         if kind == "schema":
@@ -108,11 +146,13 @@ def use(kind: str, path: str) -> str:
         elif kind == "study":
             with Study(path, IDENTITY) as study:
                 assert all(study.known(*key) for key in study._known)
+        elif kind == "folds":
+            read_numbers(path, FOLDED_ROWS)
         else:
             drawn(path)
     except FmcliError as error:
-        return type(error).__name__
-    return ""
+        return error
+    return None
 
 
 def drawn(path: str) -> None:

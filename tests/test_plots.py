@@ -1,6 +1,7 @@
 """Figures of logs: what each has, and the errors for files that lack it."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -54,6 +55,14 @@ def test_a_path_is_over_the_option_in_which_runs_differ():
         figure({"a": log(), "b": log()}, "path", [])
     with pytest.raises(UsageError, match="from the start to the summary"):
         figure({"a": log()[1:]}, "path", [])
+
+
+@pytest.mark.parametrize("values", [(3.0, 4.0), (5e-324, 4.0), (1e-99, 1e99), (5e-324, 1e-323)])
+def test_paths_over_numbers_of_any_size_are_drawn(values):
+    """Between 3 and 4, a logarithmic axis has no tick at 1, 2 or 5 times a power of ten."""
+    assert ElementTree.fromstring(svg(figure({f"{l1}": log(l1) for l1 in values}, "path", []))).tag.endswith("svg")
+    with pytest.raises(UsageError, match="there is none in which all differ"):
+        figure({f"{l1}": log(l1) for l1 in (*values, 1e308)}, "path", [])
 
 
 def test_the_path_of_a_search_is_drawn_like_that_of_single_runs():

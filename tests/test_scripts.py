@@ -54,7 +54,7 @@ def test_harnesses_of_libfuzzer_compile():
     assert [one.communicate()[1] for one in started] == [""] * len(sources)
 
 
-@pytest.mark.parametrize("target", ["checkpoint", "foreign"])
+@pytest.mark.parametrize("target", ["checkpoint", "foreign", "json"])
 def test_forged_files_are_tried(target, tmp_path):
     done = run(ROOT / "scripts" / "fuzz" / "files.py", target, "--runs", "20", "--folder", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from typing import Any, NoReturn
 
 from fmcli.errors import BadInputError, MissingInputError
 
 # Levels of lists and tables; none of the files has as many, and Python's functions for nested values have limits.
 DEEPEST = 32
+MOST_BYTES = 256 << 20  # of a file, which is read whole; parsed, it takes about ten times the memory
+
+
+def check_file(path: str, what: str) -> None:
+    """Raise BadInputError if a path is that of a file that is too large, or of a pipe or a device, which may have no
+    end, or wait for a writer. A missing file is found when it is opened.
+
+    what : the file is to be, for messages.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(status.st_mode):
+        raise BadInputError(f"{path}: is not {what}, but no regular file")
+    if status.st_size > MOST_BYTES:
+        raise BadInputError(f"{path}: is larger than {MOST_BYTES >> 20} MiB, too large for {what}")
 
 
 def text_of(path: str, what: str) -> str:
-    """Return the text of a regular file; a pipe or a device may have no end, or wait for a writer.
-
-    what : the file is to be, for messages.
-
-    Raises BadInputError and MissingInputError.
-    """
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise BadInputError(f"{path}: is not {what}, but no regular file")
+    """Return the text of a file that `check_file` permits. Raises BadInputError and MissingInputError."""
+    check_file(path, what)
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

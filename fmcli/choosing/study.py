@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from fmcli.base.finite import finite
-from fmcli.base.json_files import parse
+from fmcli.base.json_files import check_file, parse
 from fmcli.base.rules import (
     BOOLEAN,
     COUNT,
@@ -19,7 +19,6 @@ from fmcli.base.rules import (
     NAME_LIST,
     TABLE,
     TEXT,
-    Rule,
     fault,
     list_of,
     null_or,
@@ -44,7 +43,7 @@ OF_SEARCH = {
 FOLLOWING = {"rivals": "the kinds and solvers", "stretched": "the folds"}
 # The entries of the first line (the search compares only the texts of its other entries), and the entries of a trial.
 HEADER = {"event": one_of(STUDY)}
-OF_RUN = {"options": Rule("a table", lambda value: type(value) is dict), "given": NAME_LIST}
+OF_RUN = {"options": TABLE, "given": NAME_LIST}
 TRIAL_ENTRIES = {
     "event": one_of(TRIAL),
     "trial": COUNT,
@@ -106,8 +105,7 @@ class Study:
         if path is None:
             return
         self._path = path
-        if os.path.exists(path) and not os.path.isfile(path):  # before it is opened, which may wait for a writer
-            raise BadInputError(f"{path}: is not a study, but no regular file; {ANOTHER}")
+        check_file(path, "a study")  # before it is opened, which may wait for a writer
         with _naming(path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:

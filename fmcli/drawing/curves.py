@@ -47,7 +47,7 @@ class Axis:
 
     def __init__(self, values: list[float], log: bool, span: tuple[float, float]) -> None:
         least, most = min(values), max(values)
-        log = log and least > 0
+        log = log and least >= TINY
         self.log, self.span = log, span
         size = max(abs(least), abs(most))
         if most - least <= max(size * CLOSE, TINY):
@@ -83,7 +83,7 @@ def powers(least: float, most: float) -> list[float]:
         inside = [value for value in found if least * (1 - 1e-9) <= value <= most * (1 + 1e-9)]
         if len(inside) >= SCARCE:
             break
-    every = math.ceil(len(inside) / MOST_TICKS)
+    every = max(1, math.ceil(len(inside) / MOST_TICKS))
     return inside[::every] or [least, most]
 
 

@@ -32,6 +32,7 @@ from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES
 from fmcli.scoring.metrics import metric_of
+from fmcli.text import one_line
 
 LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search", "calibration"
 # What can be drawn, with what it shows.
@@ -291,9 +292,8 @@ def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
 
 
 def number(choice: Any) -> float | None:
-    """Return the value of an option, if it is a number."""
-    value = choice["value"] if choice else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return the value of an option, if it is a number that an axis can show."""
+    return float(choice["value"]) if choice and MEASURE.holds(choice["value"]) else None
 
 
 def of_calibration(files: Mapping[str, Sequence[Event]]) -> Figure:
@@ -328,7 +328,7 @@ def checked(name: str, curves: Mapping[str, Curve]) -> dict[str, Curve]:
     """Return the curves that have points. Raises BadInputError if none has any, and UsageError if they are too many."""
     found = {label: curve for label, curve in curves.items() if curve[0]}
     if not found:
-        raise BadInputError(f"the files have no {name} to draw")
+        raise BadInputError(f"the files have no {one_line(name)} to draw")
     if len(found) > MOST_CURVES:
         raise UsageError(f"{len(found)} curves are more than the {MOST_CURVES} that a panel can have; give fewer files")
     return found

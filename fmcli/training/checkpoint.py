@@ -28,6 +28,7 @@ from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.options import OPTIONS
 from fmcli.system.interrupt import Deferred
+from fmcli.text import one_line
 from fmcli.training.planning import Plan
 
 Progress = Mapping[str, NDArray[Any]]
@@ -281,7 +282,7 @@ def different(names: Mapping[str, str], found: Mapping[str, Any], wanted: Mappin
 
 def shown(value: Any) -> str:
     """Return a value for a message, shortened if it is long."""
-    return shorten(str(value), LONGEST_SHOWN, placeholder=" ...")
+    return shorten(one_line(str(value)), LONGEST_SHOWN, placeholder=" ...")
 
 
 def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) -> Iterator[str]:

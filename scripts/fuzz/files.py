@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzz the readers of binary files: changed files, whose checksums are correct, guided by coverage.
+"""Fuzz the readers of files: changed files, whose checksums are correct if they have some, guided by coverage.
 
     python scripts/fuzz/files.py model --runs 10000000 --folder FOLDER
     python scripts/fuzz/files.py cache --runs 500000 --share 0.15 --sanitize BUILD

@@ -147,11 +147,23 @@ def foreign(folder: Path, share: float, sanitized: bool) -> Target:
     )
 
 
+def texts(folder: Path, share: float, sanitized: bool) -> Target:
+    """The readers of schemas, studies, logs and folds, and what uses them."""
+    import forging_json
+
+    def changed(rng: random.Random, lines: Any) -> bytes:
+        return forging_json.changed(rng, lines, rng.randint(1, 3)).encode()
+
+    path = folder / "f"
+    return Target(forging_json.corpus, forging_json.parsed, changed, lambda file: forging_json.used(path, file))
+
+
 # What continues from a checkpoint has probes, too.
 CONTINUING = ("fmcli.training.job", "fmcli.training.checkpoint", "fmcli.training.validation", "fmcli.solvers")
 TARGETS = {
     "cache": Entry(("fmcli.data.stored.cache", "fmcli.data.stored.cache_check", "fmcli.data.labels"), caches),
     "checkpoint": Entry(("fmcli.base.kept", "fmcli.model_file", *CONTINUING), checkpoints),
     "foreign": Entry(("fmcli.exchange",), foreign),
+    "json": Entry(("fmcli.base", "fmcli.choosing", "fmcli.data.tables.schema", "fmcli.drawing"), texts),
     "model": Entry(("fmcli.model_file", "fmcli.data.labels", "fmcli.registry.specs"), models),
 }
