@@ -1,4 +1,4 @@
-"""The page about the papers' experiments follows from the numbers that are kept, and the smallest experiment runs."""
+"""The page about the papers' experiments follows from the results that are kept, and tables do what they say."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from fmcli.cli.guide import as_text
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "scripts" / "papers"
 MOST_COLUMNS, MOST_LINES = 80, 90  # of the page of the guide in a terminal
-PRIVATE = {"sets", "experiments", "experiment", "fitting", "page", "others", "watching", "convergence"}
+RULES = 102  # a rule that fails stays
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,16 @@ def page():
 
     yield page
     sys.path.remove(str(PAPERS))
-    for name in [name for name in sys.modules if name.partition(".")[0] in PRIVATE]:
-        del sys.modules[name]
+    for path in PAPERS.glob("[!_]*.py"):
+        sys.modules.pop(path.stem, None)
 
 
-def test_the_page_and_its_figures_are_those_of_the_numbers(page):
+@pytest.fixture
+def by_name(page):
+    return {one.name: one for one in page.ALL}
+
+
+def test_the_page_and_its_figures_are_those_of_the_results(page):
     written = page.written()
     for path, text in written.items():
         assert path.read_text() == text, f"{path.name} is out of date: run python scripts/papers"
@@ -37,82 +42,102 @@ def test_the_page_and_its_figures_are_those_of_the_numbers(page):
     assert len(as_text(written[page.GUIDE], MOST_COLUMNS).splitlines()) <= MOST_LINES
 
 
-def test_every_experiment_is_shown_and_drawn(page, tmp_path):
+def test_every_rule_is_judged_and_each_failure_has_a_reason(page):
+    runs = page.kept()
+    assert set(runs) == {one.name for one in page.ALL}
+    assert sum(len(one.rules) for one in page.ALL) >= RULES
+    for one in page.ALL:
+        results, shown = page.Results(runs[one.name]["rows"]), page.results(runs, [one.name])
+        for rule in one.rules:
+            verdict = one.verdict(rule, results)
+            assert verdict == "PASS" or (verdict == "FAIL" and rule.reason), rule.text
+            assert f"- **{verdict}**: {rule.text}" in shown
+            # Without rows, a rule cannot hold.
+            assert one.verdict(rule, page.Results()) == "NOT RUN", rule.text
+
+
+def test_every_experiment_is_drawn_and_has_a_result_for_every_case(page, tmp_path):
+    from sets import SETS
+
     runs = page.kept()
     for one in page.ALL:
-        shown = page.results(runs, [one.name])
-        assert all(
-            rule.text in shown and rule.reason in shown
-            for rule in one.rules
-            if rule.verdict(runs[one.name]["numbers"]) == "FAIL"
-        )
-        assert all("<path" in image for image in page.drawn(runs, [one.name], tmp_path).values())
+        images = page.drawn(runs, [one.name], tmp_path)
+        assert len(images) == len(one.plots)
+        assert all("<path" in image for image in images.values())
+        rows = set(runs[one.name]["rows"])
+        assert {case.set for case in one.cases} <= set(SETS)
+        for case in one.cases:
+            ends = [", ".join(filter(None, (case.row, end))) for end in case.then]
+            # Of a range over options, only its ends were kept.
+            assert set(ends) <= rows or "over the options of cd" in case.row, case.row
 
 
-def test_every_experiment_has_rules_and_each_failure_a_reason(page):
-    runs = page.kept()
-    assert set(runs) <= {one.name for one in page.ALL}
-    for one in page.ALL:
-        assert one.rules
-        if run := runs.get(one.name):
-            assert all(rule.reason for rule in one.rules if rule.verdict(run["numbers"]) == "FAIL"), one.name
-
-
-def test_the_smallest_experiment_runs(page, tmp_path, monkeypatch):
-    from experiments import pn_beta
-    from sets.raw import Raw
-
+def regression(path, rows):
     random = np.random.default_rng(0)
-    x = random.normal(size=(40, 3)).round(3)
+    x = random.normal(size=(rows, 3)).round(3)
     lines = [f"{a * b:g} 1:{a:g} 2:{b:g} 3:{c:g}" for a, b, c in x]
-    (tmp_path / "diabetes.libsvm").write_text("\n".join(lines) + "\n")
-    for name, value in {"SEEDS": 1, "RANKS": (2,), "MANY": 2, "EPOCHS": 20}.items():
-        monkeypatch.setattr(pn_beta, name, value)
-    raw = Raw(tmp_path)
-    numbers = json.loads(json.dumps(pn_beta.run(raw)))
-    assert raw.built["diabetes"]["rows"] == len(x)
-    experiment = pn_beta.EXPERIMENT
-    assert all(table.rows for table in experiment.tables(numbers))
-    assert all("<path" in page.svg(figure) for figure in experiment.figures(numbers).values())
-    constant = 0.5  # the loss of the mean of standardised labels
-    assert numbers["objectives"]["anova, m = 2"]["2"]["fitted"][0] < constant / 4
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
 
 
-def test_sets_that_are_missing_are_skipped(page, tmp_path, capsys):
-    """Two of the sets are there, in two folders; the rules about others are not judged."""
-    from experiments import peers
-    from others import BANANA, U1
-    from sets.raw import Raw
+def test_an_experiment_runs(page, by_name, tmp_path):
+    """The cases of one set and a few bases."""
+    from dataclasses import replace
 
-    random = np.random.default_rng(0)
-    folders = tmp_path / "one", tmp_path / "two"
-    for folder, name in zip(folders, ("banana", "diabetes"), strict=True):
-        (folder / name).mkdir(parents=True)
-        for part in ("train", "test"):
-            x = random.normal(size=(60, 2)).round(3)
-            lines = [f"{1 if a * b > 0 else 0} 1:{a:g} 2:{b:g}" for a, b in x]
-            (folder / name / f"{part}.libsvm").write_text("\n".join(lines) + "\n")
-    numbers = json.loads(json.dumps(peers.run(Raw(*folders))))
-    assert set(numbers) == {BANANA, "diabetes"}
-    assert f"{U1} is skipped: " in capsys.readouterr().out
-    experiment = peers.EXPERIMENT
-    assert [rule.verdict(numbers) for rule in experiment.rules][:8] == ["NOT RUN"] * 8
-    errors = experiment.tables(numbers)[0]
-    assert next(row[2] for row in errors.rows if row[0] == U1) == "fmcli: no data"
+    from sets import Raw
+
+    regression(tmp_path / "abalone.libsvm", 600)
+    experiment = by_name["pn_bases"]
+    few = [
+        case for case in experiment.cases if case.row.startswith("abalone") and case.row.endswith(("k = 3", "ridge"))
+    ]
+    rows = replace(experiment, cases=few).run(Raw(tmp_path))
+    assert set(rows) == {case.row for case in few}
+    for row in rows.values():
+        assert len(row["r2"]) == 5
+        assert row["options"]["l2"] in (1e-8, 1e-6, 1e-5, 1e-4, 1e-3)
+    # With all bases, the product of two columns is found; three rows of the data are too few.
+    assert min(rows["abalone, kernel ridge"]["r2"]) > max(rows["abalone, random, k = 3"]["r2"])
 
 
-def test_labels_0_and_1_are_measured_like_minus_1_and_1(page):
-    from fitting import fit, on_test
+def test_sets_that_are_missing_are_skipped(page, by_name, tmp_path, capsys):
+    """One of the sets is there; the rules about others are not judged."""
+    from dataclasses import replace
 
-    from fmcli.data.dataset import Dataset
+    from sets import Raw
 
-    random = np.random.default_rng(0)
-    x, label = random.random(60).astype(np.float32), random.choice((-1.0, 1.0), 60)
-    row = np.arange(61, dtype=np.int64)
-    rows = [Dataset(row, np.zeros(60, dtype=np.int32), x, given, 1) for given in (label, (label + 1) / 2)]
-    trained = fit("linear", {"solver": "adagrad", "loss": "logistic", "epochs": 2}, rows[0])
-    found = [on_test(("logloss", "accuracy"), trained, one) for one in rows]
-    assert found[0] == found[1]
+    for part in ("train", "test"):
+        regression(tmp_path / "one" / "diabetes" / f"{part}.libsvm", 60)
+    experiment = by_name["peers"]
+    few = [case for case in experiment.cases if case.set in ("diabetes", "ctr")]
+    (tmp_path / "two").mkdir()
+    rows = replace(experiment, cases=few).run(Raw(tmp_path / "two", tmp_path / "one"))
+    kinds = ("linear, defaults", "fm, defaults", "fm, cd, tuned", "reading")
+    assert set(rows) == {f"diabetes, {kind}" for kind in kinds}
+    assert "ctr, fm, tuned is skipped: " in capsys.readouterr().out
+    results = page.Results(json.loads(json.dumps(rows)))
+    verdicts = [experiment.verdict(rule, results) for rule in experiment.rules]
+    assert verdicts[:8] == ["NOT RUN"] * 8
+    assert not replace(experiment, cases=few).run(Raw(tmp_path / "two"))
+
+
+def test_a_table_states_its_cases(page):
+    from runner import cases_of
+
+    table = {
+        "row": "{kind}, k = {k}",
+        "set": "u1 to u5",
+        "run": "rank={k * 2} l2=1,2.5",
+        "measure": "last rmse",
+        "axes": {"kind": {"fm": "kind=fm", "both": "kind=pn l1=1 | kind=shfm l1=2"}, "k": [4, 8]},
+    }
+    cases = list(cases_of(table, {"let": {}, "run": "augment=true"}))
+    assert [case.row for case in cases] == ["fm, k = 4", "fm, k = 8", "both, k = 4", "both, k = 8"]
+    every = {"augment": True, "rank": 16}
+    assert cases[1].options == [every | {"l2": l2, "kind": "fm"} for l2 in (1, 2.5)]
+    assert cases[3].options == [
+        every | {"l2": l2, "kind": kind, "l1": l1} for kind, l1 in (("pn", 1), ("shfm", 2)) for l2 in (1, 2.5)
+    ]
 
 
 @pytest.fixture
@@ -124,43 +149,62 @@ def few_rows():
     return Dataset(np.arange(0, 121, 3), index, np.ones(120, dtype=np.float32), random.normal(size=40), 8)
 
 
-def test_what_is_watched_ends_where_training_ends(page, few_rows):
-    from fitting import spec_of
-    from watching import watched
+def plan_of(data, **options):
+    from measures import spec_of
 
     from fmcli.training import job
 
-    def run(epochs, noted):
-        spec = spec_of("fm", {"solver": "cd", "loss": "squared", "epochs": epochs, "tol": 1e-2})
-        return watched(job.plan(few_rows, spec), few_rows, noted)
+    return job.plan(data, spec_of({"kind": "fm", "loss": "squared", **options}))
 
-    long = run(1000, {1})
+
+def test_labels_0_and_1_are_measured_like_minus_1_and_1(page):
+    from measures import evaluated
+    from sets import Pair
+
+    from fmcli.data.dataset import Dataset
+
+    random = np.random.default_rng(0)
+    x, label = random.random(60).astype(np.float32), random.choice((-1.0, 1.0), 60)
+    row = np.arange(61, dtype=np.int64)
+    rows = [Dataset(row, np.zeros(60, dtype=np.int32), x, given, 1) for given in (label, (label + 1) / 2)]
+    plan = plan_of(rows[0], kind="linear", solver="adagrad", loss="logistic", epochs=2)
+    found = [evaluated("logloss", "accuracy").of(plan, Pair(one, one)) for one in rows]
+    assert [found[0][name] for name in ("logloss", "accuracy")] == [found[1][name] for name in ("logloss", "accuracy")]
+
+
+def test_what_is_watched_ends_where_training_ends(page, few_rows):
+    from measures import watched
+    from sets import Pair
+
+    def run(epochs, *noted):
+        plan = plan_of(few_rows, solver="cd", epochs=epochs, tol=1e-2)
+        return watched("at", *noted).of(plan, Pair(few_rows))
+
+    long = run(1000, "1")
     first, last = long["epochs"]
     assert first == 1 < last < 1000
     # The last point is that of a run with so many epochs, and is not noted twice.
-    for same in (run(last, {last}), run(1000, {last})):
+    for same in (run(last, str(last)), run(1000, str(last))):
         assert same["epochs"] == [last]
         assert same["objective"] == long["objective"][1:]
 
 
 def test_a_divergence_is_watched(page, few_rows):
-    from fitting import spec_of
-    from watching import watched
+    from measures import watched
+    from sets import Pair
 
-    from fmcli.training import job
-
-    spec = spec_of("fm", {"solver": "sgd", "loss": "squared", "epochs": 50, "learning_rate": 1e6})
-    found = watched(job.plan(few_rows, spec), few_rows, {50})
+    plan = plan_of(few_rows, solver="sgd", epochs=50, learning_rate=1e6)
+    found = watched("at", "50").of(plan, Pair(few_rows))
     assert found["diverged"]
     assert not found["objective"]
 
 
 def test_drawn_networks_are_half_links(page, tmp_path):
-    from sets.network import SHAPES, drawn_network, smaller
-    from sets.raw import Raw
+    from planted import SHAPES, network
+    from sets import Raw
 
-    shape = smaller(SHAPES["NIPS"], 16)
-    data = drawn_network(Raw(tmp_path), "NIPS", shape)
+    shape = SHAPES["NIPS"].smaller(2)
+    data = network(Raw(tmp_path), "NIPS", shape)
     assert data.rows == 2 * shape.links == 2 * np.count_nonzero(data.label > 0)
     assert set(np.diff(data.indptr)) == {2 * shape.ones}
     assert data.features == sum(shape.features)

@@ -1,6 +1,6 @@
 """Repeat the experiments of the papers, and show their results.
 
-    python scripts/papers                            write the page fmcli/guide/papers.md from the kept numbers
+    python scripts/papers                            write the page fmcli/guide/papers.md from the kept results
     python scripts/papers --list                     list the experiments
     python scripts/papers --show [ll pn_beta]        print the results of all experiments, or of these, in Markdown
     python scripts/papers --figures FOLDER [ll]      draw the figures of all experiments, or of these
@@ -9,7 +9,7 @@
 
 FOLDER has the raw files of the data sets, which the results name; nothing is fetched. With more folders, --raw is given
 for each of them. Each experiment prints its rules before it runs, and PASS or FAIL for each of them afterwards. Its
-numbers are kept in scripts/papers/results.json.
+results are kept in scripts/papers/results.json.
 """
 
 import argparse
@@ -21,40 +21,36 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # CPU seconds would count the threads that wait
 
-from experiment import Experiment
-from experiments import ALL
+from measures import Results
 from page import drawn, keep, kept, results, written
-from sets.raw import MissingDataError, Raw
+from runner import ALL, Experiment
+from sets import Raw
 
-DIGITS = 6  # significant digits of the numbers that are kept
+DIGITS = 6  # significant digits of the results that are kept
 
 
 def rounded(value: Any) -> Any:
-    """Numbers in nested lists and dictionaries, rounded."""
+    """Return nested lists and dictionaries with rounded numbers."""
     if isinstance(value, dict):
         return {str(name): rounded(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [rounded(one) for one in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
-def perform(experiment: Experiment, folders: list[Path]) -> None:
-    """Run an experiment, and keep its numbers. Raises MissingDataError."""
+def perform(experiment: Experiment, folders: list[Path]) -> bool:
+    """Run an experiment, and keep its results. Returns whether there were data."""
     print(f"{experiment.name}: {experiment.source}: {experiment.title}", flush=True)
     for rule in experiment.rules:
         print(f"  rule: {rule.text}", flush=True)
     raw, begin = Raw(*folders), time.process_time()
-    numbers = rounded(experiment.run(raw))
-    run = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "numbers": numbers}
-    keep(kept() | {experiment.name: run})
-    for table in experiment.tables(numbers):
-        print(f"\n  {table.caption}")
-        widths = [max(map(len, cells)) for cells in zip(table.head, *table.rows, strict=True)]
-        for row in (table.head, *table.rows):
-            print("  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)))
-    print()
-    for rule in experiment.rules:
-        print(f"  {rule.verdict(numbers)}: {rule.text}", flush=True)
+    rows = rounded(experiment.run(raw))
+    if rows:
+        run = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "rows": rows}
+        keep(kept() | {experiment.name: run})
+        for rule in experiment.rules:
+            print(f"  {experiment.verdict(rule, Results(rows))}: {rule.text}", flush=True)
+    return bool(rows)
 
 
 def main() -> None:
@@ -77,15 +73,9 @@ def main() -> None:
         return
     if given.names and not given.raw and not given.figures:
         parser.error("--raw names the folder of raw files, which the experiments need")
-    missing = []
-    for name in (given.names or by_name) if given.raw else ():
-        try:
-            perform(by_name[name], given.raw)
-        except MissingDataError as error:
-            missing.append(name)
-            print(f"  not run: {error}", file=sys.stderr)
-    found = drawn(kept(), given.names or list(by_name), given.figures) if given.figures else written()
-    for path, text in found.items():
+    names = given.names or list(by_name)
+    missing = [name for name in names if given.raw and not perform(by_name[name], given.raw)]
+    for path, text in (drawn(kept(), names, given.figures) if given.figures else written()).items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         print(f"wrote {os.path.relpath(path)}")

@@ -1,1 +1,0 @@
-"""Builders of the data of the experiments, from raw files."""
