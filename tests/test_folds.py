@@ -129,7 +129,7 @@ def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices
         candidate = Candidate(Settings(spec, **settings), None, choices.get("ensemble", 1)).with_loss_of(rows)
         folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
         metrics = metrics_of([candidate])
-        found = list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, metrics, "libsvm"))
+        found = list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, metrics))
         for fold, tested in zip(folds, found, strict=True):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -154,7 +154,7 @@ def test_weights_of_labels_are_those_of_the_training_rows():
     spec = make_spec("linear", "adagrad", None, {"epochs": 2})
     candidate = Candidate(Settings(spec, threads=1), Weighting(balanced=True)).with_loss_of(rows)
     folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(2, stratified=False)), in_order=False))
-    (fold, _), (tested, _) = folds, cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["auc"], "libsvm")
+    (fold, _), (tested, _) = folds, cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["auc"])
     one = FMClassifier(
         model="linear", epochs=2, holdout=0, class_weight="balanced", n_jobs=1, look=False, random_state=0
     )
@@ -171,7 +171,7 @@ def test_a_label_that_no_training_row_of_a_fold_has():
     candidate = Candidate(Settings(make_spec("linear", None, "softmax", {"epochs": 1}))).with_loss_of(rows)
     folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
     with pytest.raises(BadInputError, match="no training row of fold 1 has the label class3"):
-        list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["accuracy"], "libsvm"))
+        list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["accuracy"]))
 
 
 def test_the_error_of_a_difference_counts_shared_training_rows():

@@ -250,7 +250,7 @@ def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, 
     for rows in every:
         facts = rows.facts_of_rows()
         folds = list(folds_of(fold_numbers(candidate, facts, Folding(3)), in_order=False))
-        found.append(list(cross_validate(candidate, rows, facts, folds, ["auc", "logloss"], "libsvm")))
+        found.append(list(cross_validate(candidate, rows, facts, folds, ["auc", "logloss"])))
     for one, other in zip(*found, strict=True):
         assert one.fold.test.tolist() == other.fold.test.tolist()
         assert one.figures["features"] == other.figures["features"]

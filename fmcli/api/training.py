@@ -372,12 +372,12 @@ def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable
     It raises UsageError, and the errors of `prepare` and `job.train`."""
     if choices.calibrate is None:
         return lambda plan: None
-    rows, format, room = read.unweighted, read.format, None if choices.cache is None else room_of(choices)
+    rows, room = read.unweighted, None if choices.cache is None else room_of(choices)
     members, weighting = choices.ensemble, weighting_of(choices.class_weight)
 
     def calibrate(plan: Plan) -> Calibration | None:
         candidate = Candidate(plan.settings, weighting, members, room, choices.calibrate)
-        return candidate.of(plan).calibration(rows, format, valid)
+        return candidate.of(plan).calibration(rows, valid)
 
     return calibrate
 

@@ -19,20 +19,18 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, text_of
 from fmcli.data.shards.weights import Weighting, with_label_weights
 from fmcli.errors import BadInputError
-from fmcli.model_file.container import copied
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.streams import CROSS_STREAM, generator
 from fmcli.scoring.calibration import Calibration, fitted, require_probabilities
 from fmcli.scoring.evaluation import check_metrics, figures
 from fmcli.scoring.metrics import Outcome, default_metrics
-from fmcli.scoring.scorer import scorer_of
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.memory import require
-from fmcli.training.account import require_room
+from fmcli.training.account import MemoryNeed, require_room
 from fmcli.training.planning import Plan, prepare
-from fmcli.training.saving import file_of
 from fmcli.training.setup.fitting import labels_of
+from fmcli.training.setup.memory import held_bytes
 from fmcli.training.setup.rows import RowFacts, Rows
 from fmcli.training.setup.settings import Settings
 from fmcli.training.several.ensemble import memory_of, side_by_side
@@ -70,9 +68,9 @@ class Candidate:
         """Return the candidate with the kind and the solver of a plan."""
         return replace(self, settings=replace(plan.settings, rivals=()))
 
-    def calibration(self, rows: Rows, format: str, valid: Dataset | None) -> Calibration | None:
+    def calibration(self, rows: Rows, valid: Dataset | None) -> Calibration | None:
         """Return the calibration of a model of these rows, if there is one; see `calibrated`."""
-        return None if self.calibrate is None else calibrated(self, rows, format, valid)
+        return None if self.calibrate is None else calibrated(self, rows, valid)
 
     @property
     def loss(self) -> str:
@@ -126,8 +124,8 @@ def cross_validate(
     facts: RowFacts,
     folds: Sequence[Fold],
     metrics: Sequence[str],
-    format: str,
     valid: Dataset | None = None,
+    on_need: Callable[[MemoryNeed], None] = lambda need: None,
 ) -> Iterator[Validated]:
     """Yield the folds in their order. Each is predicted by a model of its own training rows, which knows nothing of the
     others: neither its scales nor its features, labels and epochs.
@@ -141,12 +139,12 @@ def cross_validate(
     rows : all rows, with the weights that the metrics count, too.
     facts : what is known about each of them.
     metrics : names.
-    format : that of the data.
     valid : validation data of all folds, by which they choose the epoch; None: each holds out some of its rows.
+    on_need : called with the memory that all folds need, before a model is trained.
 
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
-    settings = candidate.settings
+    settings = replace(candidate.settings, keep_state=False)
     rows = rows.with_needed_fields(settings.spec, optional=settings.uses_fields)
     together = min(len(folds), settings.threads)
     threads = max(1, settings.threads // together)
@@ -160,25 +158,24 @@ def cross_validate(
             validation = valid and with_label_weights(valid, of_labels)
         return prepare(replace(settings, threads=threads), training, validation)
 
-    first = planned(folds[0])
-    need, shared = memory_of(first, candidate.members), 0
-    if candidate.room is None:
-        shared = need.held
-    else:
-        together = max(1, min(together, candidate.room // require_room(first, candidate.room)))
-    together_need = shared + together * (need.total - shared)
-    require(together_need, f"{len(folds)} folds, {together} at a time", held=need.held)
+    waiting = [planned(folds[0])]
+    if candidate.room is not None:
+        together = max(1, min(together, candidate.room // require_room(waiting[0], candidate.room)))
+    shared = held_bytes([*rows.in_memory, *([] if valid is None else [valid])])
+    need = memory_of_folds(waiting[0], candidate.members, shared, folds, together)
+    on_need(need)
+    require(need.total, f"{len(folds)} folds, {together} at a time", held=need.held)
 
     def run(fold: Fold) -> Validated:
         begin, epochs = time.perf_counter(), list[Epoch]()
-        plan = first if fold is folds[0] else planned(fold)
+        plan = waiting.pop() if fold is folds[0] else planned(fold)  # whose model takes memory as long as it is known
         trained, summary = completed(
             plan,
             candidate.members,
             epochs.append,
-            calibrate=lambda chosen: candidate.of(chosen).calibration(rows.within(fold.train), format, valid),
+            calibrate=lambda chosen: candidate.of(chosen).calibration(rows.within(fold.train), valid),
         )
-        scorer = scorer_of(UNNAMED, copied(file_of(trained, summary, format, updatable=False), UNNAMED))
+        scorer = trained.scorer(UNNAMED)
         score = np.empty((len(fold.test), scorer.model.outputs))
         for some, data in rows.pieces(fold.test):
             score[some] = scorer.scores(scorer.transform.in_columns(data), threads)
@@ -202,10 +199,22 @@ def cross_validate(
         yield from side_by_side(run, folds, together)
 
 
+def memory_of_folds(plan: Plan, members: int, shared: int, folds: Sequence[Fold], together: int) -> MemoryNeed:
+    """Return the memory that the models of folds need, so many at a time, with the rows that a model predicts, and its
+    scores and predictions, which are kept.
+
+    plan : that of a fold; shared : bytes of all rows as they were read.
+    """
+    numbers = sum(fold.train.nbytes + fold.test.nbytes for fold in folds)
+    share = max(len(fold.test) / (len(fold.train) + len(fold.test)) for fold in folds)
+    scores = [2 * np.dtype(np.float64).itemsize * plan.model.columns * len(fold.test) for fold in folds]
+    need = memory_of(replace(plan, beside=plan.beside + int(share * shared) + max(scores)), members)
+    return need.of_runs(together, shared, numbers + sum(scores))
+
+
 def calibrated(
     candidate: Candidate,
     rows: Rows,
-    format: str,
     valid: Dataset | None = None,
     on_fold: Callable[[Validated], None] = lambda fold: None,
 ) -> Calibration:
@@ -215,7 +224,7 @@ def calibrated(
     epoch: each fold of the rows is scored by a model of the others.
 
     candidate : has a method of calibration.
-    rows, format, valid : see `cross_validate`.
+    rows, valid : see `cross_validate`.
     on_fold : called after each fold.
 
     Raises UsageError unless the loss has probabilities of two labels, and the errors of `cross_validate`.
@@ -226,7 +235,7 @@ def calibrated(
     facts = rows.facts_of_rows()
     folds = list(folds_of(fold_numbers(candidate, facts, Folding(CALIBRATING_FOLDS)), in_order=False))
     score = np.empty(len(facts.label))
-    for one in cross_validate(candidate, rows, facts, folds, [], format, valid):
+    for one in cross_validate(candidate, rows, facts, folds, [], valid):
         score[one.fold.test] = one.score[:, 0]
         on_fold(one)
     labels = labels_of(candidate.settings, rows)

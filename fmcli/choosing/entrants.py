@@ -118,16 +118,14 @@ class Entrant:
         self.runs = self._new_runs()
 
     def _new_runs(self) -> list[FoldRun]:
-        """Return the runs of all folds, which have not begun."""
-        deadline = self._conduct.deadline
+        """Return the runs of all folds, which have not begun. They do not know the entrant: its memory is freed as soon
+        as nothing needs it."""
+        deadline, before = self._conduct.deadline, self.before
+        begin = (lambda fold: None) if before is None else before.parameters
         return [
-            FoldRun(plan, deadline, partial(self._begin, number), followed=self._followed)
+            FoldRun(plan, deadline, partial(begin, number), followed=self._followed)
             for number, plan in enumerate(self.plans)
         ]
-
-    def _begin(self, fold: int) -> dict[str, NDArray[Any]] | None:
-        """Return the parameters from which a run begins; None: the usual start values."""
-        return None if self.before is None else self.before.parameters(fold)
 
     def add(self, plans: Sequence[Plan]) -> None:
         """Add folds."""

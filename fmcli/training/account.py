@@ -34,6 +34,11 @@ class MemoryNeed:
     total: int
     held: int
 
+    def of_runs(self, together: int, shared: int, kept: int = 0) -> MemoryNeed:
+        """Return the memory of several such runs, so many at a time: `shared` bytes are in memory once, and all runs
+        that have ended leave `kept` bytes."""
+        return MemoryNeed(shared + together * (self.total - shared) + kept, self.held)
+
 
 def of_plan(plan: Plan) -> MemoryNeed:
     """Return the memory that a run needs: its rows, and what training and saving need beside them.

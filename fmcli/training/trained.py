@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from fmcli.base.finite import finite
 from fmcli.models.model import Model
 from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
+from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.training.baseline import Baseline, Comparison
 from fmcli.training.draws import Draw, models_of
@@ -99,6 +100,14 @@ class Trained:
     def earlier(self) -> list[Model]:
         """Models with the parameters of the earlier draws."""
         return models_of(self.plan.spec, self.plan.model, self.plan.transform.fields, self.draws)
+
+    def scorer(self, name: str) -> Scorer:
+        """Return the model as it scores rows, with the bits of its file but without a copy. name : of the model in
+        messages."""
+        plan = self.plan
+        transform = replace(plan.transform, frequent=None)  # rare features, which files do not list, are 0
+        meta = {"model": plan.spec.model, "options": plan.spec.values, "members": self.members}
+        return Scorer(plan.model, transform, meta, name, draws=tuple(self.earlier), calibration=plan.calibration)
 
     @property
     def validated(self) -> Trained:

@@ -3,12 +3,15 @@ that trains on few rows."""
 
 import importlib.util
 import json
+import os
+import re
 import shlex
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import Forks, at_the_end
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPEC = importlib.util.spec_from_file_location("bench_memory", ROOT / "scripts" / "bench" / "memory.py")
@@ -16,11 +19,14 @@ memory = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(memory)
 
 FEATURES, ROWS = 200_000, 1500
+PATIENCE = 60
 SHAPES = "narrow", "wide", "long", "huge"
 MIB = 1 << 20
 # What a run may take beyond its promise: a share of it, and buffers of text and of the model file; and how many times
 # what it takes a promise may be.
 SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
+# The same of a comparison, some of whose runs may end early.
+LEAST = 2.0
 
 # A table of different names, whose reading takes more than what follows.
 NAMES = "--label y --categorical user,item --holdout 0 --no-look -k 1 -e 1"
@@ -60,6 +66,14 @@ UPDATES = {
     "epochs of cd on new features": ("-s cd -e 1 --holdout 0 -k 16 sparse", "-i m -e 3 others"),
     "an update by lbfgs": ("-s lbfgs -e 2 --holdout 0 -k 16 sparse", "-i m -e 2 others"),
     "cd after a stochastic run": ("-e 2 --holdout 0 -k 16 sparse", "-i m -s cd -e 2 others"),
+}
+
+
+# Commands that compare runs, and log what they need.
+COMPARISONS = {
+    "folds in turn": "cv -j 1 --folds 3 -e 2 --no-look -k 256",
+    "folds at the same time": "cv -j 2 --folds 3 -e 2 --no-look -k 128",
+    "folds of mcmc": "cv -j 2 --folds 3 -e 11 -s mcmc --draws 10 -k 16",
 }
 
 
@@ -111,3 +125,40 @@ def test_a_run_takes_what_it_promises(figures, name):
     taken = peak - empty
     assert taken <= SHARE * promised + OTHERS
     assert promised <= MOST * taken + OTHERS
+
+
+@pytest.fixture(scope="module")
+def comparing(files):
+    """A function that returns the bytes that a comparison promises, and its peak beyond that of one of few rows."""
+    module = "__import__('fmcli.system.memory', fromlist=['memory'])"
+    forks = Forks({**os.environ, "PYTHONPATH": str(ROOT)}, PATIENCE, before=at_the_end(f"{module}.peak()"))
+
+    def said(*words):
+        done = forks.run(words, files)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def found(options):
+        log, empty = said(*options.split()), said("train", "-e", "0", "--holdout", "0", "-o", "few.fm", "few")
+        needed = re.search(r"^needs ([\d.]+) MiB of memory$", log, re.M)
+        return float(needed[1]) * MIB, int(log.split()[-1]) - int(empty.split()[-1])
+
+    yield found
+    forks.close()
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_comparison_takes_what_it_promises(comparing, name):
+    promised, taken = comparing(f"{COMPARISONS[name]} sparse")
+    assert taken <= SHARE * promised + OTHERS
+    assert promised <= LEAST * taken + OTHERS
+
+
+@pytest.mark.parametrize("options", ["cv --folds 2"])
+def test_a_comparison_that_needs_too_much_ends_before_it_trains(run, options, tmp_path):
+    rows = (" ".join(f"{1000 * row + j}:1" for j in range(1000)) for row in range(200))
+    (tmp_path / "huge").write_text("".join(f"{row % 2} {entries}\n" for row, entries in enumerate(rows)))
+    done = run(*options.split(), "-k", "65536", "huge")
+    assert done.returncode == 4
+    assert re.search(r"^needs [\d.]+ GiB of memory$", done.stderr, re.M)
+    assert "fold 1" not in done.stderr

@@ -17,6 +17,7 @@ from fmcli.cli.options import gathered, option
 from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
 from fmcli.cli.report import as_json, section
 from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
+from fmcli.cli.train.log import log_memory
 from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.rows import read_valid, rows_of, with_groups
 from fmcli.cli.train.tables import with_tables
@@ -251,7 +252,9 @@ def run(
             if name:
                 log.line(f"with {name}:")
             found.append([])
-            for tested in cross_validate(candidate, rows, facts, folds, metrics, format, valid):
+            for tested in cross_validate(
+                candidate, rows, facts, folds, metrics, valid, lambda need: log_memory(log, need, request)
+            ):
                 found[-1].append(tested)
                 log_fold(log, tested, len(folds))
                 for event in events_of(tested, name):

@@ -37,7 +37,6 @@ from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense, are_many
 from fmcli.training.setup.groups import groups_in_words
 from fmcli.training.setup.scaled_labels import described
-from fmcli.training.several.ensemble import memory_of
 from fmcli.training.trained import Trained
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from fmcli.cli.train.request import Request
     from fmcli.data.stored.cache import Facts
+    from fmcli.training.account import MemoryNeed
     from fmcli.training.setup.warm_start import WarmStart
 
 # If more epochs would help, the log proposes this many times the number.
@@ -362,10 +362,15 @@ def sizes(plan: Plan, trained: Trained | None = None) -> dict[str, str]:
     }
 
 
-def memory_needed(plan: Plan, request: Request) -> int:
-    """Return bytes that a run takes at most. The inputs have been read, and only what they took is known: it counts if
-    training needs less."""
-    return max(memory_of(plan, request.members).total, peak() - request.occupied)
+def memory_needed(need: MemoryNeed, request: Request) -> int:
+    """Return bytes that a command takes at most. The inputs have been read, and only what they took is known: it counts
+    if training needs less."""
+    return max(need.total, peak() - request.occupied)
+
+
+def log_memory(log: Log, need: MemoryNeed, request: Request) -> None:
+    """Log the memory that a comparison needs."""
+    log.line(f"needs {human_bytes(memory_needed(need, request))} of memory")
 
 
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:

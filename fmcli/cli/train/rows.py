@@ -122,7 +122,7 @@ def calibration_of(log: Log, request: Request, planned: Planned, plan: Plan) -> 
     begin = time.perf_counter()
     log.progress("calibrating")
     candidate = Candidate(request.settings, request.weighting, request.members, request.disk.room, method)
-    found = candidate.of(plan).calibration(planned.rows, planned.format, planned.valid)
+    found = candidate.of(plan).calibration(planned.rows, planned.valid)
     log.line(
         f"calibrating probabilities ({method}) by {plan.source.all_rows:,} rows, each scored by one of "
         f"{CALIBRATING_FOLDS} models that have not seen it, {seconds(time.perf_counter() - begin)}"

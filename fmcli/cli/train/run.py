@@ -33,7 +33,7 @@ from fmcli.system.memory import available, human_bytes
 from fmcli.training import job
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.setup.item_ranking import without_users
-from fmcli.training.several.ensemble import at_once, ensemble_summary, train_ensemble
+from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
 from fmcli.training.several.learning import learn
 from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import summary
@@ -107,8 +107,8 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        needed, free = human_bytes(memory_needed(plan, request)), human_bytes(available())
-        log.table(**sizes(plan), memory=f"{needed} needed", available=free)
+        needed = memory_needed(memory_of(plan, request.members), request)
+        log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
     if request.members > 1:
         run_ensemble(log, request, plan, format, begin, bad)

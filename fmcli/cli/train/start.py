@@ -17,6 +17,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, SOLVER
 from fmcli.system.addresses import without_secrets
 from fmcli.training.checkpoint import digest
+from fmcli.training.several.ensemble import memory_of
 
 if TYPE_CHECKING:
     from fmcli.cli.train.choices import Choices
@@ -55,7 +56,7 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
         **(rows if kept else dict.fromkeys(rows)),
         "valid_rows": validation.count if validation else 0,
         "threads": plan.settings.threads,
-        "memory_needed": memory_needed(plan, request),
+        "memory_needed": memory_needed(memory_of(plan, request.members), request),
     }
 
 

@@ -79,10 +79,9 @@ def memory_of(plan: Plan, count: int) -> MemoryNeed:
     need, model = plan.memory, plan.model
     if count == 1:
         return need
-    each = need.total - need.held
     draws = max(1, len(kept_sweeps(plan.spec))) * count
     kept = draws * REAL_TYPE.itemsize * sum(math.prod(shape) for shape in model.shapes().values())
-    return MemoryNeed(need.held + at_once(plan, count) * each + kept + interleaved_bytes(model, draws), need.held)
+    return need.of_runs(at_once(plan, count), need.held, kept + interleaved_bytes(model, draws))
 
 
 def member_plan(plan: Plan, number: int, threads: int) -> Plan:
