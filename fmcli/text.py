@@ -73,6 +73,8 @@ def shell_word(name: str) -> str:
 
 def escaped(name: str) -> str:
     """Return a name with %XX for the bytes that text of features cannot have in a name, as in addresses."""
+    if name.isalnum():  # most names, which need no search
+        return name
     return FORBIDDEN.sub(lambda found: found.group()[:-1] + coded(found.group()[-1]), name)
 
 

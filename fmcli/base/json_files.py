@@ -55,8 +55,11 @@ def parse(text: str) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_is_deeper(one, levels - 1) for one in inner)
+    nested = [value]  # a level; most values are in none of the next ones
+    for _ in range(levels + 1):
+        nested = [one for one in nested if isinstance(one, (dict, list))]
+        nested = [inner for one in nested for inner in (one.values() if isinstance(one, dict) else one)]
+    return bool(nested)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

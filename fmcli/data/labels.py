@@ -380,6 +380,8 @@ def is_number(label: bytes) -> bool:
     """Return whether a label is meant to be a number, even if it is not one that can be read, such as nan or 0x1f."""
     if label[:2].lower() == b"0x":
         return True
+    if label[:1].isalpha() and label[:1] not in b"iInN":  # most names: neither inf nor nan, and an exception is slow
+        return False
     try:
         float(label)
     except ValueError:

@@ -70,9 +70,10 @@ def test_levels_of_nested_values_are_limited():
         except ValueError:
             continue
         assert len(repr(value)) <= len(text) + 40
-    assert parse("[" * DEEPEST + "]" * DEEPEST)
-    with pytest.raises(ValueError, match="nested"):
-        parse("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2))
+    for opening, closing in (("[", "]"), ('{"a":', "}")):
+        assert parse(opening * DEEPEST + "1" + closing * DEEPEST)
+        with pytest.raises(ValueError, match="nested"):
+            parse(opening * (DEEPEST + 1) + "1" + closing * (DEEPEST + 1))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -283,7 +284,7 @@ class Schema:
         """The columns with features that have numbers as values."""
         return [name for name in self.features if self.kinds[name] in NUMERIC and name not in self.bins]
 
-    @property
+    @cached_property
     def apart(self) -> bool:
         """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
         numbers = {*self.numbers}
@@ -339,7 +340,8 @@ class Schema:
         for name in names:
             kind = self.kinds.get(name, IGNORED)
             field_of = f"{place[name]}:" if fields and name in place else ""
-            prefix = f"{field_of}{escaped(name)}{'' if kind in NUMERIC else '='}"
+            written = escaped(name)
+            prefix = f"{field_of}{written}{'' if kind in NUMERIC else '='}"
             expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
             role = IGNORED if kind == GROUP else kind
             spelling = WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS
@@ -348,7 +350,7 @@ class Schema:
             found.append(
                 ColumnForm(
                     role,
-                    escaped(name),
+                    written,
                     expected,
                     prefix,
                     spelling,
