@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from clusters import Here
-from problems import FOLLOWED, TRAINED, assert_close, taken
+from problems import FOLLOWED, TRAINED, assert_close, taken, validation_rows
 from test_every_pair import LEARNABLE, planted
+from test_stored_rows import rows_of
 
 from fmcli.cluster import rounds as rounds_module
 from fmcli.cluster.cache import open_partitions
@@ -16,6 +18,7 @@ from fmcli.cluster.rows import PartitionedShards
 from fmcli.cluster.tasks import BUILD
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
+from fmcli.data.labels import NUMBERS
 from fmcli.data.pieces import concatenated
 from fmcli.data.reader import read
 from fmcli.data.shards.weights import with_label_weights
@@ -36,6 +39,7 @@ from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.growth import grown_file
 from fmcli.training.planning import prepare, strengths_of
 from fmcli.training.saving import load_warm_start, save_model
+from fmcli.training.setup import hold_out
 from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import Settings, make_model
 from fmcli.training.several.learning import learn
@@ -124,6 +128,31 @@ def test_the_number_of_workers_does_not_change_a_bit(rows, model, solver):
     assert same_bits(*map(arrays, runs))
     assert runs[0].epochs[0].valid == runs[1].epochs[0].valid
     assert runs[0].epochs[-1].loss < runs[0].baseline.loss
+
+
+@pytest.mark.parametrize("names", [False, True])
+@pytest.mark.parametrize(("share", "last"), [(0.1, False), (None, False), (0.3, True), (0, False)])
+def test_the_held_out_rows_are_those_of_one_machine(rows, monkeypatch, names, share, last):
+    """A rare class has its share of them, and they are in the order of the text."""
+    paths, _ = rows("fm", "logistic")
+    labels = [(("no", "yes") if names else ("0", "1"))[row % 29 == 0] for row in range(ROWS)]
+    for number, part in enumerate((slice(170), slice(170, None))):
+        path = Path(paths[number])
+        tokens = [line.partition(" ")[2] for line in path.read_text().splitlines()]
+        path.write_text("".join(f"{label} {text}\n" for label, text in zip(labels[part], tokens, strict=True)))
+    monkeypatch.setattr(hold_out, "RANGE", 64)
+    chosen = Settings(make_spec("fm", "adagrad", "logistic", {"epochs": 2}), holdout=share, holdout_last=last)
+    table = read(paths)
+    forms = PartitionedShards(opened(paths)), RowsInMemory(table.dataset, table.labels or NUMBERS)
+    plans = [prepare(chosen, one) for one in forms]
+    assert len({plan.source.count for plan in plans}) == 1
+    if share == 0:
+        assert not any(plan.validation for plan in plans)
+        return
+    found, expected = map(validation_rows, plans)
+    assert rows_of(found) == rows_of(expected)
+    if not last:
+        assert (found.label == found.label.max()).sum() == round(len(range(0, ROWS, 29)) * found.rows / ROWS)
 
 
 @pytest.mark.parametrize(("model", "solver"), [("fm", "adagrad"), ("hofm-simplex", "ftrl")])

@@ -1,57 +1,50 @@
-"""Which rows of each partition are held out. Client and workers draw them alike, so that nobody sends their numbers."""
+"""Which rows of each partition are held out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fmcli.data.shards.training_rows import RowNumbers
+from fmcli.data.stored.some_rows import Others
 from fmcli.records import dataclass
-from fmcli.registry.streams import HOLDOUT_STREAM, PREPARE_STREAM
+from fmcli.registry.streams import PREPARE_STREAM
 from fmcli.training.setup.hold_out import drawn, in_proportion
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from fmcli.data.shards.training_rows import RowNumbers
 
 
 @dataclass(frozen=True)
-class HeldOut(Mapping[int, RowNumbers]):
-    """Partition -> int32, the rows of it that are not held out.
+class HeldOut(Others):
+    """Partition -> int32, the rows of it that are not held out, by their numbers in its text.
 
     seed : of the run.
-    rows, held : the number of rows of each partition, and of those that are held out.
     """
 
     seed: int
-    rows: tuple[int, ...]
-    held: tuple[int, ...]
 
-    def __getitem__(self, partition: int) -> RowNumbers:
-        return self.split(partition)[1]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.rows)))
+    @classmethod
+    def of(cls, rows: Sequence[int], numbers: NDArray[np.int64], seed: int) -> Self:
+        """Return the hold-out of rows with these numbers in the text of all partitions, increasing; `rows` are in
+        each."""
+        ends = np.cumsum(rows)
+        parts = np.split(numbers, np.searchsorted(numbers, ends[:-1]))
+        some = [(part - (end - count)).astype(np.int32) for part, end, count in zip(parts, ends, rows, strict=True)]
+        return cls(dict(enumerate(rows)), dict(enumerate(some)), seed)
 
     @property
     def sizes(self) -> list[int]:
         """The number of rows of each partition that are not held out."""
-        return [rows - held for rows, held in zip(self.rows, self.held, strict=True)]
+        return [self.rows[partition] - len(held) for partition, held in self.some.items()]
 
-    def split(self, partition: int) -> tuple[RowNumbers, RowNumbers]:
-        """Return the rows of a partition that are held out, and the others."""
-        return _split(self.seed, partition, self.rows[partition], self.held[partition])
-
-    def sample(self, partition: int, number: int) -> RowNumbers:
-        """Return some of the others: the rows of a partition that are a sample of those to train on, together with
-        those of other partitions. `number` : of them in all partitions."""
-        left = self[partition]
+    def sample(self, partition: int, left: RowNumbers, number: int) -> RowNumbers:
+        """Return some of the rows of a partition that are not held out, which are a sample together with those of other
+        partitions. `number` : of them in all partitions."""
         count = min(len(left), in_proportion(number, tuple(self.sizes))[partition])
         random = np.random.default_rng([self.seed, PREPARE_STREAM, partition, 1])
         return left[drawn(len(left), count, random)[0]]
-
-
-@lru_cache(maxsize=8)
-def _split(seed: int, partition: int, rows: int, held: int) -> tuple[RowNumbers, RowNumbers]:
-    return drawn(rows, held, np.random.default_rng([seed, HOLDOUT_STREAM, partition]))

@@ -26,6 +26,7 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import Names, relabelled
 from fmcli.data.numbering import Numbering
+from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.sources import Extent, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
@@ -182,6 +183,13 @@ class Partition:
         """The first row of each shard, and the number of all rows."""
         assert self.cache is not None
         return np.cumsum([0, *map(self.cache.rows_of, range(len(self.cache.shards)))])
+
+    def stored(self, numbers: RowNumbers) -> RowNumbers:
+        """Return the places of rows in the shards, one after the other. numbers : of the rows in the text,
+        increasing."""
+        assert self.cache is not None
+        shards, places = self.cache.places(numbers)
+        return (self.starts[shards] + places).astype(np.int32)
 
     def load(self, shard: int, space: Space) -> Dataset:
         """Return the rows of a shard, in the columns of all partitions."""

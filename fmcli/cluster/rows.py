@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fmcli.cluster import work
 from fmcli.cluster.cache import PartitionedCache
@@ -18,18 +19,13 @@ from fmcli.cluster.residents import Resident
 from fmcli.cluster.rounds import Rounds
 from fmcli.cluster.shared import Goal
 from fmcli.data.dataset import Dataset
-from fmcli.data.labels import Labels
 from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.stored.stored_rows import StoredRows, Totals
 from fmcli.data.transform import Transform
-from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.records import dataclass
-from fmcli.registry.specs import Spec
 from fmcli.solvers.remote import OfModel, RemoteRows
 from fmcli.solvers.trainer import Task
-from fmcli.training.setup.hold_out import in_proportion, require_rows, rows_held_out
-from fmcli.training.setup.settings import HoldOut
 from fmcli.training.setup.stored import Change, StoredShards
 
 if TYPE_CHECKING:
@@ -48,7 +44,7 @@ class PartitionedRows(StoredRows, RemoteRows):
     are known already."""
 
     kind_of_epochs = Rounds
-    divides = False  # each partition draws the rows that it holds out
+    divides = False  # workers know which rows are held out
 
     def __init__(
         self,
@@ -84,7 +80,7 @@ class PartitionedRows(StoredRows, RemoteRows):
         return data, np.arange(data.rows, dtype=np.int32)
 
     def whole(self) -> TrainingRows:
-        none = replace(self.held, held=(0,) * len(self.held.rows))
+        none = HeldOut.of(self.partitions.rows, np.zeros(0, dtype=np.int64), self.held.seed)
         return PartitionedRows(self.partitions, self.transform, self.totals, none, None, self.data)
 
     def goal(self, task: Task, weight: float) -> Resident:
@@ -120,16 +116,17 @@ class PartitionedShards(StoredShards):
         found = self.cache.each(work.each_shard, shared, change, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
-    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
-        """Return the rows, with random rows of each partition held out. Raises UsageError for other hold-outs."""
-        require_rows(hold_out)
-        if hold_out.last:
-            raise UsageError("a cluster holds out random rows only", cluster=LEAVE_OUT)
-        number, rows = rows_held_out(self.cache.facts.rows, hold_out, spec, self.strata(labels)), self.cache.rows
-        left, held_out = HeldOut(spec.values["seed"], rows, in_proportion(number, rows)), None
-        if number:
+    def without(self, numbers: NDArray[np.int64], seed: int) -> Self:
+        left, held_out = HeldOut.of(self.cache.rows, numbers, seed), None
+        if len(numbers):
             held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
         return replace(self, left=left, held_out=held_out)
+
+    def labelled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
+        starts = np.cumsum([0, *self.cache.rows])
+        found = self.cache.each(work.numbers_labelled, self.cache.shared(), wanted, purpose="looking at")
+        each = [[starts[number] + some for some in of_labels] for number, of_labels in found]
+        return [np.concatenate(parts) for parts in zip(*each, strict=True)]
 
     def training_rows(self, transform: Transform, totals: Totals, held_out: Dataset | None) -> PartitionedRows:
         assert isinstance(self.left, HeldOut)

@@ -114,6 +114,7 @@ class Shared:
         self.space, self._transform, self._held_out, self._goal = self.recipe
         self._lock = Lock()
         self._shards: OrderedDict[tuple[int, int], Dataset] = OrderedDict()
+        self._held: dict[int, RowNumbers] = {}
         self._orders: dict[int, tuple[int, list[tuple[int, RowNumbers]]]] = {}
         self._shares: OrderedDict[tuple[int, ...], Share] = OrderedDict()
         self._columns: dict[int, tuple[Columns, int]] = {}
@@ -140,11 +141,22 @@ class Shared:
         assert self._goal is not None
         return self._goal
 
+    def held(self, inputs: Inputs, number: int) -> RowNumbers:
+        """Return the places of the rows of a partition that are held out, in the order of the text."""
+        if self._held_out is None:
+            return np.zeros(0, dtype=np.int32)
+        if number not in self._held:
+            self._held[number] = inputs.partition(number).stored(self._held_out.some[number])
+        return self._held[number]
+
+    def left(self, inputs: Inputs, number: int) -> RowNumbers:
+        """Return the places of the rows of a partition that are trained on, increasing."""
+        every = np.arange(inputs.partition(number).starts[-1], dtype=np.int32)
+        return np.delete(every, self.held(inputs, number))
+
     def rows_left(self, inputs: Inputs, number: int) -> list[tuple[int, RowNumbers]]:
-        """Return the rows of a partition that are trained on, by shard; all rows unless some are held out."""
-        starts = inputs.partition(number).starts
-        left = np.arange(starts[-1], dtype=np.int32) if self._held_out is None else self._held_out[number]
-        return in_shards(starts, left)
+        """Return the rows of a partition that are trained on, by shard."""
+        return in_shards(inputs.partition(number).starts, self.left(inputs, number))
 
     def shard(self, inputs: Inputs, number: int, shard: int) -> Dataset:
         """Return the rows of a shard of a partition, as the model sees them. They are kept while there is memory."""
@@ -268,7 +280,8 @@ class Shared:
 
 
 def in_shards(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:
-    """Return rows of a partition (increasing), as pairs of a shard and rows of it. `starts` : as in Partition."""
+    """Return rows of a partition, as pairs of a shard and rows of it. rows : their places, increasing. `starts` : as in
+    Partition."""
     ends = np.searchsorted(rows, starts)
     shards = range(len(starts) - 1)
     return [

@@ -31,20 +31,34 @@ T = TypeVar("T")
 def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int) -> Dataset:
     """Return rows of a partition as they were read, in the columns of all partitions but without their names.
 
-    chosen : "all", "held out", or "sample", of `count` rows in all partitions.
+    chosen : "all", "held out" (in the order of the text), or "sample", of `count` rows in all partitions.
     """
 
     def work() -> Dataset:
         partition = inputs.partition(number)
-        if chosen == "all":
-            rows = np.arange(partition.starts[-1], dtype=np.int32)
+        if chosen == "held out":
+            rows = shared.held(inputs, number)
         else:
-            held = shared.held_out
-            rows = held.split(number)[0] if chosen == "held out" else held.sample(number, count)
-        parts = in_shards(partition.starts, rows) or [(0, rows[:0])]
+            rows = shared.left(inputs, number)
+            rows = rows if chosen == "all" else shared.held_out.sample(number, rows, count)
+        order = np.argsort(rows)
+        parts = in_shards(partition.starts, rows[order]) or [(0, rows[:0])]
         return concatenated(
             [partition.load(shard, shared.space).changed(numbering=None).take(some) for shard, some in parts]
-        )
+        ).take(np.argsort(order).astype(np.int32))
+
+    return guarded(work, inputs, number)
+
+
+def numbers_labelled(inputs: Inputs, shared: Shared, number: int, wanted: Sequence[float]) -> list[RowNumbers]:
+    """Return the numbers of the rows with each of some labels in the text of a partition, increasing."""
+
+    def work() -> list[RowNumbers]:
+        partition = inputs.partition(number)
+        shards = range(len(partition.starts) - 1)
+        label = np.concatenate([partition.load(shard, shared.space).label for shard in shards])
+        label = label[partition.stored(np.arange(len(label), dtype=np.int32))]
+        return [np.flatnonzero(label == value).astype(np.int32) for value in wanted]
 
     return guarded(work, inputs, number)
 

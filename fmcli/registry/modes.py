@@ -20,7 +20,7 @@ SKIPPING = "--on-bad-line skip"
 # A run that keeps the rows of new features in memory, wherever they come from.
 ONLY_NEW, WHERE_ROWS_ARE = "--only-new", ("--disk", "--cluster", "--relation")
 # Given if the rows to hold out are not random ones.
-HOLDOUT_LAST, HOLDOUT_GROUP = "--holdout last:..", "--holdout group:.., time:.. or last-of:.."
+HOLDOUT_GROUP = "--holdout group:.., time:.. or last-of:.."
 # Given if both are.
 KIND_AND_SOLVER = "both -m and -s"
 # Given if split, which has no other random choices, has a seed.
@@ -384,7 +384,6 @@ MODES = (
         {
             "--disk": "workers keep the rows",
             "--online": "workers keep the rows",
-            HOLDOUT_LAST: "rows of each partition are held out",
             HOLDOUT_GROUP: "partitions do not keep the groups of rows",
             RANKING: "partitions do not keep the groups of rows",
             "--sample-weights": "workers do not know the numbers of lines; use --label-weights",

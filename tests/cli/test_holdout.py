@@ -104,7 +104,6 @@ def test_the_last_times_of_a_table_are_held_out(run, tmp_path, clock):
         (["--holdout", "last:1"], "'1' is not a share in the range 0<=x<1"),
         (["--holdout", "last:0.1", "-v", "t"], "-v and --holdout cannot be combined"),
         (["--holdout", "last:0.1", "--online"], "--online and --holdout cannot be combined"),
-        (["--holdout", "last:0.1", "--cluster", "local:1"], "rows of each partition are held out"),
         (["--holdout", "group:qid:0.1", "--cluster", "local:1"], "partitions do not keep the groups of rows"),
         (["--holdout", "group:qid:0.1", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
         (

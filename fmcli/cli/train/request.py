@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.files import check_input
 from fmcli.records import dataclass
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
-from fmcli.registry.modes import HOLDOUT_GROUP, HOLDOUT_LAST, RANKING
+from fmcli.registry.modes import HOLDOUT_GROUP, RANKING
 from fmcli.registry.specs import Spec, make_spec
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ class Request:
         return {
             "--ensemble": self.members > 1,
             "--holdout 0": settings.holdout == 0,
-            HOLDOUT_LAST: settings.holdout_last,
             HOLDOUT_GROUP: self.validation.held.column,
             "--rare share": settings.share_rare,
             "--hash-bits": settings.hash_bits,

@@ -124,11 +124,15 @@ class StoredShards:
         rows = self.cache.facts.rows
         strata = self.strata(labels)
         count = rows_held_out(rows, hold_out, spec, strata)
-        numbers = numbers_held_out(rows, count, hold_out, spec, strata).astype(np.int32)
+        return self.without(numbers_held_out(rows, count, hold_out, spec, strata), spec.values["seed"])
+
+    def without(self, numbers: NDArray[np.int64], seed: int) -> Self:
+        """Return the rows, of which those with these numbers in the text are held out. seed : of the run."""
         if not len(numbers):
             return self
-        left, held_out = without(self.located, numbers, self.weighted)
-        return replace(self, left=left, held_out=held_out, held=numbers)
+        held = numbers.astype(np.int32)
+        left, held_out = without(self.located, held, self.weighted)
+        return replace(self, left=left, held_out=held_out, held=held)
 
     def strata(self, labels: Labels) -> Strata | None:
         """Return the classes of the rows; None: they have none, or too many."""
@@ -140,16 +144,17 @@ class StoredShards:
     def _numbers_of(self, wanted: Sequence[float]) -> dict[float, NDArray[np.int64]]:
         """Return the numbers of the rows with each of some labels, increasing. Raises BadInputError if the cache
         contradicts itself."""
-        every = np.arange(self.cache.facts.rows, dtype=np.int32)
-        found: dict[float, list[NDArray[np.intp]]] = {label: [] for label in wanted}
-        for here, _, _, data in taken(self.located, every, lambda data: data):
-            for label, numbers in found.items():
-                numbers.append(here[data.label == label])
-        whole = {label: np.sort(np.concatenate(numbers)) for label, numbers in found.items()}
-        counts = self.cache.facts.labels
+        whole, counts = dict(zip(wanted, self.labelled(wanted), strict=True)), self.cache.facts.labels
         if counts is None or any(len(numbers) != counts[label][0] for label, numbers in whole.items()):
             raise self.cache.damaged("rows have other labels than its header says")
         return whole
+
+    def labelled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
+        """Return the numbers of the rows with each of some labels in the text, increasing."""
+        label = np.empty(self.cache.facts.rows)
+        for here, _, _, data in taken(self.located, np.arange(len(label), dtype=np.int32), lambda data: data):
+            label[here] = data.label
+        return [np.flatnonzero(label == value) for value in wanted]
 
     @property
     def located(self) -> Located:
