@@ -2,6 +2,7 @@
 
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,8 @@ def test_every_rule_is_judged_and_each_failure_has_a_reason(page):
 
 
 def test_every_experiment_is_drawn_and_has_a_result_for_every_case(page, tmp_path):
+    from measures import spec_of
+    from runner import candidates
     from sets import SETS
 
     runs = page.kept()
@@ -65,8 +68,11 @@ def test_every_experiment_is_drawn_and_has_a_result_for_every_case(page, tmp_pat
         assert len(images) == len(one.plots)
         assert all("<path" in image for image in images.values())
         rows = set(runs[one.name]["rows"])
-        assert {case.set for case in one.cases} <= set(SETS)
         for case in one.cases:
+            assert case.set in SETS
+            for options, added in product(case.options, case.then.values()):
+                spec_of(options | candidates(added)[0])  # raises an error for options that fmcli does not have
+            assert case.choose or len(case.options) == 1, case.row
             ends = [", ".join(filter(None, (case.row, end))) for end in case.then]
             # Of a range over options, only its ends were kept.
             assert set(ends) <= rows or "over the options of cd" in case.row, case.row
@@ -131,13 +137,17 @@ def test_a_table_states_its_cases(page):
         "measure": "last rmse",
         "axes": {"kind": {"fm": "kind=fm", "both": "kind=pn l1=1 | kind=shfm l1=2"}, "k": [4, 8]},
     }
-    cases = list(cases_of(table, {"let": {}, "run": "augment=true"}))
+    shared = {"run": "augment=true"}
+    cases = list(cases_of(table, shared, {}))
     assert [case.row for case in cases] == ["fm, k = 4", "fm, k = 8", "both, k = 4", "both, k = 8"]
     every = {"augment": True, "rank": 16}
     assert cases[1].options == [every | {"l2": l2, "kind": "fm"} for l2 in (1, 2.5)]
     assert cases[3].options == [
         every | {"l2": l2, "kind": kind, "l1": l1} for kind, l1 in (("pn", 1), ("shfm", 2)) for l2 in (1, 2.5)
     ]
+    for wrong in ({"splits_used": 1}, {"choose": {"metric": "rmse"}}):
+        with pytest.raises(TypeError):
+            list(cases_of(table | wrong, shared, {}))
 
 
 @pytest.fixture

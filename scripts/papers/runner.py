@@ -74,13 +74,8 @@ class Choice:
         """Yield the metrics of each candidate. Those with which training diverges are left out."""
         if train.rows > self.of:
             train = held_out(train, self.of / train.rows).test
-        parts = (
-            folds(train, self.parts)
-            if self.parts > 1
-            else [held_out(train, self.share)]
-            if self.share
-            else [Pair(train)]
-        )
+        one = held_out(train, self.share) if self.share else Pair(train)
+        parts = folds(train, self.parts) if self.parts > 1 else [one]
         for options in case.options:
             try:
                 yield from list(self.run(case, options, parts))
@@ -92,9 +87,8 @@ class Choice:
         if by:
             runs = [job.train(case.plan(every, part, by, self.patience)).epochs for part in parts]
             for at in zip(*runs, strict=False):
-                yield Tried(
-                    options | {"epochs": at[0].number}, {name: mean(one.valid[name] for one in at) for name in by}
-                )
+                values = {name: mean(one.valid[name] for one in at) for name in by}
+                yield Tried(options | {"epochs": at[0].number}, values)
         else:
             measure = measure_of(self.measure)
             rows = [measure.of(case.plan(every, part, measure.metrics), part) for part in parts]
@@ -108,7 +102,8 @@ class Case:
 
     row : the name of its results. run : the options; `choose` says how one of several is chosen.
     then : what is added to the options, by names of rows. start : the start values, by a name in `special.start_of`.
-    splits : how many are used. starts : runs with other seeds for each split, whose results are `joined`.
+    splits : how many are used. starts : runs for each split, whose results are `joined`.
+    seed, step : the first seed, and the difference between those of splits.
     best : only the values of the epoch with the best mean are kept.
     defaults : rows are held out of the training rows to choose the epoch, as by default.
     summed : l2_w and l2_v are relative to the sum of the losses of the training rows, not to their mean.
@@ -118,11 +113,13 @@ class Case:
     set: str
     run: str
     measure: str
-    choose: Mapping[str, Any] | None = None
+    choose: Choice | None = None
     then: Mapping[str, str] = field(default_factory=lambda: {"": ""})
     start: str = ""
     splits: int = 5
     starts: int = 1
+    seed: int = 0
+    step: int = 1
     joined: str = "mean"
     best: bool = False
     defaults: bool = False
@@ -147,14 +144,14 @@ class Case:
         """Yield the rows of results; what is chosen is added to `chosen`, and what is shown of it to the rows."""
         options, shown, several = self.options[0], set(), len(self.options) > 1
         row: Row = {}
-        if several or (self.choose and self.choose.get("by")):
-            choice = Choice(**self.choose)
-            picked = special.PICKS[choice.pick](list(choice.tried(self, pairs[0].train)), chosen, self.row)
+        if self.choose and (several or self.choose.by):
+            found = list(self.choose.tried(self, pairs[0].train))
+            picked = special.PICKS[self.choose.pick](found, chosen, self.row)
             if picked is None:
                 return
             chosen[self.row], options = picked, picked.options
             shown = {name for one in self.options for name, value in one.items() if value != self.options[0].get(name)}
-            shown |= {"epochs"} if choice.by else set()
+            shown |= {"epochs"} if self.choose.by else set()
             row = {"held out": [next(iter(picked.values.values()))]}
         for end, added in self.then.items():
             every = options | candidates(added)[0]
@@ -164,15 +161,12 @@ class Case:
 
     def split(self, options: Options, pair: Pair, number: int) -> Row:
         """Return what is measured on a split."""
-        measure = measure_of(self.measure)
-        seeds = range(self.starts) if self.starts > 1 else [number]
+        measure, joined = measure_of(self.measure), getattr(np, self.joined)
+        seeds = (self.seed + self.step * number + start for start in range(self.starts))
         rows = [measure.of(self.plan(options | {"seed": seed}, pair, measure.metrics), pair) for seed in seeds]
-        joined = getattr(np, self.joined)
-        return (
-            rows[0]
-            if len(rows) == 1
-            else {name: joined([row[name] for row in rows], axis=0).tolist() for name in rows[0]}
-        )
+        if len(rows) == 1:
+            return rows[0]
+        return {name: joined([row[name] for row in rows], axis=0).tolist() for name in rows[0]}
 
     def gathered(self, rows: Sequence[Row]) -> Row:
         """Return the values of the splits of each metric."""
@@ -243,25 +237,25 @@ class Experiment:
         return rows | (special.MORE[self.more](sets) if rows and self.more else {})
 
 
-def cases_of(table: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[Case]:
+def cases_of(table: Mapping[str, Any], shared: Mapping[str, Any], let: Mapping[str, Any]) -> Iterator[Case]:
     """Yield the cases of a table: one for each combination of the labels of its `axes`, whose texts are added to `run`.
-    Texts are f-strings of these labels."""
+    Texts are f-strings of these labels and of `let`."""
     given = {**shared, **table}
     axes = {name: of if isinstance(of, dict) else dict.fromkeys(of, "") for name, of in given.pop("axes", {}).items()}
-    run = [shared.get("run", ""), table.get("run", "")]
     for labels in product(*axes.values()):
-        known = {
-            name: value_of(label) if isinstance(label, str) else label for name, label in zip(axes, labels, strict=True)
-        }
+        values = [value_of(label) if isinstance(label, str) else label for label in labels]
+        names = {**let, **dict(zip(axes, values, strict=True))}
 
-        def filled(value: Any, known: Mapping[str, Any] = known) -> Any:
+        def filled(value: Any, names: dict[str, Any] = names) -> Any:
             if isinstance(value, dict):
                 return {name: filled(one) for name, one in value.items()}
-            return eval(f"f{value!r}", {**shared["let"], **known}) if isinstance(value, str) else value
+            return eval(f"f{value!r}", names) if isinstance(value, str) else value
 
-        texts = [*run, *(of[label] for of, label in zip(axes.values(), labels, strict=True))]
-        of_case = {one.name: filled(given[one.name]) for one in fields(Case) if one.name in given}
-        yield Case(**of_case | {"run": every_way([filled(text) for text in texts])})
+        texts = [shared.get("run", ""), table.get("run", ""), *map(dict.get, axes.values(), labels)]
+        of_case = filled(given) | {"run": every_way(list(map(filled, texts)))}
+        if "choose" in of_case:
+            of_case["choose"] = Choice(**of_case["choose"])
+        yield Case(**of_case)
 
 
 def every_way(texts: Sequence[str]) -> str:
@@ -274,11 +268,10 @@ def experiments() -> list[Experiment]:
     found, of_cases = [], {one.name for one in fields(Case)}
     for path in TABLES:
         for name, table in tomllib.loads(path.read_text()).items():
-            shared = {"let": {}} | {key: value for key, value in table.items() if key in of_cases or key == "let"}
-            cases = [case for one in table.pop("cases") for case in cases_of(one, shared)]
-            rules = [Rule(*rule) for rule in table.pop("rules")]
-            rest = {one.name: table[one.name] for one in fields(Experiment) if one.name in table}
-            found.append(Experiment(name=name, rules=rules, cases=cases, **rest))
+            shared = {key: table.pop(key) for key in of_cases & table.keys()}
+            let, cases, rules = table.pop("let", {}), table.pop("cases"), [Rule(*rule) for rule in table.pop("rules")]
+            every = [case for one in cases for case in cases_of(one, shared, let)]
+            found.append(Experiment(name=name, rules=rules, cases=every, **table))
     return found
 
 
