@@ -9,10 +9,12 @@ from inprocess import run_here
 
 import fmcli
 from fmcli.cluster import connection, partitions, scoring
+from fmcli.cluster.cache import open_partitions
 from fmcli.cluster.scoring import Scoring, loaded
-from fmcli.cluster.tasks import Request
+from fmcli.cluster.tasks import BUILD, Request
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import RowGroups, Stream
+from fmcli.data.stored.caching import Reading
 from fmcli.data.tables.reading import By
 from fmcli.errors import BadInputError
 from fmcli.scoring.evaluation import evaluate_model, figures
@@ -81,6 +83,11 @@ def test_rows_without_a_match_are_counted(files):
     inputs = scorer.tables([str(files / name) for name in ("a1.csv", "a2.csv")], joined)
     assert b"".join(run.predict("prob")) == alone(scorer, inputs, Stream())
     assert counts.gaps.unmatched == {("user", joined["user"]): 2 * ROWS / 4}
+    division = partitions.divide(inputs, "auto", False, "it", Stream(), None, BUILD)
+    there = partitions.Inputs(division.partitions, Reading(division.format, False, False, True), False, None, BUILD)
+    cache = open_partitions(Here(2), there, division.format, BadLines())
+    assert len(cache.rows) > 3
+    assert cache.gaps == counts.gaps
 
 
 def test_metrics_of_groups_are_those_of_one_machine(files, monkeypatch):

@@ -23,6 +23,7 @@ from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.labels import Names, sorted_names
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.weights import ALL_WEIGHTLESS
+from fmcli.data.sources import Gaps
 from fmcli.data.sparse_ids import if_sparse
 from fmcli.data.stored.cache import MOST_LABELS, Facts
 from fmcli.data.transform import Transform
@@ -43,6 +44,7 @@ class PartitionedCache:
 
     cluster, inputs, homes : where the partitions are; `inputs` is of Inputs.
     rows : the number of rows of each.
+    gaps : of the tables in all.
     """
 
     def __init__(self, cluster: Cluster, inputs: Resident, homes: Homes, found: Sequence[Opened], format: str) -> None:
@@ -52,6 +54,9 @@ class PartitionedCache:
         self.shard_bytes = max(one.nbytes for one in found)
         self.nbytes = sum(one.nbytes for one in found)
         self.table = np.array([one.checksum for one in found], dtype=np.int64)
+        self.gaps = Gaps()
+        for one in found:
+            self.gaps.add(one.gaps)
         some = [one for one in found if one.facts is not None]
         if not some:
             raise BadInputError(ALL_WEIGHTLESS)

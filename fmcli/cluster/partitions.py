@@ -28,7 +28,7 @@ from fmcli.data.labels import Names, relabelled
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import with_label_weights
-from fmcli.data.sources import Extent, extents, name_of, size_on_disk
+from fmcli.data.sources import Extent, Gaps, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
 from fmcli.errors import FmcliError
@@ -115,6 +115,7 @@ class Opened:
     rows : of the shards of the cache.
     checksum : of the rows.
     nbytes : of the rows in memory.
+    gaps : of tables.
     """
 
     reports: list[list[LineReport]]
@@ -124,6 +125,7 @@ class Opened:
     counts: NDArray[np.int32] | None = None
     checksum: int = 0
     nbytes: int = 0
+    gaps: Gaps = field(default_factory=Gaps)
 
 
 class Partition:
@@ -148,7 +150,7 @@ class Partition:
         about = {"keep_fields": reading.keep_fields, "label_weights": reading.label_weights}
         with scratch_output(place) as file, suppress(StoppedError):
             for by_ids in (False, True):
-                self.reports = []
+                self.reports, self.gaps = [], Gaps()
                 file.seek(0)
                 file.truncate()
                 pieces = (piece for extent in partition for piece in self._pieces(extent, reading, skip))
@@ -164,6 +166,7 @@ class Partition:
         record = Record(skip, blank_is_row=False)
         self.reports.append(record.reports)
         yield from text_rows([extent], reading, 1, None, record)
+        self.gaps.add(Gaps.of([extent]))
 
     @property
     def opened(self) -> Opened:
@@ -176,7 +179,7 @@ class Partition:
         counts = cache.counts[occurring] if cache.dictionary is None else cache.counts
         nbytes = sum(cache.row_bytes(slice(*strips)) for shard in cache.shards for strips in shard)
         checksum = crc32(cache.table.tobytes())
-        return Opened(self.reports, None, cache.facts, numbering, counts, checksum, nbytes)
+        return Opened(self.reports, None, cache.facts, numbering, counts, checksum, nbytes, self.gaps)
 
     @property
     def starts(self) -> NDArray[np.int64]:

@@ -77,7 +77,7 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
 
     cache = open_partitions(cluster, inputs, division.format, bad, progress)
     facts = cache.facts
-    log_read(log, request.inputs, facts, time.perf_counter() - begin)
+    log_read(log, request.inputs, facts, time.perf_counter() - begin, cache.gaps)
     log_skipped(log, bad.count - before)
     read = PartitionedShards(cache)
     unweighted = read_valid(log, request, facts.format, bad, facts.names)

@@ -59,8 +59,8 @@ SHOWN = 10
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"predictions of {WATCHED_ROWS} rows"}
 
 
-def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float) -> None:
-    """Log what was read, and warn about unusual data."""
+def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float, gaps: Gaps | None = None) -> None:
+    """Log what was read, and warn about unusual data. gaps : of the tables, if workers have read them."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     numbering = table.dataset.numbering if isinstance(table, Table) else None
     relations = len(table.dataset.relations) if isinstance(table, Table) else 0
@@ -72,7 +72,7 @@ def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: floa
         + (f"{table.fields:,} fields, " if table.fields else "")
         + f"{table.format}, {seconds(took)}, {table.bytes / 1e6 / max(took, LEAST_SECONDS):.0f} MB/s"
     )
-    log_gaps(log, Gaps.of(inputs), table.rows)
+    log_gaps(log, gaps or Gaps.of(inputs), table.rows)
     if table.fields > table.features:
         log.warning(
             f"{inputs[0]} has more fields than features, {table.fields:,} and {table.features:,}: if its entries are "
