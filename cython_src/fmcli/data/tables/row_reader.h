@@ -247,7 +247,7 @@ class RowReader {
         return nullptr;
     }
 
-    // Describes a row of another number of cells. It is apart from `read_row`, which its strings slow down.
+    // Describes a row of another number of cells. It is apart so that `read_row` has no strings.
     // empty : whether all cells behind the last column are.
     __attribute__((noinline)) void fail_count(const char* start, const char* stop, size_t count, bool empty) {
         stop -= stop > start && stop[-1] == '\r';

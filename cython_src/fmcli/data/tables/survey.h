@@ -204,7 +204,7 @@ class Survey : public RowReader {
         return read_plain(text, weight) ? 0 : weight;
     }
 
-    // It is inlined by force, and what few cells need is apart: else the survey takes a fifth more time.
+    // It is inlined by force, and what few cells need is apart: else the survey takes a twentieth more time.
     __attribute__((always_inline)) void take(const Asked& asked, ColumnFacts& facts, double weight) {
         const Cell& cell = cells_[asked.column];
         uint64_t number;
