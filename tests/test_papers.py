@@ -209,6 +209,19 @@ def test_a_divergence_is_watched(page, few_rows):
     assert not found["objective"]
 
 
+def test_ratings_have_a_user_and_a_film(page, tmp_path):
+    from sets import Raw, one_hot
+
+    (tmp_path / "u.data").write_text("196\t242\t3\t881250949\n186\t302\t5\t891717742\n196\t302\t1\t878887116\n")
+    data = one_hot(Raw(tmp_path))
+    assert data.features == 4
+    assert data.indptr.tolist() == [0, 2, 4, 6]
+    users, films = data.index[::2], data.index[1::2]
+    assert users[0] == users[2] != users[1]
+    assert films[0] != films[1] == films[2]
+    assert data.label.tolist() == [3, 5, 1]
+
+
 def test_drawn_networks_are_half_links(page, tmp_path):
     from planted import SHAPES, network
     from sets import Raw

@@ -159,9 +159,10 @@ def ratings(raw: Raw) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
 
 
 def one_hot(raw: Raw) -> Dataset:
-    """Return the ratings with a feature for the user and one for the film: what `fmcli convert --numbers` writes of
-    u.data, numbered from 0."""
-    form = Named(RATINGS[2], categorical=RATINGS[:2], form=Schema({}, names=RATINGS))
+    """Return the ratings with a feature for the user and one for the film: what `fmcli convert --numbers --ignore time`
+    writes of u.data, numbered from 0."""
+    user, film, stars, time = RATINGS
+    form = Named(stars, categorical=(user, film), ignored=(time,), form=Schema({}, names=RATINGS))
     numbers, chunks = Encoding(form).numbered(raw.files("u.data")[0])
     with TemporaryDirectory() as folder:
         text = f"{folder}/ratings.libsvm"
