@@ -27,7 +27,7 @@ from fmcli.data.sources import Extent, Input
 from fmcli.data.tables.agreement import agreed
 from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.named import Named
-from fmcli.data.tables.reading import By, TablePath, ignored_columns, is_table
+from fmcli.data.tables.reading import By, TablePath, columns_of, ignored_columns, is_table
 from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import BadInputError
@@ -73,15 +73,18 @@ class RowForm:
         return replace(self, names=names, schema=schema, named=None, by=None)
 
 
-def form_of(choices: Choices, spec: Spec, held: Held, names: Names | None, schema: Schema | None) -> RowForm:
-    """Return how the rows of a run are read. names, schema : as the model to resume from knows them. Raises
-    UsageError."""
+def form_of(
+    choices: Choices, spec: Spec, held: Held, names: Names | None, schema: Schema | None, rows: Any = None
+) -> RowForm:
+    """Return how the rows of a run are read. names, schema : as the model to resume from knows them. rows : if they are
+    tables, their new columns may be ignored. Raises UsageError."""
     fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or choices.auto
     by = None if held.column is None else By(held.column, held.times)
     named = named_of(choices, held)
     if schema is not None:
         given = [name for name in OF_TABLES if getattr(choices, name) != DEFAULTS[name]]
-        schema = agreed(schema, named, given, "the model")
+        tables = table_inputs(rows) if is_files(rows) or is_frame(rows) else []
+        schema = agreed(schema, named, given, "the model", lambda known: columns_of(tables, known))
     return RowForm(names, schema, named, by, fields, choices.threads or cpu_count())
 
 
@@ -187,9 +190,13 @@ def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | Non
     if not tables:
         return paths_of(rows), form.schema
     if form.schema is None:
-        inputs: list[Input] = [extent_of(*one) for one in frames.items()] or list(paths_of(rows))
-        form = replace(form, schema=schema_and_doubts(inputs, named, form))
+        form = replace(form, schema=schema_and_doubts(table_inputs(rows), named, form))
     return list(table_paths(rows, form)), form.schema
+
+
+def table_inputs(rows: Any) -> list[Input]:
+    """Return frames or files as inputs of the reader."""
+    return [extent_of(*one) for one in frames_of(rows).items()] or list(paths_of(rows))
 
 
 def schema_and_doubts(inputs: Sequence[Input], named: Named, form: RowForm) -> Schema:

@@ -295,7 +295,7 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     if warm_start is not None:
         names, known = warm_start.transform.labels.names, warm_start.transform.table
     unweighted: Rows
-    form, weighting = form_of(choices, spec, wanted, names, known), weighting_of(choices.class_weight)
+    form, weighting = form_of(choices, spec, wanted, names, known, data), weighting_of(choices.class_weight)
     if choices.cache is not None:
         cache, schema = cached(data, "data", form, spec, choices.cache)
         unweighted, format = rows_of_cache(cache), cache.facts.format

@@ -1,5 +1,7 @@
 """Options that name columns of tables which a model or a schema knows: they agree, act, or are refused."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,28 @@ def test_a_column_that_the_model_does_not_know_is_named(run, known):
     for rows in (known / "new.csv", frame, (frame.drop(columns="y"), frame.y)):
         with pytest.warns(UserWarning, match="ignored columns, which the model does not know: new"):
             fmcli.train(rows, init_model=known / "m.fm", **FAST)
+
+
+def test_a_new_column_may_be_ignored(run, known):
+    """Then the updated model knows it as one to ignore, so that later runs do not warn of it."""
+    frame = pytest.importorskip("pandas").read_csv(known / "t.csv").assign(new=1.5)
+    frame.to_csv(known / "new.csv", index=False)
+    for source in (("-i", "m.fm"), ("--schema", "s.json"), ("-i", "m.fm", "--online"), ("--cluster", "local:1")):
+        source = source if "--cluster" not in source else (*source, "-i", "m.fm")
+        done = run.ok("train", *QUICK[:3], *source, "--ignore", "new,leak", "-o", "n.fm", "new.csv")
+        assert "new" not in done.stderr.replace("new.csv", ""), source
+        error = run.fails(2, "train", *QUICK[:3], *source, "--ignore", "new,nope", "-o", "n.fm", "new.csv").stderr
+        assert "no column 'nope'" in error
+    assert "warning" not in run.ok("train", "-q", "-i", "n.fm", "-e", "1", "-o", "o.fm", "new.csv").stderr
+    run.ok("convert", "-q", "--schema", "s.json", "--ignore", "new", "new.csv")
+    with open(known / "new.csv", "rb") as text:
+        assert (
+            "no column 'new'" in run.fails(2, "train", *QUICK, "-i", "m.fm", "--ignore", "new", "-", stdin=text).stderr
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (known / "new.csv", frame):
+            fmcli.train(rows, init_model=known / "m.fm", ignore="new", **FAST)
 
 
 def test_further_cells_are_missing_in_prediction(run, known):

@@ -77,12 +77,15 @@ def command(
         check_twice(source, "--numbers")
     check_files()
     from fmcli.data.sources import text_bytes
+    from fmcli.data.tables.reading import columns_of
     from fmcli.prepare.encode import Encoding
     from fmcli.system.machine import cpu_count
 
     named = tables.named(group, None)
     named = replace(named, labelled=False)
-    features_of = Encoding(named, to == "ffm", dict(tables.join), cpu_count(), tables.known())
+    features_of = Encoding(
+        named, to == "ffm", dict(tables.join), cpu_count(), tables.known(lambda form: columns_of([source], form))
+    )
     if tables.print_schema:
         schema = features_of.schema(source)
         if schema is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -116,8 +116,10 @@ class TableChoice:
                 joined |= {column: (*joined.get(column, ()), *found) for column, path in self.join if path == table}
         return tuple(own), joined
 
-    def known(self, of_model: Schema | None = None) -> Schema | None:
+    def known(self, columns_of: Callable[[Schema], Collection[str]], of_model: Schema | None = None) -> Schema | None:
         """Return what the columns are by --schema, or as the model of -i knows them; None if there is neither.
+
+        columns_of : as in `agreed`.
 
         Raises BadInputError, MissingInputError, and UsageError if options say something else.
         """
@@ -130,7 +132,7 @@ class TableChoice:
                 raise UsageError(f"the model of -i knows its columns, and not as {self.schema} does", schema=LEAVE_OUT)
         if found is None:
             return None
-        return agreed(found, self.named(None, None), self.given, self.schema or "the model of -i")
+        return agreed(found, self.named(None, None), self.given, self.schema or "the model of -i", columns_of)
 
 
 def schema_of(path: str) -> Schema:

@@ -14,7 +14,7 @@ from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.formats import RowGroups
 from fmcli.data.shards.weights import Weighting
-from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
+from fmcli.data.tables.reading import By, TablePath, as_tables, columns_of, is_table
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import UsageError
@@ -49,7 +49,7 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         request = replace(request, inputs=tuple(of_files(cluster, list, request.inputs)))
     for path in request.inputs:
         log_order(log, path)
-    schema = choice.known(known)
+    schema = choice.known(partial(of_files, cluster, columns_of, request.inputs), known)
     if schema is None:
         named = choice.named(request.group_field, when)
         log.progress(f"reading the columns of {request.inputs[0]}")

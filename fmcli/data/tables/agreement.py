@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -23,19 +23,25 @@ KINDS = {
 }
 
 
-def agreed(known: Schema, named: Named, given: Collection[str], whose: str) -> Schema:
+def agreed(
+    known: Schema, named: Named, given: Collection[str], whose: str, columns_of: Callable[[Schema], Collection[str]]
+) -> Schema:
     """Return what the columns of tables are, if they are known, and options name columns, too.
 
     Options may repeat what is known, as in a job that begins without a model. New texts for missing cells are
-    added, and a label if none is known.
+    added, columns of the tables that are new and ignored, and a label if none is known.
 
     given : the names of the options that are given.
     whose : what knows the columns, for messages.
+    columns_of : returns the names of the columns of the tables, which are read by a schema.
 
     Raises UsageError for an option that says something else, which would have no effect.
     """
     if "label" in given and named.label is not None and LABEL not in known.kinds.values():
         known = replace(known, kinds={**known.kinds, named.label: LABEL})
+    if others := {*named.ignored} - known.kinds.keys():
+        new = others & {*columns_of(known)}
+        known = replace(known, kinds={**known.kinds, **dict.fromkeys(sorted(new), IGNORED)})
     of_option = {
         "label": [] if named.label is None else [named.label],
         "weight_column": [] if named.weight is None else [named.weight],

@@ -17,7 +17,8 @@ from fmcli.data.tables.scanner import Joined, Scanner
 from fmcli.data.tables.schema import FEATURES, IGNORED, LABEL, WEIGHT, ColumnForm, Layout, Schema, is_header
 from fmcli.errors import LEAVE_OUT, BadInputError, MissingInputError, UsageError
 from fmcli.names import listing, no_such, repeated
-from fmcli.system.identity import identity
+from fmcli.system.addresses import is_query
+from fmcli.system.identity import can_be_read_again, identity
 
 if TYPE_CHECKING:
     from fmcli.data.lines import Lines
@@ -421,8 +422,6 @@ def no_match(column: str, table: str) -> str:
 
 def is_table(path: str) -> bool:
     """Return whether the name of an input is one of a table, or of a query."""
-    from fmcli.system.addresses import is_query
-
     if is_query(path):
         return True
     stem, _, last = path.lower().rpartition(".")
@@ -458,6 +457,16 @@ def as_tables(
 def ignored_columns(paths: Iterable[Input]) -> set[str]:
     """Return the columns of tables that have been read and that their schemas do not know."""
     return {name for path in paths if isinstance(path, TablePath) for name in path.extra}
+
+
+def columns_of(paths: Iterable[Input], schema: Schema) -> set[str]:
+    """Return the names of the columns of tables, read by a schema. Pipes, which are read once, have none here."""
+    tables = [
+        path
+        for path in paths
+        if isinstance(path, Extent) or is_query(path) or (can_be_read_again(path) and has_columns(path, schema))
+    ]
+    return {name for path in tables for name in head_of_table(path, schema).names}
 
 
 def has_columns(path: str, schema: Schema) -> bool:
