@@ -24,10 +24,15 @@ NAMES = {"np": np, "mean": mean, **vars(special)}  # of expressions
 
 
 def measure_of(words: str) -> Measure:
-    """Return a measure by its name and its arguments."""
+    """Return a measure by its name and its arguments, "with" what follows from the arrays of the trained model."""
+    words, _, of_arrays = words.partition(" with ")
     every = MEASURES | special.MEASURES
     name = max((name for name in every if f"{words} ".startswith(f"{name} ")), key=len)
-    return every[name](*words.removeprefix(name).split())
+    metrics, of = every[name](*words.removeprefix(name).split())
+    if not of_arrays:
+        return Measure(metrics, of)
+    more = special.ARRAYS[of_arrays]
+    return Measure(metrics, lambda plan, pair: of(plan, pair) | more(plan.model.parameters, pair))
 
 
 def value_of(text: str) -> Any:

@@ -28,6 +28,7 @@ from fmcli.training.saving import load_warm_start, save_model
 from fmcli.training.setup.warm_start import WarmStart
 
 Floats = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[np.float32]]
 
 
 def never_rises(values: Sequence[float], tolerance: float) -> bool:
@@ -277,33 +278,21 @@ def minimized(pair: Pair, l2: float, how: str, seed: int, rank: int = 10) -> flo
 # [SH].
 
 
-def hierarchy(*metrics: str) -> Measure:
-    """The metrics, and the share of the features with factors whose main effect is 0, against Proposition 3.1."""
-
-    def of(plan: job.Plan, pair: Pair) -> Row:
-        trained = job.train(plan)
-        arrays, found = trained.plan.model.parameters, dict(trained.epochs[-1].valid)
-        if "v0" in arrays:
-            factors, context = arrays["V"][0], np.ravel(arrays["v0"])
-            weights = np.ravel(arrays["beta"]) if "beta" in arrays else np.ones_like(context)
-            some = factors[factors.any(axis=1)]
-            found["orthogonal"] = float(np.mean(some @ (context * weights) == 0)) if len(some) else 0.0
-        return found
-
-    return Measure(metrics, of)
+def orthogonal(arrays: Arrays, pair: Pair) -> Row:
+    """Return the share of the features with factors whose main effect is 0, against Proposition 3.1."""
+    if "v0" not in arrays:
+        return {}
+    factors, context = arrays["V"][0], np.ravel(arrays["v0"])
+    weights = np.ravel(arrays["beta"]) if "beta" in arrays else np.ones_like(context)
+    some = factors[factors.any(axis=1)]
+    return {"orthogonal": float(np.mean(some @ (context * weights) == 0)) if len(some) else 0.0}
 
 
-def effects(*metrics: str) -> Measure:
-    """The metrics by epoch, and how large main effects are, relative to the planted ones."""
-
-    def of(plan: job.Plan, pair: Pair) -> Row:
-        trained = job.train(plan)
-        arrays, (words, planted) = trained.plan.model.parameters, pair.planted
-        found = np.ravel(arrays["w"])[words] if "w" in arrays else arrays["V"][0][words] @ np.ravel(arrays["v0"])
-        by_epoch = {metric: [one.valid[metric] for one in trained.epochs] for metric in metrics}
-        return by_epoch | {"slope": float(found.astype(np.float64) @ planted / (planted @ planted))}
-
-    return Measure(metrics, of)
+def slope(arrays: Arrays, pair: Pair) -> Row:
+    """Return how large main effects are, relative to the planted ones."""
+    words, planted = pair.planted
+    found = np.ravel(arrays["w"])[words] if "w" in arrays else arrays["V"][0][words] @ np.ravel(arrays["v0"])
+    return {"slope": float(found.astype(np.float64) @ planted / (planted @ planted))}
 
 
 def context_start(name: str) -> Any:
@@ -349,22 +338,17 @@ def with_zeros(found: list[Tried], earlier: Mapping[str, Tried], row: str) -> Tr
     return lowest(enough, earlier, row) if enough else None
 
 
-def factors(*metrics: str) -> Measure:
-    """The metrics, and how many factors the features that occur keep: the share of them that keeps 10 % to 90 %,
-    shares of features by tens of factors, and means of the quarters of the features by their ratings."""
-
-    def of(plan: job.Plan, pair: Pair) -> Row:
-        trained = job.train(plan)
-        ratings = np.bincount(pair.train.index, minlength=pair.train.features)
-        kept = np.count_nonzero(trained.plan.model.parameters["V"][0], axis=1)[ratings > 0]
-        rank, order = trained.plan.spec.values["rank"], np.argsort(ratings[ratings > 0], kind="stable")
-        return dict(trained.epochs[-1].valid) | {
-            "some": float(np.mean((kept >= 0.1 * rank) & (kept <= 0.9 * rank))),
-            "shares": (np.histogram(kept, np.arange(0, rank + 11, 10))[0] / len(kept)).tolist(),
-            "quarters": [float(np.mean(kept[part])) for part in np.array_split(order, 4)],
-        }
-
-    return Measure(metrics, of)
+def factors(arrays: Arrays, pair: Pair) -> Row:
+    """Return how many factors the features that occur keep: the share of them that keeps 10 % to 90 %, shares of
+    features by tens of factors, and means of the quarters of the features by their ratings."""
+    ratings = np.bincount(pair.train.index, minlength=pair.train.features)
+    kept, rank = np.count_nonzero(arrays["V"][0], axis=1)[ratings > 0], arrays["V"].shape[-1]
+    order = np.argsort(ratings[ratings > 0], kind="stable")
+    return {
+        "some": float(np.mean((kept >= 0.1 * rank) & (kept <= 0.9 * rank))),
+        "shares": (np.histogram(kept, np.arange(0, rank + 11, 10))[0] / len(kept)).tolist(),
+        "quarters": [float(np.mean(kept[part])) for part in np.array_split(order, 4)],
+    }
 
 
 def epochs_until(r: Results, kind: str) -> int:
@@ -436,13 +420,11 @@ def last_tuned(r: Results, p: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 MEASURES = {
-    "hierarchy": hierarchy,
-    "effects": effects,
-    "factors": factors,
     "objective of beta": lambda: Measure((), objective_of_beta),
     "common start": lambda: Measure((), compared_starts),
     "progressive": lambda: Measure(("logloss", "accuracy"), progressive),
 }
+ARRAYS = {"orthogonal": orthogonal, "slope": slope, "factors": factors}  # of the trained arrays
 PICKS = {"lowest": lowest, "sparser": sparser, "with zeros": with_zeros}
 MORE = {"convex": convex, "levels": levels, "reading": reading}
 
