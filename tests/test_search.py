@@ -12,7 +12,7 @@ from fmcli.choosing.entrants import ERRORS_ENDED, ERRORS_LONGER, Conduct, Entran
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, most_folds, stretched_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
-from fmcli.choosing.runs import LateError
+from fmcli.choosing.runs import LateError, Room
 from fmcli.choosing.search import BRACKET, Search, Tuning, compare
 from fmcli.choosing.tuning import Wanted, tuned
 from fmcli.data.dataset import Dataset
@@ -37,12 +37,15 @@ def test_runs_that_pause_reach_the_same_as_others(data, solver):
     """The labels are noise, so that the best epoch is an early one."""
     noise = data.changed(label=np.random.default_rng(1).normal(size=data.rows))
     plan = planned(noise, {"rank": 3, "epochs": 6}, {"holdout": 0.3, "patience": 10}, solver=solver)
-    paused, whole = (Entrant(fold_plans(plan, 2)) for _ in range(2))
+    room = Room(1 << 20)
+    paused, again, whole = (Entrant(fold_plans(plan, 2), conduct=Conduct(room=one)) for one in (room, Room(0), Room()))
     for epochs in (2, 4, 6):
-        paused.train(epochs)
-        assert paused.reached.ended == (epochs == 6) or paused.reached.epochs < epochs
+        for entrant in (paused, again):
+            entrant.train(epochs)
+            assert entrant.reached.ended == (epochs == 6) or entrant.reached.epochs < epochs
     whole.train(6)
-    assert paused.reached == whole.reached
+    assert paused.reached == again.reached == whole.reached
+    assert room.take(1 << 20)  # all has been given back
     assert solver in ("ftrl", "mcmc") or min(whole.reached.best) < 4
     assert np.array_equal(paused.outcome().score, whole.outcome().score)
     if solver != "mcmc":

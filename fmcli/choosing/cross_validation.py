@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.choosing.completing import completed
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
+from fmcli.choosing.look import memory_of_whole
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, text_of
 from fmcli.data.shards.weights import Weighting, with_label_weights
@@ -33,7 +34,7 @@ from fmcli.training.setup.fitting import labels_of
 from fmcli.training.setup.memory import held_bytes
 from fmcli.training.setup.rows import RowFacts, Rows
 from fmcli.training.setup.settings import Settings
-from fmcli.training.several.ensemble import memory_of, side_by_side
+from fmcli.training.several.ensemble import side_by_side
 from fmcli.training.trained import Epoch
 
 Floats = NDArray[np.float64]
@@ -208,7 +209,7 @@ def memory_of_folds(plan: Plan, members: int, shared: int, folds: Sequence[Fold]
     numbers = sum(fold.train.nbytes + fold.test.nbytes for fold in folds)
     share = max(len(fold.test) / (len(fold.train) + len(fold.test)) for fold in folds)
     scores = [2 * np.dtype(np.float64).itemsize * plan.model.columns * len(fold.test) for fold in folds]
-    need = memory_of(replace(plan, beside=plan.beside + int(share * shared) + max(scores)), members)
+    need = memory_of_whole(replace(plan, beside=plan.beside + int(share * shared) + max(scores)), members)
     return need.of_runs(together, shared, numbers + sum(scores))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.choosing.plans import thinned
-from fmcli.choosing.runs import FoldRun, LateError, value_of, work
+from fmcli.choosing.runs import FoldRun, LateError, Room, value_of, work
 from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
@@ -75,10 +76,12 @@ class Conduct:
     known : returns what an entrant, by its number, has reached in so many epochs on so many rows, so that this need not
         be repeated.
     deadline : the value of time.perf_counter() at which the comparison ends; None: it has no limit.
+    room : for what paused runs keep.
     """
 
     known: Callable[[int, int, int], Reached | None] = lambda number, epochs, rows: None
     deadline: float | None = None
+    room: Room = field(default_factory=Room)
 
 
 class Entrant:
@@ -123,7 +126,7 @@ class Entrant:
         deadline, before = self._conduct.deadline, self.before
         begin = (lambda fold: None) if before is None else before.parameters
         return [
-            FoldRun(plan, deadline, partial(begin, number), followed=self._followed)
+            FoldRun(plan, deadline, partial(begin, number), self._conduct.room, followed=self._followed)
             for number, plan in enumerate(self.plans)
         ]
 
@@ -275,6 +278,8 @@ class Entrant:
         """Free the memory of the runs."""
         if self.subset is not None:
             self.subset.forget()
+        for run in self.runs:
+            run.keep_nothing()
         self.runs = self._new_runs()
 
     def rank(self) -> float:

@@ -12,19 +12,21 @@ import numpy as np
 from fmcli.base.rules import COUNT, TABLE, is_number
 from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, terms_of, thinned
-from fmcli.choosing.runs import LateError, value_of, work
-from fmcli.choosing.search import Tuning, compare
+from fmcli.choosing.runs import LateError, Room, value_of, work
+from fmcli.choosing.search import Search, Tuning, compare
 from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
+from fmcli.training.account import MemoryNeed
 from fmcli.training.planning import STRENGTHS, Plan, multiples_of, with_options
 from fmcli.training.prepared import prepared_model
 from fmcli.training.setup.fitting import are_dense
 from fmcli.training.setup.settings import rank_of
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS
+from fmcli.training.several.ensemble import memory_of
 from fmcli.training.several.refit import affordable, refits, share_of
 
 if TYPE_CHECKING:
@@ -147,13 +149,24 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
     return plan, Looked(trials, values)
 
 
+def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
+    """Return the memory that a look and then a run of so many members need."""
+    need = memory_of(plan, members)
+    if plan.other is None or not can_compare(plan):
+        return need
+    search = Search(plan, Tuning(folds=folds_of_rivals(plan)))
+    chosen = [memory_of(entrant.plan, members) for entrant in search.contenders]
+    most = max(one.total - one.held for one in chosen)
+    return need.or_of(search.memory).or_of(MemoryNeed(search.memory.held + most, search.memory.held))
+
+
 def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[Look]]:
     """Return the plan with better values of options, and what was tried; the plan as it is if the deadline passes."""
     found: list[Look] = []
     if not looks(plan):
         return plan, found
     with suppress(LateError):
-        return tried_values(plan, found, Conduct(deadline=deadline)), found
+        return tried_values(plan, found, Conduct(deadline=deadline, room=Room(0))), found
     return plan, found
 
 

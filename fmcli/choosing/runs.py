@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.trainer import Observer
-from fmcli.system.memory import available
 from fmcli.training.checkpoint import Keeper, Progress
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
@@ -29,8 +29,6 @@ from fmcli.training.trained import Epoch
 ENTRIES_A_PARAMETER = 4
 # A run has learned nothing if its metric is that of the best constant but for so small a part of it.
 NOTHING = 1e-3
-# The progress of a run that pauses is kept if it takes at most this part of the free memory.
-PART_OF_MEMORY = 64
 
 
 def work(plan: Plan) -> int:
@@ -53,11 +51,36 @@ def value_of(outcome: Outcome | None, metric: str) -> float | None:
     return None if outcome is None else measure([metric], outcome)[metric]
 
 
-class Paused(Keeper):
-    """Keeps the progress of a run in memory where it pauses, and continues from there; if there is little memory, it
-    keeps nothing, and the run begins again, which gives the same."""
+def as_trial(plan: Plan) -> Plan:
+    """Return the plan of a run of which no file is made: no state is kept, and no refit follows."""
+    return replace(plan, settings=replace(plan.settings, keep_state=False, refit=False))
 
-    def __init__(self) -> None:
+
+class Room:
+    """Bytes of memory for what paused runs keep, which they take and give back in any thread."""
+
+    def __init__(self, size: int = sys.maxsize) -> None:
+        self.size, self._taken, self._turn = size, 0, Lock()
+
+    def take(self, size: int) -> bool:
+        """Take so many bytes, if they are left; return whether they are."""
+        with self._turn:
+            is_left = self._taken + size <= self.size
+            self._taken += size if is_left else 0
+        return is_left
+
+    def give(self, size: int) -> None:
+        """Give bytes back."""
+        with self._turn:
+            self._taken -= size
+
+
+class Paused(Keeper):
+    """Keeps the progress of a run in memory where it pauses, and continues from there; if there is no room, it keeps
+    nothing, and the run begins again, which gives the same."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self.progress: Progress | None = None
         self._current: Callable[[], Progress] = dict
 
@@ -69,13 +92,24 @@ class Paused(Keeper):
 
     def pause(self, ends: bool) -> None:
         if ends:
-            self.progress = None
+            self.free()
             progress = self._current()
-            if sum(array.nbytes for array in progress.values()) <= available() // PART_OF_MEMORY:
+            if self._room.take(bytes_of(progress)):
                 self.progress = {name: array.copy() for name, array in progress.items()}
+
+    def free(self) -> None:
+        """Keep nothing."""
+        if self.progress is not None:
+            self._room.give(bytes_of(self.progress))
+            self.progress = None
 
     def ends(self, progress: Progress) -> None:
         self._current = dict  # the run takes memory
+
+
+def bytes_of(progress: Progress) -> int:
+    """Return the bytes of progress."""
+    return sum(array.nbytes for array in progress.values())
 
 
 class Pause(Event):
@@ -114,6 +148,7 @@ class FoldRun:
     plan : holds out the rows of the fold.
     deadline : the value of time.perf_counter() at which it ends; None: it has no limit.
     begin : returns the parameters from which it begins; None: the usual start values.
+    room : for what it keeps where it pauses.
     followed : whether another one will begin from its own.
     outcome : of the best epoch so far, on the held-out rows.
     values : the choosing metric of each epoch there; constant : that of the best constant.
@@ -126,11 +161,13 @@ class FoldRun:
         plan: Plan,
         deadline: float | None = None,
         begin: Callable[[], dict[str, NDArray[Any]] | None] = lambda: None,
+        room: Room | None = None,
         *,
         followed: bool = False,
     ) -> None:
         self.plan, self.deadline = plan, deadline
-        self._begin, self._followed, self._keeper = begin, followed, Paused()
+        self._begin, self._followed, self._room = begin, followed, room or Room()
+        self._keeper = Paused(self._room)
         self.outcome: Outcome | None = None
         self.values: list[float] = []
         self.parameters: dict[str, NDArray[Any]] | None = None
@@ -176,6 +213,8 @@ class FoldRun:
         self.epochs, self.best = len(trained.epochs), trained.best
         # The shorter runs of a sampler are whole ones.
         self.ended = not trained.out_of_time and (not self.samples or epochs >= self.plan.spec.values["epochs"])
+        if self.ended:
+            self.keep_nothing()
         if trained.out_of_time and self.epochs < epochs:
             raise LateError
         return True
@@ -196,11 +235,12 @@ class FoldRun:
 
     def keep_nothing(self) -> None:
         """Free the memory with which the run could go on."""
-        self._keeper = Paused()
+        self._keeper.free()
+        self._keeper = Paused(self._room)
 
     def _of_epochs(self, epochs: int, threads: int | None, pause: Event) -> Plan:
         """Return the plan with a model of its own, which ends with the epoch in which `pause` is set."""
-        plan = self.plan
+        plan = as_trial(self.plan)
         spec = of_epochs(plan.spec, epochs) if self.samples else plan.spec
         threads = threads or plan.settings.threads
         settings = replace(plan.settings, interrupt=pause, threads=threads, deadline=self.deadline)

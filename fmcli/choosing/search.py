@@ -11,22 +11,26 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 
 from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, TrialRecord
 from fmcli.choosing.kinds import Group
+from fmcli.choosing.memory import added, memory_of
 from fmcli.choosing.plans import fold_plans, is_free, stretched_plans
 from fmcli.choosing.proposals import PROPOSE
-from fmcli.choosing.runs import LateError, Watch
+from fmcli.choosing.runs import LateError, Watch, as_trial
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
 from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by
 from fmcli.registry.streams import TUNE_STREAM, generator
+from fmcli.system.memory import require_if_large
+from fmcli.training.account import MemoryNeed
 from fmcli.training.planning import Plan, with_options
 from fmcli.training.several.ensemble import side_by_side
+from fmcli.training.several.refit import refits
 
 # Kinds and solvers together take at most so many times the work of the usual run, and so does each other run if that
 # has all its epochs.
@@ -109,8 +113,49 @@ class Search:
         self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
         self.number = len(plan.settings.rivals) + 1
         self.watch = Watch(tuning.conduct.deadline)
-        self.most = self.race_work = self.least_work = 0
+        self.most, self.race_work, self.least_work = 0, 0, LEAST_WORK
         self.begun = time.perf_counter()
+
+    @cached_property
+    def rivals(self) -> list[Entrant]:
+        """The entrants of other kinds and solvers, as far as there is time to make them."""
+        found = list[Entrant]()
+        with suppress(LateError):
+            found.extend(self.others())
+        return found
+
+    @cached_property
+    def contenders(self) -> list[Entrant]:
+        """The usual run and its rivals, without those for which an epoch is too much work."""
+        whole = self.usual.work * self.plan.spec.values["epochs"]
+        race_work = (MOST_TRAININGS * (1 + refits(self.plan)) - 1) * whole
+        _, rest = self.shares(race_work, sampled=any(one.samples for one in self.rivals))
+        return [self.usual, *(one for one in self.rivals if one.work <= (race_work if one.samples else rest))]
+
+    @cached_property
+    def memory(self) -> MemoryNeed:
+        """The memory that the search needs. Paused runs get their room of it."""
+        entrants, most = self.contenders, MOST_KINDS * BRACKET
+        trials = most if self.tuning.trials is None else self.tuning.trials
+        drawn = 0 if self.tuning.path else min(most, max(0, trials - len(entrants)))
+        together, plans = self.together(len(entrants) + drawn), [as_trial(entrant.plan) for entrant in entrants]
+        if drawn:
+            plans += together * [as_trial(largest_of(Group(entrant, self.tuning.ranges))) for entrant in entrants]
+        trained = sorted(plans, key=added)[-together:]
+        # Many rows have brackets on subsets of them, whose runs are whole.
+        need, room = memory_of(entrants, trained, 1 if self.many_rows else 1 + drawn / len(entrants))
+        self.tuning.conduct.room.size = room
+        return need
+
+    def shares(self, race_work: int, *, sampled: bool) -> tuple[int, int]:
+        """Return the work that solvers that sample have at least, if there are some, and that of the others."""
+        half = race_work // 2 if sampled else 0
+        return half, max(race_work, self.least_work) - half
+
+    def together(self, entrants: int) -> int:
+        """Return how many of some entrants train at the same time: a cache has room for one run, and a cluster has its
+        workers for one."""
+        return max(1, min(self.plan.settings.threads, entrants)) if self.plan.source.in_memory else 1
 
     def entrant(self, plan: Plan, number: int) -> Entrant:
         """Return the entrant of a plan."""
@@ -143,10 +188,12 @@ class Search:
         return Found(chosen, trials, late)
 
     def begin(self) -> None:
-        """Train the usual run, by which the work of others is measured."""
+        """Train the usual run, by which the work of others is measured. Raises NotEnoughMemoryError if the search needs
+        more memory than there is."""
+        require_if_large(self.memory.total, "comparing runs", held=self.memory.held)
         begin = time.perf_counter()
         self.train([self.usual], lambda usual: usual.plan.spec.values["epochs"])
-        self.race_work, self.least_work = MOST_TRAININGS * self.usual.own - self.usual.spent, LEAST_WORK
+        self.race_work = MOST_TRAININGS * self.usual.own - self.usual.spent
         self.most = MOST_TRAININGS * self.usual.plan.spec.values["epochs"] * self.usual.work
         if self.tuning.conduct.deadline is not None:
             now = time.perf_counter()
@@ -159,9 +206,7 @@ class Search:
         their order, whatever the number of threads."""
         before = sum(entrant.spent for entrant in entrants)
         asked = {entrant.number: epochs_of(entrant) for entrant in entrants}
-        threads = self.plan.settings.threads
-        # A cache has room for one run, and a cluster has its workers for one.
-        together = max(1, min(threads, len(entrants))) if self.plan.source.in_memory else 1
+        threads, together = self.plan.settings.threads, self.together(len(entrants))
 
         def run(entrant: Entrant) -> bool:
             return entrant.train(asked[entrant.number], max(1, threads // together)) > 0
@@ -181,14 +226,14 @@ class Search:
         Each kind has its usual penalties only. With a tenth of them and ten times as many as other entrants, of which
         the best one of each kind went on, the metrics on 51 splits of 21 sets were the same (-.07 % +- .21 %).
         """
-        entrants = sorted(self.others(), key=lambda entrant: entrant.work)
+        entrants = sorted(self.rivals, key=lambda entrant: entrant.work)
         self.entrants += entrants
         self.groups += [Group(entrant, self.tuning.ranges) for entrant in entrants]
         self.whole += entrants
         samplers, others = ([one for one in entrants if one.samples is samples] for samples in (True, False))
-        half = self.race_work // 2 if samplers else 0
-        left = max(self.race_work, self.least_work)
-        done = self.race_of(others, left - half)
+        half, rest = self.shares(self.race_work, sampled=bool(samplers))
+        left = half + rest
+        done = self.race_of(others, rest)
         done += self.race_of([one for one in samplers if not self.is_hopeless(one)], max(half, self.race_work - done))
         left -= done
         self.race_of([one for one in sorted(others, key=Entrant.rank) if one.may_go_on(left)][:1], left)
@@ -347,6 +392,20 @@ class Search:
             if entrant.margin == ERRORS_SAMPLED and not chosen.better_than(entrant, ERRORS_LONGER):
                 chosen = entrant
         return chosen
+
+
+def largest_of(group: Group) -> Plan:
+    """Return the plan of a group whose options that are whole numbers, such as the rank, are the largest ones."""
+    plan = group.entrants[0].plan
+    ends = {name: max(one.choices, default=int(one.high)) for name, one in group.ranges.items() if is_whole(name)}
+    with suppress(UsageError):
+        return with_options(plan, ends)
+    return plan
+
+
+def is_whole(name: str) -> bool:
+    """Return whether an option is a whole number."""
+    return OPTIONS[name].kind is int
 
 
 def path_of(plan: Plan, ranges: Mapping[str, Range]) -> tuple[str, Range]:

@@ -12,7 +12,7 @@ from fmcli.choosing.entrants import Conduct, Entrant
 from fmcli.choosing.look import Look, with_values
 from fmcli.choosing.plans import can_compare, can_stretch, most_folds
 from fmcli.choosing.proposals import load_optuna
-from fmcli.choosing.search import Found, Tuning, compare
+from fmcli.choosing.search import Found, Search, Tuning
 from fmcli.choosing.study import Study
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
@@ -20,6 +20,7 @@ from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TPE, TRIALS, Range
 from fmcli.registry.solvers import SOLVERS
 from fmcli.system.blas import one_blas_thread
+from fmcli.training.account import MemoryNeed
 from fmcli.training.checkpoint import identity
 from fmcli.training.planning import Plan
 from fmcli.training.setup.held import Held
@@ -83,13 +84,14 @@ class Wanted:
 
 class Begun(NamedTuple):
     """A search before its first trial. stretched : whether stretches of consecutive rows are held out; looks : what the
-    look has tried; known : how many trials the study has."""
+    look has tried; known : how many trials the study has; memory : what the search needs."""
 
     plan: Plan
     folds: int
     stretched: bool
     looks: Sequence[Look]
     known: int
+    memory: MemoryNeed
 
 
 class Winner(NamedTuple):
@@ -119,7 +121,6 @@ def tuned(
     stretched = can_stretch(plan)
     with Study(wanted.study, identity_of(plan, wanted, folds, stretched)) as study, one_blas_thread():
         plan, looks = with_values(plan, wanted.deadline)
-        on_begin(Begun(plan, folds, stretched, looks, study.trials))
 
         def after(entrant: Entrant) -> None:
             study.add(entrant.record())
@@ -127,7 +128,9 @@ def tuned(
 
         conduct = Conduct(study.known, wanted.deadline)
         of = wanted.most, wanted.ranges, folds, stretched, conduct, after, wanted.sampler, wanted.path
-        return compare(plan, Tuning(*of))
+        search = Search(plan, Tuning(*of))
+        on_begin(Begun(plan, folds, stretched, looks, study.trials, search.memory))
+        return search.run()
 
 
 def identity_of(plan: Plan, wanted: Wanted, folds: int, stretched: bool) -> dict[str, Any]:

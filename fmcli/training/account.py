@@ -34,6 +34,10 @@ class MemoryNeed:
     total: int
     held: int
 
+    def or_of(self, other: MemoryNeed) -> MemoryNeed:
+        """Return the memory of two runs, one after the other."""
+        return MemoryNeed(max(self.total, other.total), max(self.held, other.held))
+
     def of_runs(self, together: int, shared: int, kept: int = 0) -> MemoryNeed:
         """Return the memory of several such runs, so many at a time: `shared` bytes are in memory once, and all runs
         that have ended leave `kept` bytes."""
@@ -52,7 +56,7 @@ def of_plan(plan: Plan) -> MemoryNeed:
     parameters = model.bytes_needed(trainer.slots)
     epochs, validation = trainer.bytes_needed(), plan.validation
     draws = draws_bytes(spec, model)
-    copy = parameters if plan.settings.may_keep_state(spec, model, trainer.slots) else model.bytes_needed(0)
+    copy = copied_bytes(plan)
     if plan.compares_last:
         epochs += copy
     if validation is not None:
@@ -74,6 +78,17 @@ def of_plan(plan: Plan) -> MemoryNeed:
         held += int(plan.tested.data.nbytes)
         needed += plan.tested.scoring_bytes
     return MemoryNeed(held + needed + plan.beside, held=held)
+
+
+def copied_bytes(plan: Plan) -> int:
+    """Return bytes of the copy of the best epoch, with the state of the solver if the model file may have it."""
+    keeps = plan.settings.may_keep_state(plan.spec, plan.model, plan.slots)
+    return int(plan.model.bytes_needed(plan.slots if keeps else 0))
+
+
+def paused_bytes(plan: Plan) -> int:
+    """Return bytes with which a run that has paused goes on: its parameters and state, and its best epoch."""
+    return int(plan.model.bytes_needed(plan.slots)) + copied_bytes(plan)
 
 
 def scoring_bytes(model: Model, data: Dataset, evaluation: Validation, rows: int) -> int:

@@ -74,6 +74,8 @@ COMPARISONS = {
     "folds in turn": "cv -j 1 --folds 3 -e 2 --no-look -k 256",
     "folds at the same time": "cv -j 2 --folds 3 -e 2 --no-look -k 128",
     "folds of mcmc": "cv -j 2 --folds 3 -e 11 -s mcmc --draws 10 -k 16",
+    "trials in turn": "tune -j 1 --folds 1 --trials 3 -m fm -s adagrad --l2 1e-6..1e-4 -k 512",
+    "trials at the same time": "tune -j 2 --folds 2 --trials 4 -m fm -s adagrad --l2 1e-6..1e-4 -k 256",
 }
 
 
@@ -154,11 +156,18 @@ def test_a_comparison_takes_what_it_promises(comparing, name):
     assert promised <= LEAST * taken + OTHERS
 
 
-@pytest.mark.parametrize("options", ["cv --folds 2"])
+def test_a_comparison_of_solvers_promises_more_than_the_usual_run(run, files):
+    dry = "train", "--dry-run", "-j", "1", "-m", "fm", "-k", "64"
+    logs = [run.ok(*dry, *more, files / "sparse").stderr for more in ([], ["--auto"])]
+    usual, whole = (float(re.search(r"^memory +([\d.]+) MiB needed$", log, re.M)[1]) for log in logs)
+    assert whole > 1.5 * usual
+
+
+@pytest.mark.parametrize("options", ["cv --folds 2", "tune"])
 def test_a_comparison_that_needs_too_much_ends_before_it_trains(run, options, tmp_path):
     rows = (" ".join(f"{1000 * row + j}:1" for j in range(1000)) for row in range(200))
     (tmp_path / "huge").write_text("".join(f"{row % 2} {entries}\n" for row, entries in enumerate(rows)))
     done = run(*options.split(), "-k", "65536", "huge")
     assert done.returncode == 4
-    assert re.search(r"^needs [\d.]+ GiB of memory$", done.stderr, re.M)
-    assert "fold 1" not in done.stderr
+    assert re.search(r"^needs [\d.]+ [GT]iB of memory$", done.stderr, re.M)
+    assert not re.search("^(fold|trial) ", done.stderr, re.M)

@@ -21,7 +21,7 @@ from fmcli.cli.options import gathered, model_path, option
 from fmcli.cli.output import Lines, Log, clock, open_lines, write_report
 from fmcli.cli.train.command import COMPONENTS, Asked, train_options
 from fmcli.cli.train.command import command as train_command
-from fmcli.cli.train.log import log_looks, log_trials
+from fmcli.cli.train.log import log_looks, log_memory, log_trials
 from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.tables import with_tables
@@ -136,7 +136,7 @@ def command(asked: Asked, search: SearchChoice) -> None:
     # With a rival, even if it is the same, as many rows are held out as a comparison needs.
     request = replace(request, settings=replace(request.settings, rivals=others or (request.settings.spec,)))
     with asked.logging.opened() as log:
-        with planned(log, request, asked.bad_lines.rule(log)) as plan:
+        with planned(log, request, asked.bad_lines.rule(log)) as (request, plan):
             words = run(log, request, plan, searched, wanted)
         write_report(" ".join(map(shell_word, ["fmcli", "train", *words])) + "\n")
         if refit:
@@ -149,21 +149,24 @@ def command(asked: Asked, search: SearchChoice) -> None:
 
 
 @contextmanager
-def planned(log: Log, request: Request, bad: BadLines) -> Iterator[Plan]:
-    """Yield the plan of the usual run, on this machine or on a cluster, where a run has all workers."""
+def planned(log: Log, request: Request, bad: BadLines) -> Iterator[tuple[Request, Plan]]:
+    """Yield the request as its rows were read, and the plan of the usual run, on this machine or on a cluster, where a
+    run has all workers."""
     if request.cluster is None:
-        yield plan_rows(log, with_tables(log, request), bad).plan
+        request = with_tables(log, request)
+        yield request, plan_rows(log, request, bad).plan
         return
     from fmcli.cli.train.cluster import plan_on_cluster
 
     with request.cluster.connected(log) as cluster:
-        yield plan_on_cluster(log, with_tables(log, request, cluster), bad, cluster).plan
+        request = with_tables(log, request, cluster)
+        yield request, plan_on_cluster(log, request, bad, cluster).plan
 
 
 def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Wanted) -> list[str]:
     """Search, and return the arguments of the command that trains the best model."""
     with open_lines(request.written.log_json) as lines:
-        progress = Progress(log, lines, wanted)
+        progress = Progress(log, lines, wanted, request)
         found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
         log.line("the time is over, so that the result depends on the speed of the machine")
@@ -180,8 +183,8 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Want
 class Progress:
     """Logs the trials of a search."""
 
-    def __init__(self, log: Log, lines: Lines, wanted: Wanted) -> None:
-        self._log, self._lines, self._wanted = log, lines, wanted
+    def __init__(self, log: Log, lines: Lines, wanted: Wanted, request: Request) -> None:
+        self._log, self._lines, self._wanted, self._request = log, lines, wanted, request
         self._begin, self._seen = time.perf_counter(), set[int]()
         self._best = float("inf")
         self._shown = ""
@@ -206,6 +209,7 @@ class Progress:
             self._log.line(f"the study has {begun.known} of them already")
         if trials is None:
             self._log.line("how many there are, and so the result, depends on the speed of the machine")
+        log_memory(self._log, begun.memory, self._request)
         self._begin = time.perf_counter()
 
     def trial(self, entrant: Entrant) -> None:

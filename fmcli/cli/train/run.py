@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fmcli.choosing.look import Looked, few_of_class, look_once
+from fmcli.choosing.look import Looked, few_of_class, look_once, memory_of_whole
 from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
@@ -33,7 +33,7 @@ from fmcli.system.memory import available, human_bytes
 from fmcli.training import job
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.setup.item_ranking import without_users
-from fmcli.training.several.ensemble import at_once, ensemble_summary, memory_of, train_ensemble
+from fmcli.training.several.ensemble import at_once, ensemble_summary, train_ensemble
 from fmcli.training.several.learning import learn
 from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import summary
@@ -107,7 +107,7 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
     if request.dry_run:
-        needed = memory_needed(memory_of(plan, request.members), request)
+        needed = memory_needed(memory_of_whole(plan, request.members), request)
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
     if request.members > 1:

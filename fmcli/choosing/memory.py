@@ -1,0 +1,53 @@
+"""The memory of a search: that of its rows, of the runs at the same time, and of what others have left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.runs import as_trial
+from fmcli.registry.specs import Spec
+from fmcli.system.memory import LARGE, available
+from fmcli.training.account import MemoryNeed, paused_bytes
+from fmcli.training.planning import Plan
+from fmcli.training.setup.memory import held_bytes
+
+
+def memory_of(entrants: Sequence[Entrant], trained: Sequence[Plan], paused: float) -> tuple[MemoryNeed, int]:
+    """Return the memory that entrants need, and the bytes of it that paused runs may keep: no more than all else takes,
+    because a run that keeps nothing begins again.
+
+    trained : the plans of the runs at the same time that need most.
+    paused : how many times as many runs as the entrants have may pause.
+    """
+    plans = [plan for entrant in entrants for plan in entrant.plans]
+    held = plans[0].held + held_by(plans) - held_by(plans[:1])
+    total = held + sum(map(added, trained)) + sum(map(scores_of, plans))
+    pause = sum(len(one.plans) * paused_bytes(as_trial(one.plan)) for one in entrants if may_pause(one.plan.spec))
+    room = max(0, min(int(paused * pause), max(LARGE, total), available() + held - total))
+    return MemoryNeed(total + room, held), room
+
+
+def added(plan: Plan) -> int:
+    """Return bytes that a run needs beside what is in use already."""
+    return plan.memory.total - plan.memory.held
+
+
+def may_pause(spec: Spec) -> bool:
+    """Return whether a run may pause and go on: one epoch is a whole run, and shorter runs of a sampler are, too."""
+    return not spec.solver_entry.is_sampler and bool(spec.values["epochs"] > 1)
+
+
+def held_by(plans: Sequence[Plan]) -> int:
+    """Return bytes of the rows of plans, which may share them, and of what each knows about its own."""
+    data = [data for plan in plans for data in (plan.data, *([plan.validation.data] if plan.validation else []))]
+    own = [array for plan in plans for array in (plan.source.rows, plan.seen, plan.counts) if array is not None]
+    return held_bytes(data) + sum({id(array): array.nbytes for array in own}.values())
+
+
+def scores_of(plan: Plan) -> int:
+    """Return bytes of the labels, weights and scores of the validation data by which a run is compared."""
+    rows = plan.validation.count if plan.validation else 0
+    return np.dtype(np.float64).itemsize * rows * (2 + plan.model.columns)
