@@ -1,9 +1,12 @@
 """The errors of fmcli. Each class has the exit status of the command line."""
 
+from collections.abc import Callable
 from typing import Any
 
 from fmcli.records import dataclass
 
+# Around the names of choices in messages: no text that users can give has it.
+MARK = "\0"
 # Instead of a value of an option: the error disappears without the option.
 LEAVE_OUT = object()
 
@@ -15,15 +18,20 @@ class Also:
     value: Any
 
 
+def called(name: str) -> str:
+    """Return a choice in the message of an error; front ends replace it by what they call the choice."""
+    return f"{MARK}{name}{MARK}"
+
+
 class FmcliError(Exception):
     """Base of every error that fmcli raises on purpose; its text is the message for the user.
 
     Parameters
     ----------
-    options : name -> value of the choices that help. The text does not name them, because a caller in Python has no
-        command line; the command adds them by their flags. None: the option, with another value; LEAVE_OUT; or a dict
-        of values, each with its purpose, or "": {"squared": "to fit them as numbers"}; Also, beside the others. Values
-        that are lists, such as names of columns, are tuples.
+    text : may have choices by name, as `called` writes them, because a caller in Python has no command line.
+    options : name -> value of the choices that help, which front ends add to the text. None: the option, with another
+        value; LEAVE_OUT; or a dict of values, each with its purpose, or "": {"squared": "to fit them as numbers"};
+        Also, beside the others. Values that are lists, such as names of columns, are tuples.
     """
 
     exit_status = 70
@@ -31,6 +39,14 @@ class FmcliError(Exception):
     def __init__(self, *text: object, **options: Any) -> None:
         super().__init__(*text)
         self.options = options
+
+    def __str__(self) -> str:
+        return self.text(lambda name: name)
+
+    def text(self, of: Callable[[str], str]) -> str:
+        """Return the message, with what a front end calls each choice (see `called`)."""
+        parts = super().__str__().split(MARK)
+        return "".join(of(part) if place % 2 else part for place, part in enumerate(parts))
 
 
 class NotMetError(FmcliError):

@@ -41,8 +41,15 @@ def names_word(names: Sequence[str]) -> str:
 
 
 def names_in(word: str) -> list[str]:
-    """Return the names that `names_word` has made a list of; blanks around a name without quotes do not matter."""
-    return [name.strip() for name in next(csv.reader([word], skipinitialspace=True), [])]
+    """Return the names that `names_word` has made a list of; blanks around a name without quotes do not matter. Raises
+    ValueError for an empty name, and for a text that is no list."""
+    try:
+        found = [name.strip() for name in next(csv.reader([word], skipinitialspace=True), [])]
+    except csv.Error as error:
+        raise ValueError(f"{word!r} is no list of names: {error}") from error
+    if not found or not all(found):
+        raise ValueError(f"{word!r} has an empty name")
+    return found
 
 
 def printable(name: str) -> str:

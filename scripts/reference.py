@@ -6,17 +6,17 @@ python scripts/reference.py     in the root of the repository, with fmcli built 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import click
 
-from fmcli.api.parameters import OF_ROWS, RENAMED, Choices
+from fmcli.api.parameters import OF_ROWS, PARAMETERS, RENAMED
 from fmcli.cli import COMMANDS, group
 from fmcli.cli.options import SECTIONS, SectionOption
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalogue import catalogue
+from fmcli.registry.kinds import ValueKind
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.solvers import SOLVERS
@@ -184,13 +184,12 @@ def keywords() -> str:
         "",
         'Written by scripts/reference.py."""',
         "",
-        "from collections.abc import Iterable, Mapping, Sequence",
+        "from collections.abc import Mapping, Sequence",
         "from os import PathLike",
         "from typing import Any, TypedDict",
         "",
     ]
-    of_options = {option.name: annotation(option) for option in OPTIONS.values()}
-    types = {**{one.name: or_none(str(one.type)) for one in fields(Choices)}, **of_options}
+    types = {name: annotation(choice) for name, choice in PARAMETERS.items()}
     for name, help, renamed, more in (
         ("Keywords", "Keyword arguments of fmcli.train.", {}, {}),
         (
@@ -207,15 +206,12 @@ def keywords() -> str:
     return "\n".join(lines)
 
 
-def or_none(kind: str) -> str:
-    """The type of a choice for which None means its default."""
-    return kind if kind == "Any" or kind.endswith("None") else f"{kind} | None"
-
-
-def annotation(option: Option) -> str:
-    """The type of an option in Python."""
-    kind = option.kind.__name__
-    return f"{kind} | list[{kind}] | None" if option.by_degree else f"{kind} | None"
+def annotation(choice: Option) -> str:
+    """The type of a choice in Python; None means its default."""
+    kind = choice.kind.annotation if isinstance(choice.kind, ValueKind) else choice.kind.__name__
+    if choice.by_degree:
+        kind += f" | list[{kind}]"
+    return kind if kind == "Any" else f"{kind} | None"
 
 
 if __name__ == "__main__":

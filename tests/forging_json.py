@@ -11,11 +11,11 @@ from forging import Outcome, check_text
 
 from fmcli.choosing.folds import read_numbers
 from fmcli.choosing.study import Study
-from fmcli.cli.rows.table_options import schema_of
 from fmcli.data.tables.schema import Schema
 from fmcli.drawing.curves import svg
 from fmcli.drawing.logs import KINDS, figure, read
 from fmcli.errors import FmcliError
+from fmcli.training.setup.named_columns import schema_of
 
 # Values that Python's parser of JSON accepts, or makes of a text: too large, too deep, none, of another kind, without
 # printable characters, or without whole ones.

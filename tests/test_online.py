@@ -144,7 +144,7 @@ def test_segments_are_as_large_as_what_is_copied_after_each(monkeypatch):
 )
 def test_what_needs_the_rows_again_is_refused(solver, options):
     with pytest.raises(UsageError):
-        check_modes({"--online": True}, make_spec("fm", solver, None, options))
+        check_modes({"online": True}, make_spec("fm", solver, None, options))
 
 
 def test_new_ids_get_parameters_as_they_come(monkeypatch):

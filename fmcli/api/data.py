@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fmcli.api.errors import in_python, refuse
+from fmcli.api.errors import in_python
 from fmcli.api.matrix import require_numbers, require_unmasked, rows_of
-from fmcli.api.values import threads_of, value_of
+from fmcli.api.values import threads_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
 from fmcli.data.fields import LARGEST, LARGEST_GROUP
@@ -324,19 +323,3 @@ def for_spec(data: Data, spec: Spec, *, optional: bool = False) -> Dataset:
             f"{spec.model} needs fields: give fmcli.Data(X, y, fields=..), a number for each column, or ffm text"
         )
     return dataset
-
-
-def weighting_of(class_weight: Mapping[Any, float] | str | None) -> Weighting | None:
-    """Return the weights by label; None if there are none. Raises UsageError."""
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, Mapping):
-        weights = {
-            escaped(str(label)): value_of(f"the weight of {label}", weight, "float")
-            for label, weight in class_weight.items()
-        }
-        for label, weight in weights.items():
-            refuse(not 0 < weight < math.inf, f"the weight of {label} in class_weight is {weight}; it must be positive")
-        return Weighting(by_label=weights)
-    refuse(class_weight != "balanced", f"class_weight is {class_weight!r}, expected 'balanced' or a dict")
-    return Weighting(balanced=True)

@@ -17,7 +17,7 @@ from fmcli.errors import (
     OutputError,
     UsageError,
 )
-from fmcli.registry.options import OPTIONS
+from fmcli.registry.choices import CHOICES
 
 # The errors that are built-in ones, too, so that callers need not know those of this package.
 BUILT_IN: dict[type[FmcliError], type[Exception]] = {
@@ -28,20 +28,7 @@ BUILT_IN: dict[type[FmcliError], type[Exception]] = {
     NotEnoughMemoryError: MemoryError,
 }
 # The parameters whose flags are not their names.
-PARAMETERS = {
-    "-m": "model",
-    "-s": "solver",
-    "-i": "init_model",
-    "-v": "valid",
-    "-x": "metrics",
-    "-f": "format",
-    "-j": "threads",
-    "--disk": "cache",
-    "--init-model": "init_model",
-    "--metric": "metrics",
-    "--rare": "share_rare",
-    **{flag: name for name, option in OPTIONS.items() for flag in option.flags},
-}
+PARAMETERS = {"--disk": "cache", **{flag: name for name, choice in CHOICES.items() for flag in choice.flags}}
 # The options by which the command, and nothing else, leaves out rows of tables without a label.
 OF_SKIPPING = {"missing_values", "on_bad_line"}
 FLAG = re.compile(r"(?<![\w'-])--?[a-z][a-z0-9-]*")
@@ -82,7 +69,7 @@ def text_of(error: FmcliError) -> str:
             needed = value.value if isinstance(value, Also) else value
             values = needed if isinstance(needed, dict) else {needed: ""}
             advice += [f"use {name}={in_code(choice)} {purpose}".rstrip() for choice, purpose in values.items()]
-    return "; ".join([FLAG.sub(lambda found: parameter(found.group()), str(error)), *advice])
+    return "; ".join([FLAG.sub(lambda found: parameter(found.group()), error.text(in_python_words)), *advice])
 
 
 def in_code(value: Any) -> str:
@@ -92,13 +79,19 @@ def in_code(value: Any) -> str:
     return repr(value)
 
 
+def in_python_words(name: str) -> str:
+    """Return what Python calls a choice."""
+    if name == "disk":
+        return "cache"
+    switch = name.removeprefix("no_")
+    return f"{switch}=False" if switch != name else name
+
+
 def parameter(flag: str) -> str:
     """Return the parameter that a flag stands for."""
     if flag in PARAMETERS:
         return PARAMETERS[flag]
-    name = flag.lstrip("-").replace("-", "_")
-    switch = name.removeprefix("no_")
-    return f"{switch}=False" if switch != name else name
+    return in_python_words(flag.lstrip("-").replace("-", "_"))
 
 
 def refuse(condition: Any, message: str) -> None:

@@ -2,7 +2,7 @@
 
 Written by scripts/reference.py."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict
 
@@ -11,40 +11,44 @@ class Keywords(TypedDict, total=False):
     """Keyword arguments of fmcli.train."""
 
     model: str | None
-    solver: str | None
     loss: str | None
+    solver: str | None
+    init_model: Any
+    only_new: bool | None
+    threads: int | None
+    cache: str | PathLike[str] | None
+    memory: float | None
+    max_seconds: float | None
+    ensemble: int | None
     holdout: float | str | None
     refit: bool | None
     look: bool | None
     auto: bool | None
-    metrics: Iterable[str] | None
+    metrics: Sequence[str] | None
     patience: int | None
     calibrate: str | None
-    class_weight: Mapping[Any, float] | str | None
-    positive: Any
-    min_count: int | None
-    share_rare: bool | None
-    init_model: Any
-    only_new: bool | None
     keep_state: bool | None
-    ensemble: int | None
-    max_seconds: float | None
-    threads: int | None
-    cache: str | PathLike[str] | None
-    memory: float | None
+    min_count: int | None
+    rare: str | None
+    class_weight: Mapping[Any, float] | str | None
+    pos_weight: float | None
+    positive: Any
+    prior_groups: str | PathLike[str] | None
     label: str | None
     categorical: Sequence[str] | None
     numeric: Sequence[str] | None
     several: Sequence[str] | None
     vector: Sequence[str] | None
     separator: str | None
-    delimiter: str | None
     ignore: Sequence[str] | None
+    weight_column: str | None
     missing_values: Sequence[str] | None
     missing: str | None
     decimal: str | None
     bins: int | None
-    weight_column: str | None
+    delimiter: str | None
+    encoding: str | None
+    schema: str | PathLike[str] | None
     group_field: str | None
     rank: int | list[int] | None
     order: int | None
@@ -116,35 +120,39 @@ class Parameters(TypedDict, total=False):
     """Parameters of estimators."""
 
     model: str | None
-    solver: str | None
     loss: str | None
+    solver: str | None
+    init_model: Any
+    only_new: bool | None
+    n_jobs: int | None
+    max_seconds: float | None
+    ensemble: int | None
     holdout: float | str | None
     refit: bool | None
     look: bool | None
     auto: bool | None
-    metrics: Iterable[str] | None
+    metrics: Sequence[str] | None
     patience: int | None
     calibrate: str | None
-    class_weight: Mapping[Any, float] | str | None
-    min_count: int | None
-    share_rare: bool | None
-    init_model: Any
-    only_new: bool | None
     keep_state: bool | None
-    ensemble: int | None
-    max_seconds: float | None
-    n_jobs: int | None
+    min_count: int | None
+    rare: str | None
+    class_weight: Mapping[Any, float] | str | None
+    pos_weight: float | None
+    prior_groups: str | PathLike[str] | None
     categorical: Sequence[str] | None
     numeric: Sequence[str] | None
     several: Sequence[str] | None
     vector: Sequence[str] | None
     separator: str | None
-    delimiter: str | None
     ignore: Sequence[str] | None
     missing_values: Sequence[str] | None
     missing: str | None
     decimal: str | None
     bins: int | None
+    delimiter: str | None
+    encoding: str | None
+    schema: str | PathLike[str] | None
     rank: int | list[int] | None
     order: int | None
     bias: bool | None

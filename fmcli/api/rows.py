@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from fmcli.api.data import FFM, LIBSVM, Data, labelled, of_files, of_matrix, paths_of
 from fmcli.api.errors import refuse
 from fmcli.api.matrix import is_records, rows_of
-from fmcli.api.parameters import DEFAULTS, OF_TABLES
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
@@ -24,7 +23,6 @@ from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
 from fmcli.data.sources import Extent, Input
-from fmcli.data.tables.agreement import agreed
 from fmcli.data.tables.declared import doubts
 from fmcli.data.tables.named import Named
 from fmcli.data.tables.reading import By, TablePath, columns_of, ignored_columns, is_table
@@ -36,11 +34,12 @@ from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.system.machine import cpu_count
 from fmcli.text import one_line, readable
+from fmcli.training.setup.chosen import held_of
+from fmcli.training.setup.named_columns import known_schema, named_of
 
 if TYPE_CHECKING:
-    from fmcli.api.parameters import Choices
+    from fmcli.registry.choices import Choices
     from fmcli.registry.specs import Spec
-    from fmcli.training.setup.held import Held
 
 # The name of a frame in messages.
 FRAME = "the frame"
@@ -73,50 +72,16 @@ class RowForm:
         return replace(self, names=names, schema=schema, named=None, by=None)
 
 
-def form_of(
-    choices: Choices, spec: Spec, held: Held, names: Names | None, schema: Schema | None, rows: Any = None
-) -> RowForm:
+def form_of(choices: Choices, spec: Spec, names: Names | None, schema: Schema | None, rows: Any = None) -> RowForm:
     """Return how the rows of a run are read. names, schema : as the model to resume from knows them. rows : if they are
     tables, their new columns may be ignored. Raises UsageError."""
+    held = held_of(choices)
     fields = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or choices.auto
     by = None if held.column is None else By(held.column, held.times)
-    named = named_of(choices, held)
-    if schema is not None:
-        given = [name for name in OF_TABLES if getattr(choices, name) != DEFAULTS[name]]
-        tables = table_inputs(rows) if is_files(rows) or is_frame(rows) else []
-        schema = agreed(schema, named, given, "the model", lambda known: columns_of(tables, known))
-    return RowForm(names, schema, named, by, fields, choices.threads or cpu_count())
-
-
-def named_of(choices: Choices, held: Held) -> Named:
-    """Return the columns of tables that choices name. Raises UsageError."""
-    refuse(choices.missing not in ("auto", "none", "feature"), 'missing must be "auto", "none" or "feature"')
-    refuse(choices.decimal not in ("", ".", ","), 'decimal must be "." or ","')
-    refuse(choices.delimiter == "", "delimiter needs at least one character")
-    splits = choices.several or choices.vector
-    refuse(choices.separator != DEFAULTS["separator"] and not splits, "separator needs several or vector")
-    refuse(choices.bins < 0 or choices.bins == 1, "bins must be 0, or at least 2")
-    form = Schema(
-        {},
-        separator=choices.separator,
-        delimiter=choices.delimiter,
-        missing=tuple(choices.missing_values),
-        decimal=choices.decimal,
-    )
-    return Named(
-        choices.label,
-        choices.weight_column,
-        choices.group_field,
-        choices.categorical,
-        choices.numeric,
-        choices.several,
-        choices.ignore,
-        choices.vector,
-        aside=held.column if held.times else None,
-        form=form,
-        bins=choices.bins,
-        gap_features=choices.missing,
-    )
+    named = named_of(choices, choices.group_field, held.column if held.times else None)
+    tables = table_inputs(rows) if is_files(rows) or is_frame(rows) else []
+    known = known_schema(choices, lambda known: columns_of(tables, known), schema)
+    return RowForm(names, known, named, by, fields, choices.threads or cpu_count())
 
 
 def is_files(rows: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import signal
 import threading
@@ -16,11 +15,11 @@ from numbers import Number
 from types import FrameType
 from typing import Any, NamedTuple, Unpack
 
-from fmcli.api.data import Data, for_spec, weighting_of
+from fmcli.api.data import Data, for_spec
 from fmcli.api.errors import in_python, refuse
 from fmcli.api.keywords import Keywords
 from fmcli.api.model import Model
-from fmcli.api.parameters import DEFAULTS, OF_TABLES, Choices, split, with_parameters
+from fmcli.api.parameters import split, with_parameters
 from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labelled
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
@@ -28,31 +27,31 @@ from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
 from fmcli.choosing.look import Looked, few_of_class
 from fmcli.data.dataset import Dataset
+from fmcli.data.fields import read_groups
 from fmcli.data.shards.weights import weigh_labels
-from fmcli.errors import NothingNewError, UsageError
-from fmcli.model_file.check import CALIBRATIONS
+from fmcli.errors import NothingNewError
 from fmcli.model_file.container import copied
+from fmcli.registry.choices import Choices
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.models import DEFAULT_MODEL
-from fmcli.registry.modes import HOLDOUT_GROUP, KIND_AND_SOLVER, RANKING, check_modes
-from fmcli.registry.options import MOST_MEMBERS, USUAL_MEMORY
 from fmcli.registry.rivals import suited
-from fmcli.registry.specs import Spec, make_spec
+from fmcli.registry.row_choices import OF_TABLES
+from fmcli.registry.specs import Spec
 from fmcli.scoring.calibration import Calibration
 from fmcli.scoring.metrics import need_groups
 from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
-from fmcli.system.machine import cpu_count
-from fmcli.training.account import MEGABYTE, require_room
+from fmcli.training.account import require_room
 from fmcli.training.job import return_freed
 from fmcli.training.planning import Plan, prepare, with_copy
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
-from fmcli.training.setup.held import Held, held
+from fmcli.training.setup.chosen import held_of, room_of, settings_of, spec_of
 from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.setup.warm_start import WarmStart
+from fmcli.training.setup.weighting import weighting_of
 from fmcli.training.trained import Epoch, Trained, compared
 
 LOG = logging.getLogger("fmcli")
@@ -105,7 +104,7 @@ def train(
     """
     with in_python(), interruptible() as interrupt:
         several = (callbacks,) if callable(callbacks) else callbacks
-        model = trained_model(data, valid, *split(choices), several, interrupt)
+        model = trained_model(data, valid, split(choices), several, interrupt)
         if interrupt.is_set():
             if not model.history:
                 raise KeyboardInterrupt
@@ -137,15 +136,16 @@ def trained_model(
     data: Any,
     valid: Any,
     choices: Choices,
-    options: Mapping[str, Any],
     callbacks: Sequence[Callback] = (),
     interrupt: threading.Event | None = None,
 ) -> Model:
     """Return the model of `train`; `interrupt` ends training once it is set. Raises the errors of `train`."""
     begin = time.perf_counter()
     warm_start = resumed(choices.init_model, several=choices.only_new)
-    spec = spec_of(choices, options, warm_start)
-    check_choices(choices, spec, valid)
+    spec = spec_of(choices, warm_start)
+    others = rivals_of(choices, spec) if choices.auto else []
+    settings = settings_of(choices, spec, warm_start, others, begin, valid_name="valid", interrupt=interrupt)
+    check_choices(choices, settings, valid)
     refuse(
         is_labels(valid) and not is_labelled(data),
         "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
@@ -153,8 +153,7 @@ def trained_model(
     read = read_rows(data, spec, choices, warm_start)
     unweighted, evaluated = validating(valid, read, spec, auto=choices.auto)
     try:
-        others = rivals_of(choices, spec) if choices.auto else []
-        plan = plan_of(read, evaluated, spec, warm_start, choices, begin, interrupt, others)
+        plan = plan_of(read, evaluated, settings, choices)
     except NothingNewError as error:
         assert warm_start is not None
         assert warm_start.file is not None
@@ -208,70 +207,15 @@ def resumed(model: Any, *, several: bool = False) -> WarmStart | None:
     return load_warm_start(path_of("init_model", model), several=several)
 
 
-def spec_of(choices: Choices, options: Mapping[str, Any], warm_start: WarmStart | None) -> Spec:
-    """Return the spec of a run. Raises UsageError for names and values that do not exist or cannot be combined."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if warm_start is not None and choices.only_new:
-        return warm_start.of_newcomers(given)
-    if warm_start is not None:
-        return warm_start.continued(choices.model, choices.solver, choices.loss, given)
-    return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, given)
-
-
-def check_choices(choices: Choices, spec: Spec, valid: Any, mode: str = "") -> None:
+def check_choices(choices: Choices, settings: Settings, valid: Any, mode: str = "") -> None:
     """Raise UsageError for choices that are not valid or contradict each other, or the mode of a function."""
-    refuse(not 1 <= choices.ensemble <= MOST_MEMBERS, f"ensemble must be from 1 to {MOST_MEMBERS}")
-    refuse(choices.min_count < 1, "min_count must be at least 1")
-    refuse(choices.patience is not None and choices.patience < 1, "patience must be at least 1")
-    refuse(choices.threads is not None and choices.threads < 1, "threads must be at least 1")
-    for name, value in (("max_seconds", choices.max_seconds), ("memory", choices.memory)):
-        refuse(value is not None and not 0 < value < math.inf, f"{name} must be a positive number")
-    pairwise = spec.loss is not None and LOSSES[spec.loss].pairwise
-    ranks = pairwise or bool(need_groups(of_predictions(choices.metrics or ())))
+    loss = settings.spec.loss
+    ranks = (loss is not None and LOSSES[loss].pairwise) or bool(need_groups(of_predictions(choices.metrics or ())))
     refuse(
         choices.group_field is not None and not ranks,
         "group_field is for ranking: for the loss bpr, and for metrics of groups, such as gauc and ndcg",
     )
-    refuse(choices.calibrate not in (None, *CALIBRATIONS), 'calibrate must be "isotonic" or "platt"')
-    given = {
-        "-v": valid is not None,
-        "--calibrate": choices.calibrate is not None,
-        "--holdout": choices.holdout,
-        "--holdout 0": choices.holdout == 0,
-        HOLDOUT_GROUP: held_out(choices, valid).column is not None,
-        RANKING: ranks,
-        "--refit": choices.refit,
-        "-i": choices.init_model is not None,
-        "--only-new": choices.only_new,
-        "-m": choices.model,
-        "-s": choices.solver,
-        KIND_AND_SOLVER: choices.model and choices.solver,
-        "--loss": choices.loss,
-        "--ensemble": choices.ensemble > 1,
-        "--max-seconds": choices.max_seconds,
-        "--keep-state": choices.keep_state,
-        "--no-keep-state": choices.keep_state is False,
-        "--min-count": choices.min_count > 1,
-        "--rare": choices.share_rare,
-        "--auto": choices.auto,
-        "--disk": choices.cache is not None,
-        "--memory": choices.memory,
-        "--several": choices.several,
-        "--separator": choices.separator != DEFAULTS["separator"],
-        "--init-strength": spec.values.get("init_strength") if "init_strength" in spec.given else None,
-        "-e": mode and "epochs" in spec.given,
-        mode: bool(mode),
-    }
-    check_modes(given, spec)
-
-
-def held_out(choices: Choices, valid: Any) -> Held:
-    """Return the rows to hold out. Raises UsageError."""
-    try:
-        found = held(choices.holdout)
-    except ValueError as error:
-        raise UsageError(f"holdout: {error}") from error
-    return found if choices.holdout is not None or valid is None else Held(0.0)
+    check_run(choices, settings, ranks=ranks, more={"valid": valid is not None, mode: bool(mode)})
 
 
 class Read(NamedTuple):
@@ -291,12 +235,12 @@ class Read(NamedTuple):
 
 def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | None) -> Read:
     """Return the rows to train on. Raises BadInputError, MissingInputError and UsageError."""
-    wanted, names, known = held_out(choices, None), None, None
+    wanted, names, known = held_of(choices), None, None
     if warm_start is not None:
         names, known = warm_start.transform.labels.names, warm_start.transform.table
     unweighted: Rows
-    form, weighting = form_of(choices, spec, wanted, names, known, data), weighting_of(choices.class_weight)
-    if choices.cache is not None:
+    form, weighting = form_of(choices, spec, names, known, data), weighting_of(choices)
+    if choices.disk:
         cache, schema = cached(data, "data", form, spec, choices.cache)
         unweighted, format = rows_of_cache(cache), cache.facts.format
     else:
@@ -307,8 +251,8 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
     of_labels = unweighted.label_weights(weighting) if weighting else {}
     rows = unweighted.with_label_weights(of_labels) if weighting else unweighted
     if schema is None:
-        refuse(wanted.column is not None, f"holdout={choices.holdout!r} needs a column, and only tables have some")
-        refuse(any(getattr(choices, name) != DEFAULTS[name] for name in OF_TABLES), "only tables have columns to name")
+        refuse(wanted.column is not None, "holdout needs a column, and only tables have some")
+        refuse(choices.differing(OF_TABLES), "only tables have columns to name")
     like = form.like(rows.names if names is None else names, schema or known)
     return Read(rows, unweighted, format, of_labels, like)
 
@@ -323,48 +267,21 @@ def in_memory(given: Data, spec: Spec, *, optional: bool, known: bool) -> RowsIn
     return RowsInMemory.of(rows, given.names, known=known)
 
 
-def plan_of(
-    read: Read,
-    valid: Dataset | None,
-    spec: Spec,
-    warm_start: WarmStart | None,
-    choices: Choices,
-    begin: float,
-    interrupt: threading.Event | None,
-    others: Sequence[Spec] = (),
-) -> Plan:
-    """Return the plan of a run. others : that are compared with it. Raises the errors of `prepare`."""
-    settings = Settings(
-        spec,
-        warm_start=warm_start,
-        valid_name="valid",
-        refit=choices.refit,
-        look=choices.look and not choices.only_new,
-        only_new=choices.only_new,
-        rivals=tuple(others),
-        keep_state=choices.keep_state,
-        metrics=tuple(choices.metrics or ()),
-        patience=choices.patience,
-        threads=choices.threads or cpu_count(),
-        deadline=None if choices.max_seconds is None else begin + choices.max_seconds,
-        interrupt=interrupt,
-        min_count=choices.min_count,
-        share_rare=choices.share_rare,
-        positive=None if choices.positive is None else str(choices.positive),
-        table=read.form.schema,
-        **held_out(choices, valid).settings,
-    ).with_scaled_numbers()
+def plan_of(read: Read, valid: Dataset | None, settings: Settings, choices: Choices) -> Plan:
+    """Return the plan of a run. Raises the errors of `prepare`."""
+    groups = None if choices.prior_groups is None else read_groups(choices.prior_groups)
+    settings = replace(settings, table=read.form.schema, groups=groups).with_scaled_numbers()
     if valid is not None or settings.holdout:
         settings.check_chooser()
     plan = with_copy(prepare(settings, read.rows, valid))
-    if choices.cache is not None:
+    if choices.disk:
         require_room(plan, room_of(choices))
     return plan
 
 
 def rivals_of(choices: Choices, spec: Spec) -> list[Spec]:
     """Return the other kinds and solvers that are compared with those of a spec."""
-    return suited(spec, {"--disk": choices.cache is not None}, model_given=choices.model is not None)[1]
+    return suited(spec, made(choices), model_given=choices.model is not None)[1]
 
 
 def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Calibration | None]:
@@ -372,19 +289,14 @@ def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable
     It raises UsageError, and the errors of `prepare` and `job.train`."""
     if choices.calibrate is None:
         return lambda plan: None
-    rows, room = read.unweighted, None if choices.cache is None else room_of(choices)
-    members, weighting = choices.ensemble, weighting_of(choices.class_weight)
+    rows, room = read.unweighted, room_of(choices) if choices.disk else None
+    members, weighting = choices.ensemble, weighting_of(choices)
 
     def calibrate(plan: Plan) -> Calibration | None:
         candidate = Candidate(plan.settings, weighting, members, room, choices.calibrate)
         return candidate.of(plan).calibration(rows, valid)
 
     return calibrate
-
-
-def room_of(choices: Choices) -> int:
-    """Return the bytes that rows of a cache may take in memory."""
-    return int(MEGABYTE * (choices.memory or USUAL_MEMORY))
 
 
 def log_looks(looked: Looked) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from fmcli.api.errors import in_python
 from fmcli.api.model import Model
-from fmcli.api.parameters import DEFAULTS, split, with_parameters
+from fmcli.api.parameters import split, with_parameters
 from fmcli.api.rows import as_data, form_of
 from fmcli.api.training import (
     LOG,
     check_choices,
-    held_out,
     plan_of,
     read_rows,
     rivals_of,
-    spec_of,
     trained_model,
     validating,
 )
@@ -34,6 +31,7 @@ from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.ranges import Range, is_range
 from fmcli.registry.ranges import read as range_of
 from fmcli.registry.rivals import begun, several
+from fmcli.training.setup.chosen import settings_of, spec_of
 
 # The parameters of training that a search does not take.
 RESUMING = ("init_model", "only_new", "keep_state")
@@ -114,8 +112,8 @@ def tune(
         begin = time.perf_counter()
         in_words = {name: value for name, value in choices.items() if name in OPTIONS and isinstance(value, str)}
         ranges = {name: in_range(OPTIONS[name], value) for name, value in in_words.items() if is_range(value)}
-        asked, options = split({name: choices[name] for name in choices if name not in ranges})
-        options = {name: value for name, value in options.items() if value is not None}
+        asked = split({name: choices[name] for name in choices if name not in ranges})
+        options = asked.options
         trials, folds, path = (
             value_of(name, value, "int | None")
             for name, value in (("trials", trials), ("folds", folds), ("path", path))
@@ -127,29 +125,28 @@ def tune(
         kinds = several(asked.model, asked.solver, asked.loss, options, ranges)
         begin_with = kinds[0] if kinds else begun(asked.model, asked.solver, asked.loss, options, ranges)
         options |= {name: begin_with.values[name] for name in ranges if begin_with.takes(name)}
-        first = replace(asked, max_seconds=None, holdout=wanted.held.share if wanted.held else asked.holdout)
+        first = asked.changed(**options, max_seconds=None, holdout=wanted.held or asked.holdout)
         if kinds:
-            first = replace(first, model=kinds[0].model, solver=kinds[0].solver)
-        spec = spec_of(first, options, None)
-        check_choices(first, spec, valid, TUNE)
-        others = kinds[1:] if kinds else rivals_of(asked, spec)
-        first = replace(first, auto=True)
+            first = first.changed(model=kinds[0].model, solver=kinds[0].solver)
+        spec = spec_of(first, None)
+        others = (kinds[1:] if kinds else rivals_of(asked, spec)) or [spec]
+        settings = settings_of(first, spec, None, others, begin, valid_name="valid")
+        check_choices(first, settings, valid, TUNE)
+        first = first.changed(auto=True)
         if isinstance(data, Iterator):
-            data = as_data(data, "data", form_of(first, spec, held_out(first, None), None, None))
+            data = as_data(data, "data", form_of(first, spec, None, None))
         read = read_rows(data, spec, first, None)
         evaluated = validating(valid, read, spec, auto=True)[1]
-        plan = plan_of(read, evaluated, spec, None, first, begin, None, others or [spec])
+        plan = plan_of(read, evaluated, settings, first)
         found = tuned(plan, wanted, on_trial=log_trial)
         best = winner_of(found.chosen, ranges)
-        own = {name: value for name, value in options.items() if name not in ranges}
-        own |= {name: value for name, value in vars(asked).items() if value != DEFAULTS[name]}
-        own.pop("max_seconds", None)
+        own = {name: value for name, value in choices.items() if name in asked.given and name != "max_seconds"}
         result = {**own, "model": best.model, **best.options, "look": False}
         if best.solver is not None:
             result["solver"] = best.solver
         if best.epochs is not None:
             result |= {"holdout": 0, "epochs": best.epochs}
-        model = trained_model(data, valid, *split(result)) if refit else None
+        model = trained_model(data, valid, split(result)) if refit else None
         return Tuned(model, result, [trial_event(one) for one in found.trials])
 
 

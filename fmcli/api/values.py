@@ -3,6 +3,7 @@ which model files can keep, and a text in place of a list of names is one name."
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
@@ -11,9 +12,14 @@ from typing import Any
 import numpy as np
 
 from fmcli.errors import UsageError
+from fmcli.registry.choices import RUN
 from fmcli.registry.derived import Derived
+from fmcli.registry.kinds import HELD, WEIGHTS, ValueKind
 from fmcli.registry.options import Option
+from fmcli.registry.row_choices import BALANCED
 from fmcli.system.machine import cpu_count
+from fmcli.text import escaped
+from fmcli.training.setup.held import Held, held
 
 
 def value_of(name: str, value: Any, kind: str) -> Any:
@@ -33,13 +39,46 @@ def value_of(name: str, value: Any, kind: str) -> Any:
     raise UsageError(f"{name} is {value!r}; it must be {' or '.join(KINDS[one][0] for one in alternatives)}")
 
 
-def option_value(option: Option, value: Any) -> Any:
-    """Return the value of an option of the registry. Raises UsageError for one of another type."""
+def choice_value(choice: Option, value: Any) -> Any:
+    """Return the value of a choice, as the command has it. Raises UsageError for one of another type, or out of its
+    range."""
     if value is None or isinstance(value, Derived):
         return value
-    if option.by_degree and isinstance(value, list | tuple | np.ndarray):
-        return [value_of(option.name, one, option.kind.__name__) for one in value]
-    return value_of(option.name, value, option.kind.__name__)
+    name, kind = choice.name, choice.kind
+    if choice.by_degree and isinstance(value, list | tuple | np.ndarray):
+        return [value_of(name, one, kind.__name__) for one in value]
+    if isinstance(kind, ValueKind):
+        found = value_of(name, value, kind.annotation)
+        return OF_KIND[kind](found) if kind in OF_KIND else found
+    found = value_of(name, value, kind.__name__)
+    if name in RUN and kind is not bool and (choice.choices or choice.low is not None) and not choice.permits(found):
+        raise UsageError(f"{name} is {found!r}; it must be {choice.range(exact=False)}")
+    return found
+
+
+def held_out(value: float | str) -> Held:
+    """Return which rows are held out. Raises UsageError."""
+    try:
+        return held(value)
+    except ValueError as error:
+        raise UsageError(f"holdout: {error}") from error
+
+
+def weights_of(value: Mapping[Any, float] | str) -> Mapping[str, float] | str:
+    """Return label -> weight, or BALANCED. Raises UsageError."""
+    if isinstance(value, str):
+        if value != BALANCED:
+            raise UsageError(f"class_weight is {value!r}, expected {BALANCED!r} or a dict")
+        return value
+    weights = {escaped(str(label)): value_of(f"the weight of {label}", one, "float") for label, one in value.items()}
+    for label, weight in weights.items():
+        if not 0 < weight < math.inf:
+            raise UsageError(f"the weight of {label} in class_weight is {weight}; it must be positive")
+    return weights
+
+
+# What values of a kind become, beside the types of their annotation.
+OF_KIND: Mapping[ValueKind, Callable[[Any], Any]] = {HELD: held_out, WEIGHTS: weights_of}
 
 
 def names_of(name: str, value: Any) -> tuple[str, ...]:

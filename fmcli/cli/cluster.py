@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fmcli.cli.files import InputFile
-from fmcli.cli.options import gathered, option
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.system.addresses import SECURE
@@ -18,14 +16,16 @@ if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cluster.connection import Cluster
     from fmcli.cluster.scoring import Progress
+    from fmcli.registry.choices import Choices
     from fmcli.scoring.prediction import Counts
 
+CLUSTER = ("cluster", "tls_ca_file", "tls_cert", "tls_key")
 ADDRESS = re.compile(r"local:[1-9]\d{0,3}|(tcp|tls)://\S+:\d+")
 
 
 @dataclass(frozen=True)
-class ClusterChoice:
-    """The choices of a command, as in fmcli.cluster.connection.Address."""
+class ClusterAddress:
+    """The cluster of a command, as in fmcli.cluster.connection.Address."""
 
     address: str
     ca: str | None
@@ -64,41 +64,11 @@ class ClusterChoice:
             yield cluster
 
 
-def chosen(
-    cluster: str | None, tls_ca_file: str | None, tls_cert: str | None, tls_key: str | None
-) -> ClusterChoice | None:
-    """Return the choices of the options; None without --cluster. Raises UsageError."""
-    return None if cluster is None else ClusterChoice(cluster, tls_ca_file, tls_cert, tls_key)
-
-
-cluster_options = gathered(
-    "cluster",
-    chosen,
-    option(
-        "machine",
-        "--cluster",
-        metavar="ADDRESS",
-        help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT of its scheduler, or local:N for N processes "
-        "on this machine. Workers read the inputs, so that these are paths or patterns of files that they can see.",
-    ),
-    option(
-        "machine",
-        "--tls-ca-file",
-        type=InputFile(),
-        metavar="FILE",
-        help="With --cluster tls://: the certificate of the authority.",
-    ),
-    option(
-        "machine",
-        "--tls-cert",
-        type=InputFile(),
-        metavar="FILE",
-        help="With --cluster tls://: the certificate of this client.",
-    ),
-    option(
-        "machine", "--tls-key", type=InputFile(), metavar="FILE", help="With --cluster tls://: the key of this client."
-    ),
-)
+def address_of(choices: Choices) -> ClusterAddress | None:
+    """Return the cluster; None if there is none. Raises UsageError."""
+    if choices.cluster is None:
+        return None
+    return ClusterAddress(choices.cluster, choices.tls_ca_file, choices.tls_cert, choices.tls_key)
 
 
 def log_progress(log: Log, progress: Progress, counts: Counts, begin: float) -> None:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.files import MODEL as MODEL_KIND
-from fmcli.cli.options import LogChoice, SectionCommand, given, logging_options, option
+from fmcli.cli.flags import flag_of
+from fmcli.cli.logging import LOGGING, log_of
+from fmcli.cli.options import SectionCommand, given, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.system.files import atomic_output
 
@@ -76,8 +80,8 @@ FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
     "and linear weights, libffm, a binary file if it is compiled with SSE, as by its Makefile, libffm-no-sse, one if "
     "it is not, or libffm-text for versions before 1.20. What these cannot have is an error. [default: none]",
 )
-@logging_options
-def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | None, logging: LogChoice) -> None:
+@with_choices(*LOGGING)
+def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | None, choices: Choices) -> None:
     """Write the parameters of a model by name: to OUT.npz as float64 arrays for numpy.load, or to OUT.txt as text with
     17 significant digits, so that no precision is lost. "-" writes the text to standard output. OUT.tsv and OUT.parquet
     are tables of the parameters of features by their names, a row for each; Parquet needs DuckDB.
@@ -86,10 +90,10 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | No
     the text has the limits."""
     chosen = given()
     check_modes(chosen)
-    check_ending(output, next((form for form in ("--kernel-form", "--qubo", "--to") if chosen[form]), ""))
+    check_ending(output, next((flag_of(form) for form in ("kernel_form", "qubo", "to") if chosen[form]), ""))
     path = None if output == STANDARD_OUTPUT else output
     check_files()
-    with logging.opened() as log:
+    with log_of(choices) as log:
         if path is not None and qubo:
             run_qubo(log, model, path)
         elif path is not None and kernel_form:

@@ -6,57 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fmcli.errors import LEAVE_OUT, Also, FmcliError
+from fmcli.registry.choices import CHOICES, RUN
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import as_given
 from fmcli.text import names_word, shell_word, value_word
-
-# The flags of choices that are not registered options.
-FLAGS = {
-    "format": "-f",
-    "model": "-m",
-    "solver": "-s",
-    "loss": "--loss",
-    "init_model": "-i",
-    "only_new": "--only-new",
-    "raw": "--raw",
-    "max_bad_lines": "--max-bad-lines",
-    "on_bad_line": "--on-bad-line",
-    "hash_bits": "--hash-bits",
-    "holdout": "--holdout",
-    "groups": "--prior-groups",
-    "group_field": "--group-field",
-    "disk": "--disk",
-    "cache": "--cache",
-    "cluster": "--cluster",
-    "online": "--online",
-    "memory": "--memory",
-    "class_weight": "--class-weight",
-    "pos_weight": "--pos-weight",
-    "columns": "--columns",
-    "by_order": "--by-order",
-    "sql": "--sql",
-    "label": "--label",
-    "join": "--join",
-    "categorical": "--categorical",
-    "numeric": "--numeric",
-    "several": "--several",
-    "vector": "--vector",
-    "decimal": "--decimal",
-    "schema": "--schema",
-    "ignore": "--ignore",
-    "separator": "--separator",
-    "weight_column": "--weight-column",
-    "missing": "--missing",
-    "delimiter": "--delimiter",
-    "labels": "--labels",
-    "missing_values": "--missing-values",
-    "encoding": "--encoding",
-    "bins": "--bins",
-    "id_column": "--id-column",
-    "calibrate": "--calibrate",
-    "relevant": "--relevant",
-    "positive": "--positive",
-}
 
 
 def with_flag(name: str, value: Any) -> str:
@@ -70,8 +23,11 @@ def with_flag(name: str, value: Any) -> str:
 
 
 def flag_of(name: str) -> str:
-    """Return the flag of a choice."""
-    return OPTIONS[name].flag if name in OPTIONS else FLAGS[name]
+    """Return the flag of a choice: the short one of a run's, if there is one; the long one of others, which options of
+    models, solvers and losses are, and options of other commands."""
+    if name in RUN and RUN[name].flags:
+        return RUN[name].flags[0]
+    return CHOICES[name].flag if name in CHOICES else f"--{name.replace('_', '-')}"
 
 
 def with_flags(error: FmcliError) -> str:
@@ -88,7 +44,7 @@ def with_flags(error: FmcliError) -> str:
             beside += f", and {with_flag(name, value.value)}"
         else:
             uses.append(with_flag(name, value))
-    return "; ".join([str(error), *advice, *([f"use {', or '.join(uses)}{beside}"] if uses else [])])
+    return "; ".join([error.text(flag_of), *advice, *([f"use {', or '.join(uses)}{beside}"] if uses else [])])
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:

@@ -1,41 +1,22 @@
-"""The option for the groups of rows."""
+"""What tells the groups of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from fmcli.cli.options import option
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.row_choices import NEEDED_BY
+from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
     from fmcli.data.formats import RowGroups
+    from fmcli.registry.choices import Choices
     from fmcli.registry.specs import Spec
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-# The things that need groups, in words.
-METRICS_OF_GROUPS = (
-    "the metrics gauc, ndcg, map, mrr, and recall@K, precision@K, hit@K and ndcg@K (of the first K places)"
-)
-
-NEEDED_BY = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
-
+    from fmcli.training.setup.held import Held
 
 QUERY = "qid"  # groups are those of query numbers
-
-
-def group_field_option(needed_by: str, section: str = "data") -> Callable[[F], F]:
-    """Return --group-field: the field that tells the groups of rows. They are `needed_by` something, in words."""
-    return option(
-        section,
-        "--group-field",
-        metavar="COL",
-        help="Rows with the same cell in this column of a table form a group, or with the same feature in this field "
-        f"of ffm text (its number), for {needed_by}. The column is a feature, too, if --categorical names it. "
-        "[default: rows with the same N in qid:N, after the label]",
-    )
 
 
 def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -> RowGroups | None:
@@ -56,6 +37,24 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
     if column is not None:
         raise UsageError(f"--group-field applies only to {NEEDED_BY}; leave it out, or choose one of them")
     return None
+
+
+def with_held(ranking: RowGroups | None, choices: Choices, by: Held | None) -> RowGroups | None:
+    """Return what tells the groups of rows: those of ranking, or those that are held out as a whole.
+
+    ranking : what tells those of ranking, if there are some.
+    by : what tells those of folds; None: there are none.
+
+    Raises UsageError if they differ.
+    """
+    own = held_of(choices)
+    held = by or own
+    if by and own.column and (by.column, by.times) != (own.column, own.times):
+        raise UsageError("the groups, or times, of --holdout and those of folds must be the same column")
+    if held.group and ranking and (held.group != ranking or held.column != (choices.group_field or QUERY)):
+        whose = "folds" if by else "--holdout"
+        raise UsageError(f"the groups of {whose} and those of ranking must be the same; see --group-field")
+    return held.group or ranking
 
 
 def check_fields(columns: Iterable[str | None], source: str, time: str | None = None) -> None:

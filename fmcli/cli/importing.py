@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.files import MODEL, CommandFile, InputFile, OutputFile, check_files
-from fmcli.cli.options import LogChoice, SectionCommand, logging_options, model_path, option
+from fmcli.cli.logging import LOGGING, log_of
+from fmcli.cli.options import SectionCommand, model_path, option
 from fmcli.cli.output import Log
+from fmcli.registry.choices import Choices
 
 # The names of TOOLS in fmcli.exchange.importing, whose imports are slow.
 TOOLS = ("libfm", "libffm", "xlearn")
@@ -83,7 +86,7 @@ def pair(value: str) -> tuple[float, float]:
     metavar="FILE",
     help="Model file. [default: THEIRS.fm in the current folder]",
 )
-@logging_options
+@with_choices(*LOGGING)
 def command(
     theirs: str,
     tool: str | None,
@@ -92,7 +95,7 @@ def command(
     clip: tuple[float, float] | None,
     norm: bool | None,
     output: str | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Make a model of libFM, libffm or xLearn a model of fmcli, which predicts the same numbers: libFM's text
     (-save_model), libffm's binary file or the text of its versions before 1.20, and xLearn's text (-t).
@@ -103,7 +106,7 @@ def command(
     A binary model of libffm brings the state of adagrad, too."""
     path = model_path(output, theirs)
     check_files([] if output else [CommandFile(path, OutputFile(MODEL))])
-    with logging.opened() as log:
+    with log_of(choices) as log:
         run(log, theirs, tool, path, loss=loss, labels=labels, clip=clip, norm=norm)
 
 

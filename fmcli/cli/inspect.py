@@ -6,18 +6,17 @@ from dataclasses import replace
 
 import click
 
+from fmcli.cli.choices import AS_IN_TRAINING, with_choices
 from fmcli.cli.files import InputFile, check_files
+from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import (
-    LogChoice,
     SectionCommand,
     given,
-    logging_options,
     option,
-    threads_option,
 )
 from fmcli.cli.output import Log, write_report
-from fmcli.cli.relations import join_option, missing_values_option
 from fmcli.cli.report import as_json, section
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 
 TOP = 10
@@ -82,12 +81,9 @@ TITLES = {
     help="With --importance: also rank fields, or else these features, by what the default metric of the loss loses if "
     "their entries change places among the rows of FILE, which need labels.",
 )
-@join_option
-@missing_values_option
 @option("run", "--seed", type=click.IntRange(min=0), metavar="N", help="Seed of --permute. [default: 0; >= 0]")
-@threads_option("run")
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
-@logging_options
+@with_choices("join", *LOGGING, missing_values=AS_IN_TRAINING, threads={"section": "run"})
 def command(
     model: str,
     top: int,
@@ -95,19 +91,16 @@ def command(
     importance: str | None,
     similar: str | None,
     permute: bool,
-    join: tuple[tuple[str, str], ...],
-    missing_values: tuple[str, ...],
     seed: int | None,
-    threads: int | None,
     json: bool,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Show the kind of a model, its options, training summary and arrays, and what it has learned about features."""
     check_modes(given())
     check_files()
-    with logging.opened() as log:
+    with log_of(choices) as log:
         if importance is not None:
-            run_importance(log, model, importance, dict(join), missing_values, top, permute, seed or 0, threads, json)
+            run_importance(log, model, importance, choices, top, permute, seed or 0, json)
         elif similar is not None:
             run_similar(model, similar, top, json)
         else:
@@ -118,12 +111,10 @@ def run_importance(
     log: Log,
     path: str,
     rows: str,
-    joined: dict[str, str],
-    missing: tuple[str, ...],
+    choices: Choices,
     top: int,
     permute: bool,
     seed: int,
-    threads: int | None,
     json: bool,
 ) -> None:
     """Load the model, explain the scores of rows, and write which features are important."""
@@ -131,9 +122,10 @@ def run_importance(
     from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
-    scorer = replace(load_model(path), missing=missing)
-    paths = scorer.tables([rows], joined)
-    counts, figures = of_rows(scorer, paths, top=top, threads=threads or cpu_count(), permute=permute, seed=seed)
+    scorer = replace(load_model(path), missing=choices.missing_values)
+    paths = scorer.tables([rows], dict(choices.join))
+    threads = choices.threads or cpu_count()
+    counts, figures = of_rows(scorer, paths, top=top, threads=threads, permute=permute, seed=seed)
     log.line(f"{rows}: {counts.rows:,} rows, {counts.nonzeros:,} non-zeros, {counts.unseen:,} unseen")
     if json:
         write_report(as_json(figures))

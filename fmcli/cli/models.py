@@ -7,9 +7,12 @@ from typing import Any
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.layout import NARROW, columns, wrapped
-from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
+from fmcli.cli.logging import LOGGING
+from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.output import write_report
+from fmcli.registry.choices import Choices
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.words import notes
 
@@ -30,8 +33,8 @@ YES, NO = "yes", "-"
 )
 @click.argument("name", metavar="[NAME]", required=False)
 @option("output", "--json", is_flag=True, help="Print one JSON object.")
-@logging_options
-def command(name: str | None, json: bool, logging: LogChoice) -> None:
+@with_choices(*LOGGING)
+def command(name: str | None, json: bool, choices: Choices) -> None:
     """List models, solvers, losses and penalties, with the defaults of their options, and unsupported combinations.
     With the NAME of a model, solver or loss, describe it."""
     from fmcli.registry.catalogue import catalogue, refusals

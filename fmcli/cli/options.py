@@ -14,17 +14,15 @@ import click
 from fmcli.cli import HELP_NAMES
 from fmcli.cli.files import FORCE, OutputFile
 from fmcli.cli.layout import HelpContext, wrapped
-from fmcli.cli.output import Log, stamp_lines
 from fmcli.cli.screen import MOST_LINES, SCREENS
 from fmcli.errors import MissingInputError, UsageError
-from fmcli.records import dataclass
+from fmcli.registry.choices import CHOICES
 from fmcli.registry.modes import SKIPPING
 from fmcli.system.addresses import base_name, is_remote
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from fmcli.data.faults import BadLines
 
 # Sections of the help, in order: group in the registry -> title.
 SECTIONS = {
@@ -39,13 +37,6 @@ SECTIONS = {
 }
 # The end of the names of model files.
 ENDING = ".fm"
-# The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
-# which is slow.
-METRIC_NAMES = (
-    *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
-    *("gauc", "ndcg", "map", "mrr", "recall@10", "precision@10", "hit@10", "sparsity"),
-)
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -309,130 +300,22 @@ def gathered(name: str, kind: Callable[..., object], *options: Callable[[Any], A
     return decorate
 
 
-def threads_option(section: str = "machine") -> Callable[[F], F]:
-    """-j: the number of threads."""
-    return option(
-        section,
-        "-j",
-        "--threads",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Threads; the result is the same for any number. [default: all cores; >= 1]",
-    )
-
-
-def format_option(section: str = "data") -> Callable[[F], F]:
-    """-f: the format of the input."""
-    return option(
-        section,
-        "-f",
-        "--format",
-        type=click.Choice(["auto", "libsvm", "ffm"]),
-        default="auto",
-        help="Input format. [default: auto]",
-    )
-
-
-def positive_option(purpose: str) -> Callable[[F], F]:
-    """Return --positive, whose purpose is given in words."""
-    return option(
-        "data",
-        "--positive",
-        metavar="VALUE",
-        help=f"The positive one of two labels: {purpose}. [default: the usual one of pairs such as yes and no, else "
-        "the later name or the larger number]",
-    )
-
-
-def label_weights_option(section: str = "data") -> Callable[[F], F]:
-    """Return --label-weights: labels with weights."""
-    return option(
-        section,
-        "--label-weights",
-        is_flag=True,
-        help="A label may be followed by a colon and the weight of the row, as in the text format of XGBoost: "
-        "label:weight index:value ...",
-    )
-
-
-@dataclass(frozen=True)
-class BadLineChoice:
-    """The options for lines with errors."""
-
-    on_bad_line: str | None
-    max_bad_lines: int | None
-
-    def rule(self, log: Log) -> BadLines:
-        """Return the rule. Raises UsageError if the options contradict each other."""
-        if self.on_bad_line == "error" and self.max_bad_lines:
-            raise UsageError("with --on-bad-line error, no line is skipped; leave out --max-bad-lines")
-        from fmcli.data.faults import BadLines
-
-        return BadLines(
-            self.on_bad_line == "skip" or bool(self.max_bad_lines), self.max_bad_lines, log.warning, may_skip=True
-        )
-
-
-bad_line_options = gathered(
-    "bad_lines",
-    BadLineChoice,
-    option(
-        "data",
-        "--on-bad-line",
-        type=click.Choice(["error", "skip"]),
-        help="What to do with a line that cannot be read: stop with an error, or skip it; the first ten are shown. "
-        "[default: error]",
-    ),
-    option(
-        "data",
-        "--max-bad-lines",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Skip at most N lines with errors (implies --on-bad-line skip). [default: no limit; >= 0]",
-    ),
-)
-
-
-@dataclass(frozen=True)
-class LogChoice:
-    """How much a command prints."""
-
-    quiet: int
-    verbose: bool
-
-    def opened(self, *, progress: bool = True) -> Log:
-        """Return the log. progress : whether it may show the progress on a terminal."""
-        return Log(quiet=self.quiet, verbose=self.verbose, progress=progress)
-
-
-logging_options = gathered(
-    "logging",
-    LogChoice,
-    option("output", "-q", "--quiet", count=True, help="Print only warnings and errors; -qq prints only errors."),
-    option("output", "--verbose", is_flag=True, help="Print more; show tracebacks of errors."),
-    option(
-        "output",
-        "--log-time",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=lambda context, parameter, on: stamp_lines(on),
-        help="Begin each line of the log, warnings and errors included, with the time (UTC).",
-    ),
-)
-
-
 def given() -> dict[str, object]:
-    """Return the options of the command that is running by their first flags, and whether each has another value than
-    by default, for `check_modes`."""
+    """Return the options of the command that is running, and whether each has another value than by default, for
+    `check_modes`: a choice of a run by its name, and others by their long flags; "no_NAME" if a switch is off."""
     context, found = click.get_current_context(), dict[str, object]()
     for option in context.command.params:
-        value = context.params.get(option.name or "")
+        name = option.name or ""
+        value = context.params.get(name)
         differs = value not in (None, (), option.default)
-        found.update(dict.fromkeys(option.opts[:1], differs and value is not False))
-        found.update(dict.fromkeys(option.secondary_opts[:1], differs and value is False))
-    skips = context.params.get("on_bad_line") == "skip" or context.params.get("max_bad_lines")
-    return {**found, SKIPPING: skips}
+        if name not in CHOICES:
+            name = max(option.opts, key=len).lstrip("-").replace("-", "_")
+        if option.opts:
+            found[name] = differs and value is not False
+        if option.secondary_opts:
+            found[f"no_{name}"] = differs and value is False
+    found[SKIPPING] = context.params.get("on_bad_line") == "skip" or context.params.get("max_bad_lines")
+    return found
 
 
 def check_last(inputs: Sequence[str], product: str) -> None:

@@ -9,35 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fmcli.cli.cluster import ClusterChoice, cluster_options, log_progress
+from fmcli.cli.bad_lines import BAD_LINES, rule_of
+from fmcli.cli.choices import AS_IN_TRAINING, with_choices
+from fmcli.cli.cluster import CLUSTER, ClusterAddress, address_of, log_progress
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.folding import fold_in_option, scorer_with
 from fmcli.cli.gaps import log_gaps
+from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import (
-    BadLineChoice,
-    LogChoice,
     SectionCommand,
-    bad_line_options,
     check_last,
-    format_option,
     given,
-    label_weights_option,
-    logging_options,
     option,
     share,
-    threads_option,
 )
 from fmcli.cli.output import Log, open_sink, seconds
 from fmcli.cli.relations import (
     check_model,
-    join_option,
-    missing_values_option,
     parse_relations,
-    relation_option,
 )
 from fmcli.errors import UsageError
 from fmcli.names import listing
 from fmcli.records import dataclass
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.beside import Beside
@@ -114,13 +108,6 @@ class Request:
 )
 @click.argument("model", type=InputFile(), metavar="MODEL")
 @click.argument("inputs", type=InputFile(), metavar="[INPUT...]", nargs=-1)
-@format_option()
-@label_weights_option()
-@threads_option()
-@bad_line_options
-@relation_option("INPUT")
-@join_option
-@missing_values_option
 @option(
     "output",
     "--output-type",
@@ -206,18 +193,13 @@ class Request:
     help="With --cluster: a new folder, into which workers write the predictions for each part of the inputs: "
     "part-00000, part-00001, and so on. This machine and all workers must share it.",
 )
-@cluster_options
-@logging_options
+@with_choices(
+    *("format", "label_weights", "threads", *BAD_LINES, "relations", "join", *CLUSTER, *LOGGING),
+    missing_values=AS_IN_TRAINING,
+)
 def command(
     model: str,
     inputs: tuple[str, ...],
-    format: str,
-    label_weights: bool,
-    threads: int | None,
-    bad_lines: BadLineChoice,
-    relations: tuple[str, ...],
-    join: tuple[tuple[str, str], ...],
-    missing_values: tuple[str, ...],
     output_type: OutputType | None,
     raw: bool,
     sigmoid: bool,
@@ -233,8 +215,7 @@ def command(
     unbuffered: bool,
     output: str | None,
     output_dir: str | None,
-    cluster: ClusterChoice | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Predict a number for each row of the inputs, in order, one per line. "-", or no INPUT, is standard input.
 
@@ -243,7 +224,7 @@ def command(
     from fmcli.data.formats import Stream
 
     inputs = inputs or ("-",)
-    related = parse_relations(relations)
+    related, cluster = parse_relations(choices.relations), address_of(choices)
     check_modes(given())
     wanted = one_type(output_type, raw, sigmoid, sign)
     output = None if output == "-" else output
@@ -251,17 +232,33 @@ def command(
         check_last(inputs, "predictions")
     else:
         cluster.check(inputs)
-    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in join)))
+    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in choices.join)))
     if output_dir is not None:
         check_output_dir(output_dir)
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-    with logging.opened(progress=not on_terminal) as log:
-        bad = bad_lines.rule(log)
+    with log_of(choices, progress=not on_terminal) as log:
+        bad = rule_of(choices, log)
         number = int(id_column) if id_column in IDS else 0
-        stream = Stream(unbuffered, number, None if number else id_column, passthrough, label_weights)
+        stream = Stream(unbuffered, number, None if number else id_column, passthrough, choices.label_weights)
         beside = Beside(std, interval)
-        of_rows = model, inputs, output, output_dir, wanted, format, threads, stream, unseen, beside, related, join
-        request = Request(*of_rows, missing_values, explain, explain_format == "json", fold_in)
+        request = Request(
+            model=model,
+            inputs=inputs,
+            output=output,
+            output_dir=output_dir,
+            wanted=wanted,
+            format=choices.format,
+            threads=choices.threads,
+            stream=stream,
+            unseen=unseen,
+            beside=beside,
+            relations=related,
+            join=choices.join,
+            missing_values=choices.missing_values,
+            explain=explain,
+            json=explain_format == "json",
+            fold_in=fold_in,
+        )
         if cluster is None:
             run(log, request, bad)
         else:
@@ -351,7 +348,7 @@ def explained(
     return explained_lines(explainer, chunks, json=request.json, counted=count, threads=reading["threads"])
 
 
-def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> None:
+def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterAddress) -> None:
     """Predict on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
     from fmcli.cluster.tasks import Request as Reading

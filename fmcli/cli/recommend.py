@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.choices import AS_IN_TRAINING, with_choices
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
 from fmcli.cli.flags import flag_of
 from fmcli.cli.folding import fold_in_option, scorer_with
+from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import (
-    LogChoice,
     SectionCommand,
-    format_option,
     given,
-    logging_options,
     option,
-    threads_option,
 )
 from fmcli.cli.output import Log, open_sink
 from fmcli.cli.predict import IDS, log_counts, log_model
-from fmcli.cli.relations import join_option, missing_values_option, names_option
+from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
 from fmcli.names import listing
 from fmcli.records import dataclass
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 
 if TYPE_CHECKING:
@@ -115,10 +114,6 @@ class Request:
     "features; else the first feature]",
 )
 @fold_in_option
-@format_option()
-@join_option
-@missing_values_option
-@threads_option()
 @option(
     "output",
     "--top",
@@ -145,7 +140,7 @@ class Request:
 @option(
     "output", "-o", "--output", type=OutputFile(DATA), metavar="FILE", help="Where to write. [default: standard output]"
 )
-@logging_options
+@with_choices("format", "join", "threads", *LOGGING, missing_values=AS_IN_TRAINING)
 def command(
     model: str,
     contexts: str,
@@ -153,16 +148,12 @@ def command(
     seen: tuple[str, ...],
     id_column: tuple[str, ...] | None,
     fold_in: tuple[str, ...],
-    format: str,
-    join: tuple[tuple[str, str], ...],
-    missing_values: tuple[str, ...],
-    threads: int | None,
     top: int,
     show: tuple[str, ...],
     explain: int | None,
     json: bool,
     output: str | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Recommend the items with the largest scores for each row of --given.
 
@@ -175,25 +166,23 @@ def command(
         raise UsageError("--id-column takes a column for --given and one for --over, not more")
     check_files()
     request = Request(
-        *(
-            model,
-            contexts,
-            items,
-            top,
-            seen,
-            (ids[0], ids[-1]),
-            show,
-            format,
-            join,
-            missing_values,
-            explain or 0,
-            json,
-            output,
-            threads,
-            fold_in,
-        )
+        model=model,
+        contexts=contexts,
+        items=items,
+        top=top,
+        seen=seen,
+        ids=(ids[0], ids[-1]),
+        shown=show,
+        format=choices.format,
+        join=choices.join,
+        missing_values=choices.missing_values,
+        explain=explain or 0,
+        json=json,
+        output=output,
+        threads=choices.threads,
+        fold_in=fold_in,
     )
-    with logging.opened() as log:
+    with log_of(choices) as log:
         run(log, request)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fmcli.cli.files import RelationFile, TableOfColumn
 from fmcli.cli.options import option
 from fmcli.errors import UsageError
 from fmcli.names import repeated
@@ -24,12 +22,9 @@ F = TypeVar("F", bound=Callable[..., object])
 def names(value: str) -> tuple[str, ...]:
     """Return a list of names with commas between them; a name with a comma is in quotes."""
     try:
-        found = tuple(names_in(value))
-    except csv.Error as error:
-        raise click.BadParameter(f"{value!r} is no list of names: {error}") from error
-    if not found or not all(found):
-        raise click.BadParameter(f"{value!r} has an empty name")
-    return found
+        return tuple(names_in(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def names_option(section: str, *flags: str, **attributes: Any) -> Callable[[F], F]:
@@ -46,45 +41,6 @@ def once_each(context: click.Context, option: click.Parameter, pairs: tuple[tupl
     if (twice := repeated(column for column, _ in pairs)) is not None:
         raise UsageError(f"{option.opts[0]} names two tables for {twice!r}; give one of them")
     return pairs
-
-
-def join_option(function: F) -> F:
-    """Return --join: tables whose rows are referred to."""
-    return option(
-        "data",
-        "--join",
-        type=TableOfColumn(),
-        multiple=True,
-        callback=once_each,
-        metavar="COLUMN=TABLE",
-        help="Left join of a table with TABLE on this column: a row whose cell TABLE lacks has no features of TABLE's "
-        "names, and the means of its numbers. May be repeated. [default: none]",
-    )(function)
-
-
-def missing_values_option(function: F) -> F:
-    """Return --missing-values for a model that knows tables."""
-    return names_option(
-        "data",
-        "--missing-values",
-        metavar="TEXTS",
-        help="Of a table: further cells that are like empty ones, such as ?,NA. [default: as in training]",
-    )(function)
-
-
-def relation_option(rows: str, *, more: str = "", section: str = "data") -> Callable[[F], F]:
-    """Return --relation for the inputs, as help calls them: an argument `relations` with texts ROWS=MAP."""
-    return option(
-        section,
-        "--relation",
-        "relations",
-        multiple=True,
-        type=RelationFile(),
-        metavar="ROWS=MAP",
-        help=f"Join each row of {rows} with a row of ROWS, libsvm text without labels, such as the features of its "
-        "user. MAP has a line for each row, with the number of its row of ROWS, from 0. May be repeated. The joined "
-        f"rows are never written.{more}",
-    )
 
 
 def parse_relations(texts: Sequence[str]) -> tuple[RelationFiles, ...]:

@@ -14,29 +14,46 @@ MOST_HASH_BITS = 30
 # The largest number of models in an ensemble.
 MOST_MEMBERS = 1000
 # Megabytes that rows of a cache may take in memory by default.
-USUAL_MEMORY = 1000
+USUAL_MEMORY, MEGABYTE = 1000, 1_000_000
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the command line. Its name is also the keyword argument of the classes that take it."""
+    """A choice of a run: an option of the command line, and a keyword argument in Python of the same name.
+
+    kind : int, float, bool, str, or a ValueKind of fmcli.registry.kinds.
+    default : None: the default is explained in the help; Derived: computed from the training data.
+    help : of both front ends; other choices stand in it as {name}.
+    group : the section of the help.
+    flags : a short flag, or a long one that is not derived from the name.
+    low, high, open_low : the range of a number, and whether `low` itself is excluded.
+    choices : all values of a text.
+    by_degree : whether it may be a list with one value per degree; see ModelEntry.by_degree.
+    metavar : what stands for the value in the help of the command; "": by the kind.
+    absent : why functions of Python do not have it; "": they do.
+    of_rows : whether estimators do not have it, because `fit` gets rows and labels.
+    """
 
     name: str
-    kind: type  # int, float, bool, or str for a choice
-    default: Any  # None: the default is explained in the help; Derived: computed from the training data
+    kind: Any
+    default: Any
     help: str
-    group: str  # the section of the help: model, penalty, solver or data
-    flags: tuple[str, ...] = ()  # short flag; the long flag is derived from the name
+    group: str
+    flags: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
-    open_low: bool = False  # whether `low` itself is excluded
+    open_low: bool = False
     choices: tuple[str, ...] = ()
-    by_degree: bool = False  # whether it may be a list with one value per degree; see ModelEntry.by_degree
+    by_degree: bool = False
+    metavar: str = ""
+    absent: str = ""
+    of_rows: bool = False
 
     @property
     def flag(self) -> str:
         """The long flag. For a switch that can only be turned off, this is the flag --no-NAME."""
-        return ("--no-" if self.negative else "--") + self.name.replace("_", "-")
+        own = max(self.flags, key=len, default="")
+        return own if own.startswith("--") else ("--no-" if self.negative else "--") + self.name.replace("_", "-")
 
     @property
     def negative(self) -> bool:

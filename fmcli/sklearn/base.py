@@ -17,12 +17,13 @@ from fmcli.api.matrix import is_records, require_no_times, require_unmasked
 from fmcli.api.model import Model
 from fmcli.api.parameters import OF_ROWS, RENAMED, documented, parameters, split
 from fmcli.api.rows import form_of, is_frame, of_pair
-from fmcli.api.training import LOG, held_out, resumed, spec_of, trained_model
+from fmcli.api.training import LOG, resumed, trained_model
 from fmcli.api.words import counterpart
 from fmcli.data.labels import Names
 from fmcli.errors import FmcliError
 from fmcli.registry.models import DEFAULT_MODEL
 from fmcli.registry.specs import make_spec
+from fmcli.training.setup.chosen import spec_of
 
 if TYPE_CHECKING:
     from fmcli.api.keywords import Parameters
@@ -125,12 +126,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _trained(self, data: Data, eval_set: Any, changed: Changed = NO_CHANGES) -> Model:
         """Return the model of the parameters, some of which are changed. Raises the errors of `fmcli.train`."""
         with in_python(), reporting(self.verbose):
-            choices, options = split({**self._choices(), **changed})
-            if options["seed"] is None and choices.init_model is None:
-                options["seed"] = int(check_random_state(None).randint(LARGEST_SEED))
+            choices = split({**self._choices(), **changed})
+            if choices.seed is None and choices.init_model is None:
+                choices = choices.changed(seed=int(check_random_state(None).randint(LARGEST_SEED)))
             valid = None if eval_set is None else self._evaluated(eval_set, data)
             callbacks = (self.callbacks,) if callable(self.callbacks) else tuple(self.callbacks)
-            return trained_model(data, valid, choices, options, callbacks)
+            return trained_model(data, valid, choices, callbacks)
 
     def _resumed(self) -> dict[str, Any]:
         """Return the changes of parameters with which `fit` continues the model that it has trained before."""
@@ -181,10 +182,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     ) -> Data:
         """Return rows with labels. schema : what the columns of a frame are, if it is known. Raises BadInputError."""
         with in_python():
-            choices, options = split({**self._choices(), **changed})
+            choices = split({**self._choices(), **changed})
             warm_start = resumed(choices.init_model)
             schema = schema or (warm_start.transform.table if warm_start else None)
-            form = form_of(choices, spec_of(choices, options, warm_start), held_out(choices, None), names, schema)
+            form = form_of(choices, spec_of(choices, warm_start), names, schema)
             return of_pair(X, label, form, weight=weight, fields=vars(self).get("fields_"), group=group)
 
     def _evaluated(self, eval_set: Any, data: Data) -> list[Data]:

@@ -12,6 +12,7 @@ from fmcli.models.model import Model
 from fmcli.models.workspace import Workspace
 from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
+from fmcli.registry.options import MEGABYTE
 from fmcli.scoring.metrics import Outcome
 from fmcli.solvers.coordinate import past
 from fmcli.solvers.stochastic.round_epochs import round_bytes
@@ -23,8 +24,6 @@ from fmcli.training.validation import compares_last, measured_at_most
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
     from fmcli.training.validation import Validation
-
-MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from forks import at_the_end
 
 from fmcli.cli import COMMANDS, COMPLETION
 from fmcli.cli.completion import SHELLS
-from fmcli.cli.options import METRIC_NAMES
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.run_choices import METRIC_NAMES
 from fmcli.registry.solvers import SOLVERS
 
 FORMATS = ["auto", "libsvm", "ffm"]

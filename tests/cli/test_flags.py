@@ -3,12 +3,13 @@
 import ast
 from pathlib import Path
 
+import click
 import pytest
 
 import fmcli
-from fmcli.cli.flags import FLAGS, with_flag, with_flags
+from fmcli.cli import COMMANDS, group
+from fmcli.cli.flags import flag_of, with_flag, with_flags
 from fmcli.errors import LEAVE_OUT, UsageError
-from fmcli.registry.options import OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -37,9 +38,11 @@ def test_switches_and_numbers():
 
 
 def test_every_option_of_an_error_has_a_flag():
+    top = click.Context(group, info_name="fmcli")
+    flags = {flag for name in COMMANDS for one in group.get_command(top, name).params for flag in one.opts}
     for path in Path(fmcli.__file__).parent.rglob("*.py"):
         text = path.read_text()
         for node in ast.walk(ast.parse(text)) if "Error(" in text else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error"):
-                names = {keyword.arg for keyword in node.keywords} - {None}
-                assert names <= OPTIONS.keys() | FLAGS.keys(), path
+                for name in {keyword.arg for keyword in node.keywords} - {None}:
+                    assert flag_of(name) in flags or f"--no-{name}" in flag_of(name), (path, name)

@@ -8,11 +8,12 @@ import click
 import pytest
 
 from fmcli.cli import COMMANDS, group
-from fmcli.cli.options import ALL, METRIC_NAMES, SECTIONS, SectionCommand, SectionOption
+from fmcli.cli.options import ALL, SECTIONS, SectionCommand, SectionOption
 from fmcli.cli.screen import SCREENS
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
+from fmcli.registry.run_choices import METRIC_NAMES
 from fmcli.registry.solvers import SAMPLERS, SOLVERS
 from fmcli.scoring.metrics import METRICS
 from fmcli.scoring.sparsity import SPARSITY

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fmcli
-from fmcli.cli.rows.table_options import TableChoice
+from fmcli.registry.row_choices import OF_TABLES
 from fmcli.sklearn import FMClassifier
 
 QUICK = ("-q", "-e", "1", "--holdout", "0", "-o", "m.fm")
@@ -51,7 +51,7 @@ def words_of(option, value):
 
 def test_every_option_for_columns_has_a_case():
     others = {"schema", "print_schema", "sql", "join"}  # join is checked with its tables
-    assert vars(TableChoice)["__dataclass_fields__"].keys() == OPTIONS.keys() | others
+    assert set(OF_TABLES) == OPTIONS.keys() | others
 
 
 def test_options_repeat_what_is_known(run, known):
@@ -91,7 +91,7 @@ def test_python_refuses_the_same(known):
         with pytest.raises(ValueError, match=OPTIONS[option][1][value]) as caught:
             fmcli.train(known / "t.csv", init_model=model, **choices, **FAST)
         assert f"leave out {option}" in str(caught.value)
-    with pytest.raises(ValueError, match="separator needs several"):
+    with pytest.raises(ValueError, match="separator / is between the values"):
         fmcli.train(known / "t.csv", label="y", separator="/", **FAST)
 
 

@@ -73,7 +73,7 @@ def test_where_options_come_from(run, sample, tmp_path):
     assert options["l2"] == options["l2_w"] == options["l2_v"] == (0.01, "command line")
     assert options["rank"] == (3, "command line")
     assert options["bias"] == (False, "command line")
-    assert options["metric"] == (["auc"], "command line")
+    assert options["metrics"] == (["auc"], "command line")
     assert options["fail_worse_than_constant"] == (False, "default")
     assert options["output"] == ("m", "command line")
     assert options["inputs"] == ([str(rows)], "command line")

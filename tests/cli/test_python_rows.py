@@ -323,7 +323,7 @@ WRONG = {
     ),
     r"y has a label that is missing \(None\)": lambda frames: fmcli.train((X, ["a", None] * (ROWS // 2))),
     r"y has the label 'b\\x07', expected": lambda frames: fmcli.train((X, ["a", "b\a"] * (ROWS // 2))),
-    "memory must be a positive number": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),
+    "memory is [-i][n5][f.]0*; it must be > 0": lambda frames: fmcli.train((X, Y), memory=-5, cache="c"),
     "cd needs all rows in memory; leave out cache": lambda frames: fmcli.train((X, Y), solver="cd", cache="c"),
     "is not a cache that fmcli has made": lambda frames: fmcli.train((X, Y), cache=__file__),
     "no column is the label; the columns are stars": lambda frames: fmcli.train(frames[0]),

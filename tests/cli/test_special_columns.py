@@ -205,7 +205,7 @@ def test_numbers_in_local_notation(run, tmp_path):
             run.ok("train", *QUICK, "--label", "y", "--decimal", mark, "--bins", "4", "-o", "m.fm", "t.csv")
     model = fmcli.train(tmp_path / "t.csv", label="y", decimal=".", epochs=2, holdout=0, look=False)
     np.testing.assert_allclose(model.predict(tmp_path / "t.csv"), np.array(expected.split(), float), rtol=1e-6)
-    with pytest.raises(ValueError, match="decimal must be"):
+    with pytest.raises(ValueError, match=r"decimal is .;.; it must be , or"):
         fmcli.train(tmp_path / "t.csv", label="y", decimal=";")
     done = run.fails(2, "split", "--decimal", ",", "t.csv", "a", "b")
     assert "--decimal is for the numbers of --by-time" in done.stderr

@@ -144,7 +144,7 @@ def test_a_search_ends_in_time_and_says_that_the_machine_counts(run, rows):
         (["-k", "0,4"], "0 is not permitted"),
         (["-m", "fm,fmm"], "did you mean fm"),
         (["-e", "3,4"], "--epochs is not tuned: the search chooses the number of epochs"),
-        (["-e", "3"], "tune and -e cannot be combined"),
+        (["-e", "3"], "tune and --epochs cannot be combined"),
         (["--seed", "1..4"], "--seed is not tuned"),
         (["--kernel", "poly..anova"], "--kernel has no range"),
         (["--holdout", "0"], "tune and --holdout 0 cannot be combined"),

@@ -29,10 +29,10 @@ class ComparingCommand(KindCommand):
             parameter.type = self.roles.get(parameter.name or "", parameter.type)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        refused = set(next(mode for mode in MODES if mode.flag == self.name).refuses)
-        refused.update(option for mode in MODES if mode.flag in refused for option in mode.suboptions)
+        refused = set(next(mode for mode in MODES if mode.name == self.name).refuses)
+        refused.update(option for mode in MODES if mode.name in refused for option in mode.suboptions)
         for parameter in self.params:
-            if isinstance(parameter, SectionOption) and parameter.opts and parameter.opts[0] in refused:
+            if isinstance(parameter, SectionOption) and parameter.name in refused:
                 parameter.hidden = True
             elif isinstance(parameter, SectionOption) and parameter.name in self.others:
                 parameter.metavar, parameter.help = self.others[parameter.name]

@@ -11,26 +11,31 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 from click.core import ParameterSource
 
+from fmcli.cli.bad_lines import rule_of
+from fmcli.cli.choices import current
 from fmcli.cli.choosing.comparing import ComparingCommand
 from fmcli.cli.files import DATA, InputFile, OutputFile
-from fmcli.cli.options import gathered, option
+from fmcli.cli.logging import log_of
+from fmcli.cli.options import gathered, given, option
 from fmcli.cli.output import Log, open_lines, open_sink, seconds, write_report
 from fmcli.cli.report import as_json, section
-from fmcli.cli.train.command import COMPONENTS, Asked, asked_of, train_options
+from fmcli.cli.train.command import COMPONENTS, inputs_argument, training_choices
 from fmcli.cli.train.log import log_memory
 from fmcli.cli.train.progress import epoch_event
-from fmcli.cli.train.rows import read_valid, rows_of, with_groups
+from fmcli.cli.train.request import Request, request_of
+from fmcli.cli.train.rows import candidate_of, read_valid, rows_of, with_groups
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import CROSS, FOLDS_IN_FILE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import SOLVER
+from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
     from fmcli.choosing.cross_validation import Candidate, Validated
     from fmcli.choosing.folds import Fold, Folding
-    from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.setup.held import Held
     from fmcli.training.setup.rows import RowFacts
@@ -190,18 +195,21 @@ class CrossCommand(ComparingCommand):
     "difference of a metric has the standard error of Nadeau and Bengio, which counts that folds share training rows.",
 )
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
-@train_options
-def command(asked: Asked, folding: FoldChoice, against: tuple[str, ...], json: bool) -> None:
+@inputs_argument
+@training_choices
+def command(
+    inputs: tuple[str, ...], choices: Choices, folding: FoldChoice, against: tuple[str, ...], json: bool
+) -> None:
     """Estimate how well models of these options predict rows that they have not seen: each fold of the rows is
     predicted by a model that was trained on the others. The options are those of train.
 
     The results do not depend on the number of threads, by which folds train at the same time."""
     by = folding.by()
-    request = asked.request(CROSS, by, {FOLDS_IN_FILE: isinstance(folding.folds, str)})
+    request = request_of(inputs, choices, CROSS, by, {**given(), FOLDS_IN_FILE: isinstance(folding.folds, str)})
     others = {words: of_words(words, by) for words in against}
     request = replace(request, beside=tuple(other.settings for other in others.values()))
-    with asked.logging.opened() as log:
-        write_report(run(log, request, others, folding, asked.bad_lines.rule(log), as_text=not json))
+    with log_of(choices) as log:
+        write_report(run(log, request, others, folding, rule_of(choices, log), as_text=not json))
 
 
 def of_words(words: str, by: Held | None) -> Request:
@@ -211,43 +219,38 @@ def of_words(words: str, by: Held | None) -> Request:
         other = context.command.make_context(context.info_name, shlex.split(words), parent=context.parent)
     except ValueError as error:
         raise UsageError(f"--against {words!r}: {error}") from error
-    given = {name for name in other.params if other.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if not given:
+    others = {name for name in other.params if other.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if not others:
         raise UsageError(f"--against {words!r}: there is nothing to compare; give other options, such as '-m ffm -k 4'")
-    for name in sorted(given - COMPARED):
+    for name in sorted(others - COMPARED):
         flag = next(one.opts[0] for one in context.command.params if one.name == name)
         raise UsageError(f"--against {words!r}: {flag} is an option for all; give it outside of --against")
     own = {name: value for name, value in other.params.items() if name in COMPARED}
     other.params = {**context.params, **own}
     with other.scope(cleanup=False):
-        return asked_of(other.params).request(CROSS, by)
+        return request_of(other.params["inputs"], current(), CROSS, by)
 
 
 def run(
     log: Log, request: Request, others: Mapping[str, Request], folding: FoldChoice, bad: BadLines, *, as_text: bool
 ) -> str:
     """Return the report of a cross-validation."""
-    from fmcli.choosing.cross_validation import Candidate, cross_validate, metrics_of
+    from fmcli.choosing.cross_validation import cross_validate, metrics_of
 
     request = with_tables(log, request)
     rows, format = rows_of(log, request, bad)
     valid, facts = read_valid(log, request, format, bad, rows.names), rows.facts_of_rows()
+    table = request.settings.table
     candidates = [
-        Candidate(
-            with_groups(replace(one.settings, table=request.settings.table), request),
-            one.weighting,
-            one.members,
-            request.disk.room,
-            one.validation.calibrate,
-        ).with_loss_of(rows)
+        candidate_of(replace(one, settings=with_groups(replace(one.settings, table=table), one))).with_loss_of(rows)
         for one in (request, *others.values())
     ]
     folds = divided(log, request, facts, candidates[0], folding)
-    if folding.by() and not request.ranks and request.validation.held.column is None:
+    if folding.by() and not request.ranks and held_of(request.choices).column is None:
         rows, facts = rows.without_groups(), facts._replace(group=None)
     metrics = metrics_of(candidates)
     found: list[list[Validated]] = []
-    with open_lines(request.written.log_json) as lines:
+    with open_lines(request.choices.log_json) as lines:
         for name, candidate in zip(["", *others], candidates, strict=True):
             if name:
                 log.line(f"with {name}:")
@@ -259,8 +262,8 @@ def run(
                 log_fold(log, tested, len(folds))
                 for event in events_of(tested, name):
                     lines(json.dumps(event, allow_nan=False))
-    if request.written.output is not None:
-        write_predictions(request.written.output, found[0], len(facts.label))
+    if request.choices.output is not None:
+        write_predictions(request.choices.output, found[0], len(facts.label))
     return report(found, list(others), metrics, candidates[0].loss, as_text=as_text)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.files import FIGURE, InputFile, check_files
-from fmcli.cli.options import METRIC_NAMES, LogChoice, SectionCommand, logging_options, option
+from fmcli.cli.logging import LOGGING, log_of
+from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.output import open_sink
 from fmcli.cli.rows.prepared import output_option
 from fmcli.drawing.logs import KINDS
 from fmcli.errors import UsageError
+from fmcli.registry.choices import Choices
+from fmcli.registry.run_choices import METRIC_NAMES
 
 
 @click.command(
@@ -43,9 +47,9 @@ from fmcli.errors import UsageError
     help="Metric to draw, in a panel of its own; may be repeated. [default: all that the files have]",
 )
 @output_option(FIGURE)
-@logging_options
+@with_choices(*LOGGING)
 def command(
-    files: tuple[str, ...], show: str | None, metrics: tuple[str, ...], output: str | None, logging: LogChoice
+    files: tuple[str, ...], show: str | None, metrics: tuple[str, ...], output: str | None, choices: Choices
 ) -> None:
     """Draw figures from the logs of train --log-json or cv --log-json, or from reports of evaluate --json
     --calibration, as SVG. Folds are averaged."""
@@ -55,7 +59,7 @@ def command(
     if len(set(files)) < len(files):
         raise UsageError("a file is given twice")
     check_files()
-    with logging.opened() as log:
+    with log_of(choices) as log:
         drawn = svg(figure({path: read(path) for path in files}, show, metrics))
         with open_sink(output) as sink:
             sink.write(drawn.encode())

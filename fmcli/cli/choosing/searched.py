@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import click
 
+from fmcli.cli.choices import converted
 from fmcli.cli.choosing.comparing import ComparingCommand
-from fmcli.cli.registered import converted
 from fmcli.cli.spellings.translate import translated
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
@@ -90,9 +90,8 @@ class TuneCommand(ComparingCommand):
             for name, value in raw.items()
             if name in OPTIONS and is_range(value)
         }
-        flags = {one.opts[0]: True for one in chosen.values() if one.opts}
         named = kinds_of(raw, ranges)
-        kinds = [one for one in named if suits(flags, one)] or named
+        kinds = [one for one in named if suits(dict.fromkeys(chosen, True), one)] or named
         if kinds:
             raw["model"], raw[SOLVER] = kinds[0].model, kinds[0].solver
         first = kinds[0] if kinds else first_of(raw, ranges)

@@ -14,18 +14,22 @@ import click
 from fmcli.choosing.look import Looked
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Begun, Wanted, chosen_options, tuned, winner_of
+from fmcli.cli.bad_lines import rule_of
 from fmcli.cli.choosing.searched import SEARCHED, Searched, TuneCommand
 from fmcli.cli.files import MODEL, STUDY, CommandFile, OutputFile
 from fmcli.cli.flags import option_words
+from fmcli.cli.logging import log_of
 from fmcli.cli.options import gathered, model_path, option
 from fmcli.cli.output import Lines, Log, clock, open_lines, write_report
-from fmcli.cli.train.command import COMPONENTS, Asked, train_options
+from fmcli.cli.train.command import COMPONENTS, inputs_argument, training_choices
 from fmcli.cli.train.command import command as train_command
 from fmcli.cli.train.log import log_looks, log_memory, log_trials
 from fmcli.cli.train.progress import epoch_event
+from fmcli.cli.train.request import Request, request_of
 from fmcli.cli.train.rows import plan_rows
 from fmcli.cli.train.tables import with_tables
 from fmcli.records import dataclass
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import FOLDS, TUNE
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import SAMPLERS, TRIALS
@@ -33,7 +37,6 @@ from fmcli.text import shell_word
 
 if TYPE_CHECKING:
     from fmcli.choosing.entrants import Entrant
-    from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.planning import Plan
 
@@ -110,8 +113,9 @@ search_options = gathered(
     lists=COMPONENTS,
 )
 @search_options
-@train_options
-def command(asked: Asked, search: SearchChoice) -> None:
+@inputs_argument
+@training_choices
+def command(inputs: tuple[str, ...], choices: Choices, search: SearchChoice) -> None:
     """Search for a kind of model, a solver and options that predict rows better that training has not seen, and print
     the command that trains the best model. The options are those of train; an option may have several values, as A,B,C,
     or a range, as A..B.
@@ -121,22 +125,19 @@ def command(asked: Asked, search: SearchChoice) -> None:
     context = click.get_current_context()
     searched: Searched = context.meta[SEARCHED]
     begin = time.perf_counter()
-    deadline = None if asked.max_seconds is None else begin + asked.max_seconds
+    deadline = None if choices.max_seconds is None else begin + choices.max_seconds
     wanted = Wanted(**vars(search), ranges=searched.ranges, deadline=deadline)
-    asked = replace(asked, max_seconds=None)
-    if wanted.held:
-        asked = replace(asked, validation=replace(asked.validation, holdout=wanted.held))
     # A single fold is what --holdout says.
+    choices = choices.changed(max_seconds=None, holdout=wanted.held or choices.holdout)
     refit = searched.refit or (searched.refit is None and searched.output)
-    model = (
-        [CommandFile(model_path(searched.output, asked.inputs[0]), OutputFile(MODEL))] if refit and asked.inputs else []
-    )
-    request = asked.request(TUNE, beside={FOLDS: search.folds and (search.folds > 1 or searched.valid)}, files=model)
+    model = [CommandFile(model_path(searched.output, inputs[0]), OutputFile(MODEL))] if refit and inputs else []
+    folds = {FOLDS: search.folds and (search.folds > 1 or searched.valid)}
+    request = request_of(inputs, choices, TUNE, beside=folds, files=model)
     others = tuple(searched.kinds[1:]) if searched.kinds else request.settings.rivals
     # With a rival, even if it is the same, as many rows are held out as a comparison needs.
     request = replace(request, settings=replace(request.settings, rivals=others or (request.settings.spec,)))
-    with asked.logging.opened() as log:
-        with planned(log, request, asked.bad_lines.rule(log)) as (request, plan):
+    with log_of(choices) as log:
+        with planned(log, request, rule_of(choices, log)) as (request, plan):
             words = run(log, request, plan, searched, wanted)
         write_report(" ".join(map(shell_word, ["fmcli", "train", *words])) + "\n")
         if refit:
@@ -165,7 +166,7 @@ def planned(log: Log, request: Request, bad: BadLines) -> Iterator[tuple[Request
 
 def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Wanted) -> list[str]:
     """Search, and return the arguments of the command that trains the best model."""
-    with open_lines(request.written.log_json) as lines:
+    with open_lines(request.choices.log_json) as lines:
         progress = Progress(log, lines, wanted, request)
         found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:

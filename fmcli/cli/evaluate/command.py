@@ -7,34 +7,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.cli.cluster import ClusterChoice, cluster_options
+from fmcli.cli.bad_lines import BAD_LINES, rule_of
+from fmcli.cli.choices import AS_IN_TRAINING, with_choices
+from fmcli.cli.cluster import CLUSTER, address_of
 from fmcli.cli.evaluate.gate import check_gate
 from fmcli.cli.evaluate.measuring import measured, measured_on_cluster, ranked
 from fmcli.cli.evaluate.report import report
 from fmcli.cli.evaluate.request import Request
 from fmcli.cli.files import InputFile, check_files
-from fmcli.cli.groups import METRICS_OF_GROUPS, group_field_option
+from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import (
-    METRIC_NAMES,
-    BadLineChoice,
-    LogChoice,
     SectionCommand,
-    bad_line_options,
-    format_option,
     given,
-    label_weights_option,
-    logging_options,
     not_negative,
     option,
-    positive_option,
-    threads_option,
 )
 from fmcli.cli.output import Log, write_report
-from fmcli.cli.relations import join_option, missing_values_option, parse_relations, relation_option
+from fmcli.cli.relations import parse_relations
 from fmcli.errors import NotMetError, UsageError
 from fmcli.names import find_name
+from fmcli.registry.choices import Choices
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.modes import check_modes
+from fmcli.registry.run_choices import METRIC_NAMES
 
 if TYPE_CHECKING:
     from fmcli.data.faults import BadLines
@@ -156,18 +151,13 @@ if TYPE_CHECKING:
     help="Rows with a label of at least X are relevant to map, mrr, recall@K, precision@K and hit@K. [default: those "
     "with positive labels, or the larger one of two]",
 )
-@positive_option("with --predictions, which one they are the probability of")
-@format_option()
-@label_weights_option()
-@group_field_option(METRICS_OF_GROUPS)
-@threads_option()
-@bad_line_options
-@relation_option("INPUT")
-@join_option
-@missing_values_option
 @option("output", "--json", is_flag=True, help="Print one JSON object; undefined values are null.")
-@cluster_options
-@logging_options
+@with_choices(
+    *("positive", "format", "label_weights", "group_field", "threads", *BAD_LINES, "relations", "join"),
+    *CLUSTER,
+    *LOGGING,
+    missing_values=AS_IN_TRAINING,
+)
 def command(
     paths: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -182,18 +172,8 @@ def command(
     over: str | None,
     seen: tuple[str, ...],
     relevant: float | None,
-    positive: str | None,
-    format: str,
-    label_weights: bool,
-    group_field: str | None,
-    threads: int | None,
-    bad_lines: BadLineChoice,
-    relations: tuple[str, ...],
-    join: tuple[tuple[str, str], ...],
-    missing_values: tuple[str, ...],
     json: bool,
-    cluster: ClusterChoice | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Compare the predictions of a model for the rows of the inputs with their labels. "-" is standard input; several
     inputs are concatenated.
@@ -204,44 +184,44 @@ def command(
     if not inputs:
         missing = "MODEL INPUT..." if predictions is None and not model else "INPUT..."
         raise UsageError(f"missing argument '{missing}': the labelled rows; - is standard input")
-    related = parse_relations(relations)
+    cluster = address_of(choices)
     check_modes(given())
     if loss is not None:
         find_name("loss", loss, LOSSES)
     if cluster is not None:
         cluster.check(inputs)
-    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in join)))
+    check_files(elsewhere=() if cluster is None else (*inputs, *(table for _, table in choices.join)))
     if current is not None:
         check_gate(inputs)
     parsed = tuple(map(parse_limit, limits))
     request = Request(
-        model,
-        predictions,
-        inputs,
-        loss,
-        raw,
-        metrics,
-        parsed,
-        current,
-        margin or 0.0,
-        format,
-        threads,
-        json,
-        label_weights,
-        group_field,
-        related,
-        join,
-        missing_values,
-        cluster,
-        calibration,
-        over,
-        seen,
-        relevant,
-        positive,
-        label,
+        model=model,
+        predictions=predictions,
+        inputs=inputs,
+        loss=loss,
+        raw=raw,
+        metrics=metrics,
+        limits=parsed,
+        current=current,
+        margin=margin or 0.0,
+        format=choices.format,
+        threads=choices.threads,
+        json=json,
+        label_weights=choices.label_weights,
+        group_field=choices.group_field,
+        relations=parse_relations(choices.relations),
+        join=choices.join,
+        missing_values=choices.missing_values,
+        cluster=cluster,
+        calibration=calibration,
+        over=over,
+        seen=seen,
+        relevant=relevant,
+        positive=choices.positive,
+        label=label,
     )
-    with logging.opened() as log:
-        run(log, request, bad_lines.rule(log))
+    with log_of(choices) as log:
+        run(log, request, rule_of(choices, log))
 
 
 def parse_limit(text: str) -> Limit:

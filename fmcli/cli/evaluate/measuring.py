@@ -9,7 +9,7 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.cluster import ClusterChoice, log_progress
+from fmcli.cli.cluster import ClusterAddress, log_progress
 from fmcli.cli.evaluate.gate import Rival
 from fmcli.cli.output import Log
 from fmcli.cli.predict import log_counts, log_model
@@ -146,7 +146,7 @@ def require_positive(request: Request, scorer: Scorer) -> None:
         raise UsageError(f"the positive label of {request.model} is {labels.texts[1]}", positive=LEAVE_OUT)
 
 
-def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterChoice) -> Result:
+def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterAddress) -> Result:
     """Evaluate a model on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
     from fmcli.cluster.tasks import Request as Reading

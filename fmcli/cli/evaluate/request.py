@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fmcli.cli.cluster import ClusterChoice
+from fmcli.cli.cluster import ClusterAddress
 from fmcli.cli.groups import check_fields
 from fmcli.records import dataclass
 
@@ -48,7 +48,7 @@ class Request:
     relations: tuple[RelationFiles, ...] = ()
     join: tuple[tuple[str, str], ...] = ()
     missing_values: tuple[str, ...] = ()
-    cluster: ClusterChoice | None = None
+    cluster: ClusterAddress | None = None
     calibration: bool = False
     over: str | None = None
     seen: tuple[str, ...] = ()

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.gaps import log_gaps
-from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
+from fmcli.cli.logging import LOGGING, log_of
+from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.rows.prepared import (
     check_twice,
     log_order,
@@ -19,8 +21,10 @@ from fmcli.cli.rows.prepared import (
     table_of,
     written_to,
 )
-from fmcli.cli.rows.table_options import TableChoice, print_schema, table_options
+from fmcli.cli.rows.table_options import print_schema
 from fmcli.errors import UsageError
+from fmcli.registry.choices import Choices
+from fmcli.registry.row_choices import OF_TABLES
 
 
 @click.command(
@@ -38,7 +42,6 @@ from fmcli.errors import UsageError
     ],
 )
 @click.argument("table", type=InputFile(), metavar="TABLE", required=False)
-@table_options
 @option(
     "data",
     "--group-field",
@@ -56,15 +59,14 @@ from fmcli.errors import UsageError
     "memory; the numbers hold for this table alone, so split it afterwards.",
 )
 @output_option()
-@logging_options
+@with_choices(*OF_TABLES, *LOGGING)
 def command(
     table: str | None,
-    tables: TableChoice,
     group: str | None,
     to: str,
     numbers: bool,
     output: str | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Write a table, CSV or Parquet, as rows of features that the other commands read. Standard input is "-".
 
@@ -72,7 +74,7 @@ def command(
     semicolon. Blanks, colons and % in names become %XX. An empty cell gives no feature, in a column of numbers the
     mean and the feature column=; the number 0 gives none. In ffm text, the fields are the columns used, from 0 on,
     in the order of the table. The log has the number of rows and the SHA-256 digest of the output."""
-    source = table_of(table, tables.sql)
+    source = table_of(table, choices.sql)
     if numbers:
         check_twice(source, "--numbers")
     check_files()
@@ -80,13 +82,13 @@ def command(
     from fmcli.data.tables.reading import columns_of
     from fmcli.prepare.encode import Encoding
     from fmcli.system.machine import cpu_count
+    from fmcli.training.setup.named_columns import known_schema, named_of
 
-    named = tables.named(group, None)
+    named = named_of(choices, group)
     named = replace(named, labelled=False)
-    features_of = Encoding(
-        named, to == "ffm", dict(tables.join), cpu_count(), tables.known(lambda form: columns_of([source], form))
-    )
-    if tables.print_schema:
+    known = known_schema(choices, lambda form: columns_of([source], form))
+    features_of = Encoding(named, to == "ffm", dict(choices.join), cpu_count(), known)
+    if choices.print_schema:
         schema = features_of.schema(source)
         if schema is None:
             raise UsageError("--print-schema needs the names of columns of standard input", columns=None)
@@ -94,7 +96,7 @@ def command(
         return
 
     on_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-    with logging.opened(progress=not on_terminal) as log:
+    with log_of(choices, progress=not on_terminal) as log:
         log_order(log, source)
         size = text_bytes([source]) if log.shows_progress else 0
         begin, rows = time.perf_counter(), 0

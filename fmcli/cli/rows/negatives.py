@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.files import InputFile, TableOfColumn, check_files
-from fmcli.cli.options import LogChoice, SectionCommand, logging_options, option
+from fmcli.cli.logging import LOGGING, log_of
+from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.relations import names_option, once_each
 from fmcli.cli.rows.prepared import (
-    form_of,
+    TABLE,
     log_written,
     output_option,
     seed_option,
-    table_options,
     written_to,
 )
 from fmcli.errors import UsageError
+from fmcli.registry.choices import Choices
+from fmcli.training.setup.named_columns import form_of
 
 
 @click.command(
@@ -60,9 +63,8 @@ from fmcli.errors import UsageError
     "[default: none]",
 )
 @seed_option
-@table_options
 @output_option()
-@logging_options
+@with_choices(*LOGGING, **TABLE)
 def command(
     table: str,
     pair: tuple[str, ...],
@@ -70,11 +72,8 @@ def command(
     among: tuple[tuple[str, str], ...],
     exclude: tuple[str, ...],
     seed: int,
-    columns: tuple[str, ...],
-    delimiter: str | None,
-    encoding: str,
     output: str | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Write the pairs of a table with the label 1, and random other pairs (negatives) with the label 0, as CSV with the
     columns A, B and label. Turn the output into features with `fmcli convert`.
@@ -90,8 +89,8 @@ def command(
     check_files()
     from fmcli.prepare.negatives import Pairs, cells_of, with_negatives
 
-    form = form_of(columns, delimiter, encoding)
-    with logging.opened() as log:
+    form = form_of(choices.columns, choices.delimiter, choices.encoding)
+    with log_of(choices) as log:
         pairs = Pairs.of(table, pair, form)
         others = [Pairs.of(path, pair) for path in exclude]
         pools = {column: [cell for (cell,) in cells_of(path, [column])] for column, path in among}

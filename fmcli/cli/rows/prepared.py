@@ -3,67 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fmcli.cli.choices import ATTRIBUTES
 from fmcli.cli.files import DATA, OutputFile
 from fmcli.cli.options import option
 from fmcli.cli.output import Log, open_sink
-from fmcli.cli.relations import names_option
 from fmcli.errors import UsageError
-from fmcli.names import repeated
+from fmcli.registry.kinds import NAMES
 
 if TYPE_CHECKING:
-    from fmcli.data.tables.schema import Schema
     from fmcli.prepare.written import Written
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-UTF_8, LATIN_1 = "utf-8", "latin-1"
-
-
-DECIMAL = (
-    "Of a table: the decimal mark of numbers in local notation: with a comma, 1.067,5 is 1067.5; with a point, 1,067.5 "
-    "is, $5.50 is 5.5, and 12% is 12. [default: numbers are plain]"
-)
-
-
-def decimal_option(section: str, help: str = DECIMAL) -> Callable[[F], F]:
-    """Return --decimal: the notation of numbers."""
-    return option(
-        section,
-        "--decimal",
-        type=click.Choice([",", "."]),
-        metavar="CHAR",
-        help=help,
-    )
-
-
-def table_options(function: F) -> F:
-    """Add --columns, --delimiter and --encoding: how a table is read."""
-    function = option(
-        "run",
-        "--encoding",
-        type=click.Choice([UTF_8, LATIN_1]),
-        default=UTF_8,
-        help="Encoding of the table. [default: utf-8]",
-    )(function)
-    function = option(
-        "run",
-        "--delimiter",
-        metavar="TEXT",
-        help=r"What separates cells. [default: the first of ::, tab, comma, semicolon, | in the first line]",
-    )(function)
-    return names_option(
-        "run",
-        "--columns",
-        metavar="NAMES",
-        help="Names of the columns, with commas between them: the table has no header. [default: the header's]",
-    )(function)
+# How commands that read a single table describe the choices about its form.
+TABLE: Mapping[str, Mapping[str, Any]] = {
+    "columns": {
+        "section": "run",
+        **ATTRIBUTES[NAMES],
+        "metavar": "NAMES",
+        "help": "Names of the columns, with commas between them: the table has no header. [default: the header's]",
+    },
+    "delimiter": {"section": "run"},
+    "encoding": {"section": "run"},
+}
 
 
 def output_option(kind: str = DATA) -> Callable[[F], F]:
@@ -77,30 +46,6 @@ def seed_option(function: F) -> F:
     return option(
         "run", "--seed", type=click.IntRange(min=0), metavar="N", default=0, help="Random seed. [default: 0; >= 0]"
     )(function)
-
-
-def check_delimiter(delimiter: str | None) -> str | None:
-    r"""Return the delimiter, with "\t" and "tab" for a tab. Raises UsageError."""
-    if delimiter in ("\\t", "tab"):
-        return "\t"
-    if delimiter is not None and (not delimiter or any(c in '\r\n"' for c in delimiter)):
-        raise UsageError("--delimiter needs text without line breaks and quotation marks")
-    return delimiter
-
-
-def form_of(columns: Sequence[str], delimiter: str | None, encoding: str, decimal: str | None = None) -> Schema:
-    """Return how a table is read. Raises UsageError."""
-    from fmcli.data.tables.schema import Schema
-
-    if (twice := repeated(columns)) is not None:
-        raise UsageError(f"--columns has {twice!r} twice; columns need different names")
-    return Schema(
-        {},
-        names=tuple(columns),
-        delimiter=check_delimiter(delimiter),
-        latin1=encoding == LATIN_1,
-        decimal=decimal or "",
-    )
 
 
 def table_of(path: str | None, query: str | None) -> str:

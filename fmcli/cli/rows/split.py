@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fmcli.cli.choices import with_choices
 from fmcli.cli.files import DATA, InputFile, OutputFile, check_files
-from fmcli.cli.options import LogChoice, SectionCommand, gathered, given, logging_options, option
+from fmcli.cli.logging import LOGGING, log_of
+from fmcli.cli.options import SectionCommand, gathered, given, option
 from fmcli.cli.rows.prepared import (
+    TABLE,
     check_twice,
-    decimal_option,
-    form_of,
     log_written,
     seed_option,
-    table_options,
     written_to,
 )
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
+from fmcli.registry.choices import Choices
 from fmcli.registry.modes import SEED_OF_SPLIT, check_modes
+from fmcli.training.setup.named_columns import form_of
 
 if TYPE_CHECKING:
     from fmcli.prepare.rules import Rule
@@ -127,9 +129,7 @@ rule_options = gathered(
     help="The first line is the header of a table, with which every output begins; as if a column "
     "decides, unless --columns names them.",
 )
-@table_options
-@decimal_option("run", "Decimal mark of --by-time. [default: plain]")
-@logging_options
+@with_choices(*LOGGING, **TABLE, decimal={"section": "run", "help": "Decimal mark of --by-time. [default: plain]"})
 def command(
     source: str,
     outputs: tuple[str, ...],
@@ -137,11 +137,7 @@ def command(
     rule: RuleChoice,
     seed: int,
     header: bool,
-    columns: tuple[str, ...],
-    delimiter: str | None,
-    encoding: str,
-    decimal: str | None,
-    logging: LogChoice,
+    choices: Choices,
 ) -> None:
     """Split the rows of a file or of standard input (-) into two or more files, at random or by a rule. Each row is
     written to one of them, unchanged and in the order of the input; blank lines and comments are left out.
@@ -153,12 +149,12 @@ def command(
         raise UsageError("split needs two or more outputs, such as train.libsvm test.libsvm")
     if shares is not None and len(shares) != len(outputs):
         raise UsageError(f"--shares has {len(shares)} numbers, but there are {len(outputs)} outputs")
-    check_modes({**given(), SEED_OF_SPLIT: given()["--seed"]})
+    check_modes({**given(), SEED_OF_SPLIT: given()["seed"]})
     if rule.last is not None and len(outputs) != FEWEST:
         raise UsageError(f"--last N --of COL takes {FEWEST} outputs, of which the second gets the last rows")
-    if decimal and rule.by_time is None:
+    if choices.decimal and rule.by_time is None:
         raise UsageError("--decimal is for the numbers of --by-time COLUMN; leave it out")
-    form = form_of(columns, delimiter, encoding, decimal)
+    form = form_of(choices.columns, choices.delimiter, choices.encoding, choices.decimal)
     parts = shares or (Fraction(1),) * len(outputs)
     by = rule.rule(parts, seed)
     if by is not None:
@@ -169,7 +165,7 @@ def command(
     from fmcli.prepare.split import split, split_by
 
     rows = Source(source, rule.by_group or rule.of, rule.by_time, header, form)
-    with logging.opened() as log:
+    with log_of(choices) as log:
         with ExitStack() as stack:
             sinks = [stack.enter_context(written_to(path)) for path in outputs]
             found = split_by(by, rows, sinks) if by else split(rows, sinks, parts, seed)

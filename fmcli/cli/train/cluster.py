@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from glob import has_magic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from fmcli.cli.options import option
-from fmcli.errors import UsageError
 from fmcli.registry.solvers import ROUNDS
 from fmcli.system.memory import human_bytes
 
@@ -20,27 +16,8 @@ if TYPE_CHECKING:
     from fmcli.cluster.connection import Cluster
     from fmcli.data.faults import BadLines
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 # Below so many rows, an iteration of L-BFGS takes seconds on one machine, about as long as parameters are on their way.
 FEW_ROWS = 10_000_000
-
-
-def cluster_dir_option(function: F) -> F:
-    """Add --cluster-dir, as the argument `cluster_dir`."""
-    return option(
-        "machine",
-        "--cluster-dir",
-        metavar="FOLDER",
-        help="With --cluster: where workers keep their rows, in binary form, until the run ends. [default: their "
-        "folder for temporary files]",
-    )(function)
-
-
-def check_output(inputs: tuple[str, ...], output: str | None) -> None:
-    """Raise UsageError if a pattern would name the model."""
-    if output is None and has_magic(inputs[0]):
-        raise UsageError(f"{inputs[0]} is a pattern, which does not give the model a name; use -o FILE")
 
 
 def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster) -> Planned:
@@ -63,12 +40,12 @@ def plan_on_cluster(log: Log, request: Request, bad: BadLines, cluster: Cluster)
     stream = Stream(label_weights=reading.label_weights)
     log.progress(f"looking at {request.inputs[0]}")
     dividing = cluster.submit(
-        divide, request.inputs, request.format, reading.keep_fields, spec.model, stream, None, BUILD
+        divide, request.inputs, request.choices.format, reading.keep_fields, spec.model, stream, None, BUILD
     )
     division = cluster.result(dividing, f"looking at {request.inputs[0]}")
     fields = reading.keep_fields or (request.uses_fields and division.format == "ffm")
     reading = replace(reading, format=division.format, keep_fields=fields)
-    inputs = Inputs(division.partitions, reading, bad.skip, request.cluster_dir, BUILD)
+    inputs = Inputs(division.partitions, reading, bad.skip, request.choices.cluster_dir, BUILD)
 
     def progress(done: int, rows: int) -> None:
         if log.due():

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from fmcli.cli.options import ALL_FLAG, SectionCommand, SectionOption
-from fmcli.cli.train.sampling import SAMPLING
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -18,6 +17,8 @@ from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import REFINES, Spec, make_spec, takes
 from fmcli.registry.words import in_words
 
+# The options that only solvers have that draw parameters.
+SAMPLING = ("prior_groups", "test", "test_output")
 # The options that choose components; their lists below the help are cut to what can be combined.
 CHOICES = ("model", "solver", "loss")
 # The options that only stochastic solvers have.

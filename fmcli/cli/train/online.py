@@ -42,18 +42,18 @@ def run_online(log: Log, request: Request, bad: BadLines) -> None:
     pieces = text_rows(request.inputs, reading_of(request, shuffled=False), settings.threads, bad)
     unit = settings.spec.values["batch_size"]
     segments = Segments(pieces, name_of(request.inputs[0]), unit, settings.threads)
-    with open_lines(request.written.log_json) as lines, closing(pieces):
+    with open_lines(request.choices.log_json) as lines, closing(pieces):
         shown: list[Progress] = []
 
         def on_plan(plan: Plan) -> Progress:
             log_plan(log, plan, again=False)
-            shown.append(StreamProgress(log, lines, plan, request.written.log_every))
+            shown.append(StreamProgress(log, lines, plan, request.choices.log_every))
             log_start(shown[0], plan, request)
             return shown[0]
 
         rows, valid = StreamedRows(segments), None
-        if request.validation.valid:
-            valid = read_valid(log, request, request.format, bad, rows.names)
+        if request.valid:
+            valid = read_valid(log, request, request.choices.format, bad, rows.names)
         rows, valid, _ = weigh_by_label(rows, valid, request.weighting)
         trained = train_online(settings, rows, on_plan, valid)
         facts = replace(segments.facts, features=trained.plan.data.dimension)

@@ -1,27 +1,37 @@
-"""The request of a user of fmcli train."""
+"""The request of a user of fmcli train, and of the commands that compare its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Mapping, Sequence
+from glob import has_magic
+from typing import TYPE_CHECKING
 
-from fmcli.cli.files import check_input
+import click
+
+from fmcli.cli import ARGUMENTS
+from fmcli.cli.cluster import ClusterAddress, address_of
+from fmcli.cli.files import MODEL, CommandFile, OutputFile, check_apart, check_files, check_input
+from fmcli.cli.groups import parse_row_groups, with_held
+from fmcli.cli.options import check_last, model_path
+from fmcli.cli.relations import parse_relations
+from fmcli.cli.rows.table_options import inputs_of
+from fmcli.cli.train.checkpoints import check as check_checkpoint
+from fmcli.errors import UsageError
 from fmcli.records import dataclass
-from fmcli.registry.models import DEFAULT_MODEL, MODELS
-from fmcli.registry.modes import HOLDOUT_GROUP, RANKING
-from fmcli.registry.specs import Spec, make_spec
+from fmcli.registry.models import MODELS
+from fmcli.registry.modes import TUNE
+from fmcli.registry.rivals import suited
+from fmcli.training.setup.chosen import held_of, settings_of, spec_of
+from fmcli.training.setup.rules import check_run, made
+from fmcli.training.setup.weighting import weighting_of
 
 if TYPE_CHECKING:
-    from fmcli.cli.cluster import ClusterChoice
-    from fmcli.cli.rows.table_options import TableChoice
-    from fmcli.cli.train.choices import Choices
-    from fmcli.cli.train.disk import DiskChoice
-    from fmcli.cli.train.sampling import SamplingChoice
-    from fmcli.cli.train.validation import ValidationChoice
-    from fmcli.cli.train.written import OutputChoice
     from fmcli.data.formats import RowGroups
     from fmcli.data.related.files import RelationFiles
     from fmcli.data.shards.weights import Weighting
+    from fmcli.registry.choices import Choices
+    from fmcli.registry.specs import Spec
     from fmcli.training.setup.held import Held
     from fmcli.training.setup.settings import Settings
     from fmcli.training.setup.warm_start import WarmStart
@@ -29,18 +39,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of the command: training settings, input files, and output.
+    """A run, checked before any data is read.
 
+    choices : of the user.
+    words : of the command line, as they were typed.
+    inputs, valid, test : files of rows.
     row_groups : what tells the groups of the rows; None: they need none.
-    group_field : the field or the column of the groups of ranking.
     relations : of the training rows.
-    disk : where the rows are kept during training, if not in memory.
-    cluster : where the rows are on a cluster, in `cluster_dir`; None: on this machine.
-    online : whether rows are trained on as they are read, and not kept.
+    cluster : where the rows are; None: on this machine.
     model : the path of the model file.
-    choices : the choices of the command line.
-    tables : what the columns of tables are.
-    members : the number of models to train, with a seed each, whose predictions are averaged.
     by : what tells the groups of rows, or their times; see `row_groups`.
     ranks : whether the loss or the metrics are of groups.
     beside : the settings of other runs on the same rows, if each of several runs has some of the rows; None: all rows
@@ -49,24 +56,16 @@ class Request:
     """
 
     settings: Settings
+    choices: Choices
+    words: Sequence[str]
     inputs: tuple[str, ...]
-    format: str
+    valid: tuple[str, ...]
+    test: tuple[str, ...]
     weighting: Weighting | None
     row_groups: RowGroups | None
-    group_field: str | None
     relations: tuple[RelationFiles, ...]
-    sampling: SamplingChoice
-    disk: DiskChoice
-    cluster: ClusterChoice | None
-    cluster_dir: str | None
-    online: bool
-    validation: ValidationChoice
+    cluster: ClusterAddress | None
     model: str
-    written: OutputChoice
-    dry_run: bool
-    choices: Choices
-    tables: TableChoice
-    members: int
     by: Held
     ranks: bool
     beside: tuple[Settings, ...] | None = None
@@ -87,44 +86,78 @@ class Request:
         """Whether fields count for any of them, if the rows have some."""
         return any(one.uses_fields for one in self.runs)
 
-    @property
-    def derived(self) -> dict[str, object]:
-        """Choices that modes exclude or need, beside the options themselves; for `check_modes`."""
-        settings, values = self.settings, self.settings.spec.values
-        return {
-            "--ensemble": self.members > 1,
-            "--holdout 0": settings.holdout == 0,
-            HOLDOUT_GROUP: self.validation.held.column,
-            "--rare share": settings.share_rare,
-            "--hash-bits": settings.hash_bits,
-            "--norm": values["norm"],
-            "--scale": values["scale"] != "none",
-            "--class-weight balanced": self.weighting and self.weighting.balanced,
-            RANKING: self.row_groups,
-        }
 
+def request_of(
+    inputs: tuple[str, ...],
+    choices: Choices,
+    mode: str = "",
+    by: Held | None = None,
+    beside: Mapping[str, object] = {},
+    files: Sequence[CommandFile] = (),
+) -> Request:
+    """Return a request, checked. It begins now.
 
-def choose(
-    model: str | None,
-    solver: str | None,
-    loss: str | None,
-    options: Mapping[str, Any],
-    init_model: str | None,
-    *,
-    only_new: bool = False,
-) -> tuple[Spec, WarmStart | None]:
-    """Return the spec of the run, and the model to resume from, if one is given.
+    mode : the name of a command that writes no model, and excludes options of train.
+    by : what tells the groups of rows, or their times; None: what tells those that are held out.
+    beside : choices of this command that modes exclude or need, beside its options.
+    files : what the command opens beside the files that its parameters name.
 
-    only_new : whether it learns new features alone.
-
-    Raises UsageError if the options cannot be combined, and the errors of load_warm_start.
+    Raises UsageError for options that cannot be combined, and the errors of `check_files`.
     """
-    if init_model is None:
-        return make_spec(model or DEFAULT_MODEL, solver, loss, options), None
-    check_input(init_model)
+    begin, last = time.perf_counter(), inputs
+    inputs = inputs_of(choices, inputs)
+    model = "" if mode else model_path(choices.output, inputs[0])
+    if model and choices.output is None:
+        files = [*files, CommandFile(model, OutputFile(MODEL))]
+    check_apart(files)
+    warm_start = warm_start_of(choices)
+    spec = spec_of(choices, warm_start)
+    others: Sequence[Spec] = ()
+    if choices.auto or mode == TUNE:
+        spec, others = suited(spec, made(choices), model_given=choices.model is not None)
+    settings = settings_of(
+        choices, spec, warm_start, others, begin, stream="-" in inputs, valid_name=" and ".join(choices.valid)
+    )
+    if choices.valid or choices.holdout:
+        settings.check_chooser()
+    ranking = parse_row_groups(spec, choices.metrics, choices.group_field)
+    request = Request(
+        settings=settings,
+        choices=choices,
+        words=click.get_current_context().meta.get(ARGUMENTS, []),
+        inputs=inputs,
+        valid=choices.valid,
+        test=choices.test,
+        weighting=weighting_of(choices),
+        row_groups=with_held(ranking, choices, by),
+        relations=parse_relations(choices.relations),
+        cluster=address_of(choices),
+        model=model,
+        by=by or held_of(choices),
+        ranks=ranking is not None,
+    )
+    check_run(choices, settings, ranks=request.row_groups is not None, more={**beside, mode: True})
+    if request.cluster is not None:
+        request.cluster.check(inputs)
+        check_output(inputs, choices.output)
+    check_checkpoint(choices)
+    check_last(last, "the model")
+    of_workers = () if request.cluster is None else (*last, *(table for _, table in choices.join))
+    check_files(files, elsewhere=of_workers, written=not choices.dry_run)
+    return request
+
+
+def check_output(inputs: tuple[str, ...], output: str | None) -> None:
+    """Raise UsageError if a pattern would name the model."""
+    if output is None and has_magic(inputs[0]):
+        raise UsageError(f"{inputs[0]} is a pattern, which does not give the model a name; use -o FILE")
+
+
+def warm_start_of(choices: Choices) -> WarmStart | None:
+    """Return the model to resume from; None if there is none. Raises the errors of load_warm_start."""
+    if choices.init_model is None:
+        return None
+    check_input(choices.init_model)
     from fmcli.training.saving import load_warm_start
 
-    warm_start = load_warm_start(init_model, several=only_new)
-    if only_new:
-        return warm_start.of_newcomers(options), warm_start
-    return warm_start.continued(model, solver, loss, options), warm_start
+    return load_warm_start(choices.init_model, several=choices.only_new)

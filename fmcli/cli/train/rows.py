@@ -26,11 +26,13 @@ from fmcli.scoring.calibration import require_probabilities
 from fmcli.system.identity import can_be_read_again
 from fmcli.training.account import require_room
 from fmcli.training.planning import Plan, prepare
+from fmcli.training.setup.chosen import room_of
 from fmcli.training.setup.rows import Rows, RowsInMemory, weigh_by_label
 from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
+    from fmcli.choosing.cross_validation import Candidate
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
@@ -61,10 +63,10 @@ def plan_rows(log: Log, request: Request, bad: BadLines) -> Planned:
     unweighted = read_valid(log, request, format, bad, read.names)
     rows, valid, of_labels = weigh_by_label(read, unweighted, request.weighting)
     plan = prepare(settings, rows, valid)
-    if request.validation.calibrate is not None:
+    if request.choices.calibrate is not None:
         require_probabilities(plan.evaluation.loss)
-    if request.disk.disk:
-        require_room(plan, request.disk.bytes)
+    if request.choices.disk:
+        require_room(plan, room_of(request.choices))
     if request.weighting:
         log_weights(log, plan.data.weight, of_labels, read.names)
     if not plan.source.in_memory:
@@ -76,21 +78,21 @@ def log_ignored(log: Log, request: Request) -> None:
     """Warn of columns of the tables to train on that are not used, because the model to resume from or the schema does
     not know them."""
     if found := ignored_columns(request.inputs):
-        whose = request.tables.schema or "the model of -i"
+        whose = request.choices.schema or "the model of -i"
         log.warning(f"ignored columns, which {whose} does not know: {listing(sorted(found))}")
 
 
 def with_groups(settings: Settings, request: Request) -> Settings:
     """Return the settings with the groups of features that share a prior, if a file has them."""
-    path = request.sampling.groups
+    path = request.choices.prior_groups
     return settings if path is None else replace(settings, groups=read_groups(path))
 
 
 def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     """Return the rows to train on, with weights, but without those of labels, and their format."""
-    if request.disk.disk:
+    if request.choices.disk:
         return stored_rows_of(log, request, bad)
-    table = read_rows(log, request, request.inputs, request.format, bad, known_labels(request))
+    table = read_rows(log, request, request.inputs, request.choices.format, bad, known_labels(request))
     data, known = with_row_weights(table.dataset, request), known_labels(request) is not None
     rows = RowsInMemory.of(data, table.labels or NUMBERS, known=known, own=is_read_once(request))
     if rows.count < data.rows:
@@ -101,7 +103,7 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
 def is_read_once(request: Request) -> bool:
     """Return whether the rows as they were read make only one plan: neither those of rivals, nor of calibrating
     folds."""
-    return not request.settings.rivals and request.validation.calibrate is None
+    return not request.settings.rivals and request.choices.calibrate is None
 
 
 def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad: BadLines) -> Plan:
@@ -114,20 +116,28 @@ def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad
 def calibration_of(log: Log, request: Request, planned: Planned, plan: Plan) -> Calibration | None:
     """Return the calibration of the model, if that is asked for, by models of the same kind and solver on parts of the
     rows."""
-    method = request.validation.calibrate
-    if method is None or planned.rows is None or request.dry_run:
+    method = request.choices.calibrate
+    if method is None or planned.rows is None or request.choices.dry_run:
         return None
-    from fmcli.choosing.cross_validation import CALIBRATING_FOLDS, Candidate
+    from fmcli.choosing.cross_validation import CALIBRATING_FOLDS
 
     begin = time.perf_counter()
     log.progress("calibrating")
-    candidate = Candidate(request.settings, request.weighting, request.members, request.disk.room, method)
-    found = candidate.of(plan).calibration(planned.rows, planned.valid)
+    found = candidate_of(request).of(plan).calibration(planned.rows, planned.valid)
     log.line(
         f"calibrating probabilities ({method}) by {plan.source.all_rows:,} rows, each scored by one of "
         f"{CALIBRATING_FOLDS} models that have not seen it, {seconds(time.perf_counter() - begin)}"
     )
     return found
+
+
+def candidate_of(request: Request) -> Candidate:
+    """Return the run of a request as a candidate of a comparison on folds."""
+    from fmcli.choosing.cross_validation import Candidate
+
+    choices = request.choices
+    room = room_of(choices) if choices.disk else None
+    return Candidate(request.settings, request.weighting, choices.ensemble, room, choices.calibrate)
 
 
 def with_row_weights(data: Dataset, request: Request) -> Dataset:
@@ -138,15 +148,13 @@ def with_row_weights(data: Dataset, request: Request) -> Dataset:
 
 def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
     """Return the plan with the rows of --test, if there are some."""
-    paths = request.sampling.test
+    paths = request.test
     if not paths:
         return plan
     begin, before = time.perf_counter(), bad.count
     log.progress(f"reading {paths[0]}")
     weighted = request.weighting is not None and request.weighting.beside_labels
-    plan = with_tested(
-        plan, request.sampling.test, model=request.model, format=request.format, bad=bad, label_weights=weighted
-    )
+    plan = with_tested(plan, paths, model=request.model, format=request.choices.format, bad=bad, label_weights=weighted)
     assert plan.tested
     counts, took = plan.tested.counts, time.perf_counter() - begin
     log.line(
@@ -159,12 +167,12 @@ def plan_test(log: Log, request: Request, plan: Plan, bad: BadLines) -> Plan:
 
 def stored_rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
     """Return the rows to train on in their cache, which is made if there is none, and their format."""
-    settings, begin, before, place = request.settings, time.perf_counter(), bad.count, request.disk.cache
+    settings, begin, before, place = request.settings, time.perf_counter(), bad.count, request.choices.cache
     assert place is not None
     reading = reading_of(request, shuffled=settings.spec.values.get("shuffle", True))
     if request.uses_fields and not reading.keep_fields and all(map(can_be_read_again, request.inputs)):
         stream = Stream(label_weights=reading.label_weights)
-        found = detected(request.inputs, request.format, False, settings.spec.model, stream, labelled=True)[0]
+        found = detected(request.inputs, request.choices.format, False, settings.spec.model, stream, labelled=True)[0]
         reading = replace(reading, keep_fields=found == "ffm")
     log.progress(f"reading {request.inputs[0]}")
     cache, reason = cache_of(place, request.inputs, reading, threads=settings.threads, bad=bad)
@@ -183,7 +191,7 @@ def stored_rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str
 def reading_of(request: Request, *, shuffled: bool) -> Reading:
     """Return how the text of a request is read piece by piece."""
     return Reading(
-        request.format,
+        request.choices.format,
         request.fields,
         request.weighting is not None and request.weighting.beside_labels,
         shuffled,
@@ -201,9 +209,9 @@ def known_labels(request: Request) -> Names | None:
 
 def read_valid(log: Log, request: Request, format: str, bad: BadLines, labels: Names | None) -> Dataset | None:
     """Return the validation data, if there are any; `labels` are the names of the labels of the training data."""
-    if not request.validation.valid:
+    if not request.valid:
         return None
-    return read_rows(log, request, request.validation.valid, format, bad, labels or NUMBERS).dataset
+    return read_rows(log, request, request.valid, format, bad, labels or NUMBERS).dataset
 
 
 def read_rows(
@@ -218,7 +226,7 @@ def read_rows(
         format=format,
         keep_fields=request.fields,
         fields_if_any=request.uses_fields and not request.relations,
-        compact=kind.compact and not request.disk.disk and request.beside is None,
+        compact=kind.compact and not request.choices.disk and request.beside is None,
         threads=request.settings.threads,
         bad=bad,
         label_weights=weighting is not None and weighting.beside_labels,

@@ -66,16 +66,16 @@ def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> 
 
 def schema_printed(request: Request) -> bool:
     """Print what the columns are, if that is all that is asked for. Returns whether it is. Raises UsageError."""
-    if request.tables.print_schema:
+    if request.choices.print_schema:
         if request.settings.table is None:
             raise UsageError("--print-schema needs a table")
         print_schema(request.settings.table)
-    return request.tables.print_schema
+    return bool(request.choices.print_schema)
 
 
 def train_here(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
     """Train the model on this machine, and save it."""
-    if request.online:
+    if request.choices.online:
         from fmcli.cli.train.online import run_online
 
         run_online(log, request, bad)
@@ -92,12 +92,12 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
         planned = prepared()
     except NothingNewError as error:
         log.warning(f"{error}: the model is as it was")
-        if not request.dry_run and settings.warm_start and settings.warm_start.file:
+        if not request.choices.dry_run and settings.warm_start and settings.warm_start.file:
             save_file(request.model, settings.warm_start.file)
         return
     if keeper.choices is None:
         log_comparison(log, planned.plan)
-    plan, looked = (planned.plan, Looked()) if request.dry_run else look_once(planned.plan, keeper)
+    plan, looked = (planned.plan, Looked()) if request.choices.dry_run else look_once(planned.plan, keeper)
     log_trials(log, looked.trials)
     plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
     log_plan(log, plan, again)
@@ -106,16 +106,16 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
     log_looks(log, looked)
     if settings.refit and not again:
         log.warning("no rows are held out, so that --refit has no effect")
-    if request.dry_run:
-        needed = memory_needed(memory_of_whole(plan, request.members), request)
+    if request.choices.dry_run:
+        needed = memory_needed(memory_of_whole(plan, request.choices.ensemble), request)
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
-    if request.members > 1:
+    if request.choices.ensemble > 1:
         run_ensemble(log, request, plan, format, begin, bad)
         return
     keeper.belongs_to(plan, again)
-    with open_lines(request.written.log_json) as lines:
-        progress, second = Progress(log, lines, plan, request.written.log_every), None
+    with open_lines(request.choices.log_json) as lines:
+        progress, second = Progress(log, lines, plan, request.choices.log_every), None
         log_start(progress, plan, request)
         for trial in looked.trials:
             progress.trial(trial)
@@ -136,7 +136,7 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
             if again:
                 all_rows = whole(trained)
                 log_refit(log, all_rows)
-                second = Progress(log, lines, all_rows, request.written.log_every, "refit")
+                second = Progress(log, lines, all_rows, request.choices.log_every, "refit")
                 trained = refit(trained, all_rows, second.epoch, second, keeper)
                 log_refitted(log, trained)
         except DivergedError as error:
@@ -150,20 +150,20 @@ def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepar
 
 def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: float, bad: BadLines) -> None:
     """Train the members of an ensemble, and save them."""
-    first = plan.spec.values["seed"]
-    together = at_once(plan, request.members)
+    first, members = plan.spec.values["seed"], request.choices.ensemble
+    together = at_once(plan, members)
     log.line(
-        f"{request.members} models with the seeds {first} to {first + request.members - 1}, {together} at a time; "
+        f"{members} models with the seeds {first} to {first + members - 1}, {together} at a time; "
         "predictions are the means of theirs"
     )
-    with open_lines(request.written.log_json) as lines:
+    with open_lines(request.choices.log_json) as lines:
 
         def observing(member: int, plan: Plan, again: bool) -> tuple[Callable[[Epoch], None], Progress]:
-            progress = Progress(log, lines, plan, request.written.log_every, "refit" if again else "epoch", member)
+            progress = Progress(log, lines, plan, request.choices.log_every, "refit" if again else "epoch", member)
             return progress.epoch, progress
 
         progress = Progress(log, lines, plan)
         log_start(progress, plan, request)
-        trained, members = train_ensemble(plan, request.members, observing)
+        trained, members = train_ensemble(plan, request.choices.ensemble, observing)
         training = ensemble_summary(trained, members)
         save(log, progress, trained, training, format, request, begin, bad_lines(bad))

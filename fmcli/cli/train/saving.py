@@ -10,7 +10,6 @@ from fmcli.cli.output import Log
 from fmcli.cli.train.advice import advice, notes, verdict
 from fmcli.cli.train.log import figures, sizes
 from fmcli.cli.train.progress import Progress
-from fmcli.cli.train.sampling import write_test
 from fmcli.errors import WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
 from fmcli.training.checkpoint import Keeper
@@ -48,14 +47,14 @@ def save(
     """
     comparison = compared(trained, training)
     worse = comparison and comparison.worse
-    output = None if worse and request.validation.fail_worse else request.model
+    output = None if worse and request.choices.fail_worse_than_constant else request.model
     if output is not None:
         log.progress(f"writing {output}")
-        keep = request.written.keep_state
+        keep = request.choices.keep_state
         if keep is None:
-            keep = request.members == 1 and keeps_state(trained.plan)
+            keep = request.choices.ensemble == 1 and keeps_state(trained.plan)
         save_model(output, trained, training, format, keep_state=keep)
-        facts = {**facts, **write_test(log, trained, request.sampling.test_output)}
+        facts = {**facts, **write_test(log, trained, request.choices.test_output)}
     took, memory = time.perf_counter() - begin, peak()
     facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
     progress.summary({**training, **facts})
@@ -78,3 +77,20 @@ def save(
     if output is None:
         raise WorseThanConstantError(f"no model is written: {verdict(trained, comparison)}")
     log.warning(verdict(trained, comparison))
+
+
+def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, object]:
+    """Write the predictions for the rows of --test, if there are some. Returns figures for the summary."""
+    tested, score = trained.plan.tested, trained.tested
+    if tested is None or score is None:
+        return {}
+    from fmcli.base.finite import finite
+    from fmcli.cli.output import open_sink
+
+    if output is not None:
+        with open_sink(None if output == "-" else output) as sink:
+            sink.write(tested.text(score))
+    labelled = len(tested.labelled)
+    if labelled < tested.data.rows:
+        log.line(f"--test: {labelled:,} of {tested.data.rows:,} rows have a label that the model knows")
+    return finite({"test": tested.metrics(trained.plan, score), "test_rows": tested.data.rows})

@@ -20,9 +20,9 @@ from fmcli.training.checkpoint import digest
 from fmcli.training.several.ensemble import memory_of
 
 if TYPE_CHECKING:
-    from fmcli.cli.train.choices import Choices
     from fmcli.cli.train.progress import Progress
     from fmcli.cli.train.request import Request
+    from fmcli.registry.choices import Choices
     from fmcli.training.planning import Plan
 
 # Where a choice comes from. No option is read from the environment.
@@ -33,13 +33,13 @@ FEW_VALUES = ("binary", "classes", "levels")
 
 def log_start(progress: Progress, plan: Plan, request: Request) -> None:
     """Write the event, if there is a JSON log."""
-    if request.written.log_json:
+    if request.choices.log_json:
         progress.start(start_event(plan, request))
 
 
 def start_event(plan: Plan, request: Request) -> dict[str, Any]:
     """Return the figures of the event. If the rows come from a stream, they are not known yet."""
-    validation, kept = plan.validation, not request.online
+    validation, kept = plan.validation, not request.choices.online
     rows = {
         "rows": plan.source.all_rows,
         "held_out": plan.source.all_rows - plan.source.count,
@@ -51,12 +51,12 @@ def start_event(plan: Plan, request: Request) -> dict[str, Any]:
     return {
         "version": fmcli.__version__,
         "real": REAL_TYPE.name,
-        "command": shown(request.choices.words),
-        "options": options_of(plan, request.choices),
+        "command": shown(request.words),
+        "options": {**options_of(plan, request.choices), "inputs": {"value": shown(request.inputs), "from": GIVEN}},
         **(rows if kept else dict.fromkeys(rows)),
         "valid_rows": validation.count if validation else 0,
         "threads": plan.settings.threads,
-        "memory_needed": memory_needed(memory_of(plan, request.members), request),
+        "memory_needed": memory_needed(memory_of(plan, request.choices.ensemble), request),
     }
 
 

@@ -19,6 +19,7 @@ from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import UsageError
 from fmcli.system.memory import peak
+from fmcli.training.setup.named_columns import known_schema, named_of, tables_asked
 
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
@@ -35,12 +36,12 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     cluster : where the inputs are; None: on this machine.
     """
     request = replace(request, occupied=peak())
-    settings, choice = request.settings, request.tables
+    settings, choices = request.settings, request.choices
     known = settings.warm_start.transform.table if settings.warm_start else None
     held = request.by
-    columns, when = (request.group_field, None if held.times else held.column), held.column if held.times else None
-    is_text = request.format != "auto"
-    if is_text or not (choice.asked or known or any(map(is_table, request.inputs))):
+    columns, when = (choices.group_field, None if held.times else held.column), held.column if held.times else None
+    is_text = choices.format != "auto"
+    if is_text or not (tables_asked(choices) or known or any(map(is_table, request.inputs))):
         check_fields(columns, request.inputs[0], when)
         return request
     begin, threads = time.perf_counter(), settings.threads
@@ -49,12 +50,12 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         request = replace(request, inputs=tuple(of_files(cluster, list, request.inputs)))
     for path in request.inputs:
         log_order(log, path)
-    schema = choice.known(partial(of_files, cluster, columns_of, request.inputs), known)
+    schema = known_schema(choices, partial(of_files, cluster, columns_of, request.inputs), known)
     if schema is None:
-        named = choice.named(request.group_field, when)
+        named = named_of(choices, choices.group_field, when)
         log.progress(f"reading the columns of {request.inputs[0]}")
-        of_columns = partial(schema_of, once=request.online)
-        schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choice.join))
+        of_columns = partial(schema_of, once=choices.online)
+        schema, facts = of_files(cluster, of_columns, request.inputs, named, threads, dict(choices.join))
         log.line(f"columns of {request.inputs[0]} ({seconds(time.perf_counter() - begin)}):")
         log_schema(log, schema, facts)
     settings = replace(settings, table=schema).with_scaled_numbers()
@@ -64,12 +65,10 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         )
     beside = request.beside and tuple(replace(one, table=schema).with_scaled_numbers() for one in request.beside)
     fields = request.fields or request.uses_fields
-    ranking = None if request.group_field is None else By(request.group_field)
+    ranking = None if choices.group_field is None else By(choices.group_field)
     by = ranking if held.column is None else By(held.column, held.times)
-    more: dict[str, Any] = {"fields": fields, "joined": dict(choice.join)}
-    valid, test = (
-        as_tables(one, schema, **more, by=ranking) for one in (request.validation.valid, request.sampling.test)
-    )
+    more: dict[str, Any] = {"fields": fields, "joined": dict(choices.join)}
+    valid, test = (as_tables(one, schema, **more, by=ranking) for one in (request.valid, request.test))
     inputs: list[str] = [TablePath.of(path, schema, **more, by=by) for path in request.inputs]
     if known:
         inputs = of_files(cluster, partial(as_tables, **more, by=by), request.inputs, schema)
@@ -90,8 +89,8 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
         beside=beside,
         weighting=weighting,
         row_groups=row_groups,
-        validation=replace(request.validation, valid=tuple(valid)),
-        sampling=replace(request.sampling, test=tuple(test)),
+        valid=tuple(valid),
+        test=tuple(test),
     )
 
 

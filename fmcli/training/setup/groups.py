@@ -34,7 +34,7 @@ def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | 
         others = f", nor for {more:,} other{'s' if more > 1 else ''}" if more else ""
         name = settings.groups.name if settings.groups else warm_start and warm_start.path
         raise BadInputError(
-            f"{name} has no group for feature {feature} of the training rows{others}; each needs one", groups=None
+            f"{name} has no group for feature {feature} of the training rows{others}; each needs one", prior_groups=None
         )
     return groups
 

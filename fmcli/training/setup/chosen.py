@@ -1,0 +1,94 @@
+"""What the choices of a user mean for a run: its spec, its settings, and which rows are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fmcli.errors import UsageError, called
+from fmcli.registry.models import DEFAULT_MODEL
+from fmcli.registry.options import MEGABYTE, USUAL_MEMORY
+from fmcli.registry.specs import Spec, make_spec
+from fmcli.system.machine import cpu_count
+from fmcli.training.setup.settings import Settings
+
+if TYPE_CHECKING:
+    from fmcli.registry.choices import Choices
+    from fmcli.training.setup.held import Held
+    from fmcli.training.setup.warm_start import WarmStart
+
+
+def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
+    """Return the spec of a run. Raises UsageError for names and values that do not exist or cannot be combined."""
+    options = choices.options
+    if choices.online:
+        options.setdefault("epochs", 1)
+    if warm_start is None:
+        return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, options)
+    if choices.only_new:
+        return warm_start.of_newcomers(options)
+    return warm_start.continued(choices.model, choices.solver, choices.loss, options)
+
+
+def settings_of(
+    choices: Choices,
+    spec: Spec,
+    warm_start: WarmStart | None,
+    others: Sequence[Spec],
+    begin: float,
+    **more: Any,
+) -> Settings:
+    """Return the settings of a run.
+
+    others : specs that are compared with it.
+    begin : the value of time.perf_counter() at which the run began.
+    more : further fields of the settings, which a front end knows.
+
+    Raises UsageError, as Settings does.
+    """
+    return Settings(
+        spec,
+        warm_start=warm_start,
+        refit=choices.refit,
+        look=choices.look and not choices.only_new,
+        rivals=tuple(others),
+        keep_state=choices.keep_state,
+        metrics=tuple(choices.metrics),
+        patience=choices.patience,
+        threads=choices.threads or cpu_count(),
+        deadline=None if choices.max_seconds is None else begin + choices.max_seconds,
+        hash_bits=hash_bits_of(choices, warm_start),
+        min_count=choices.min_count or 1,
+        share_rare=choices.rare == "share",
+        only_new=choices.only_new,
+        positive=None if choices.positive is None else str(choices.positive),
+        **held_of(choices).settings,
+        **more,
+    )
+
+
+def held_of(choices: Choices) -> Held:
+    """Return which rows are held out."""
+    from fmcli.training.setup.held import Held
+
+    found: Held = choices.holdout or Held()
+    return found
+
+
+def hash_bits_of(choices: Choices, warm_start: WarmStart | None) -> int:
+    """Return the bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises
+    UsageError."""
+    if warm_start is None:
+        return choices.hash_bits or 0
+    before = warm_start.transform.hash_bits
+    if choices.hash_bits not in (None, before):
+        theirs = f"with {called('hash_bits')} {before}" if before else f"without {called('hash_bits')}"
+        raise UsageError(
+            f"{warm_start.path} was trained {theirs}, so that its columns are not those of {choices.hash_bits} bits"
+        )
+    return before
+
+
+def room_of(choices: Choices) -> int:
+    """Return the bytes that rows of a cache may take in memory."""
+    return int(MEGABYTE * (choices.memory or USUAL_MEMORY))

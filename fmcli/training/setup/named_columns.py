@@ -1,0 +1,138 @@
+"""The columns of tables that the choices of a run name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fmcli.base.json_files import parse, text_of
+from fmcli.data.tables.agreement import agreed
+from fmcli.data.tables.named import Named
+from fmcli.data.tables.schema import Schema
+from fmcli.errors import LEAVE_OUT, BadInputError, UsageError, called
+from fmcli.names import repeated
+from fmcli.registry.row_choices import LATIN_1, OF_TABLES, SEPARATOR
+from fmcli.text import names_in, shell_word
+
+if TYPE_CHECKING:
+    from fmcli.registry.choices import Choices
+
+
+def named_of(choices: Choices, group: str | None = None, aside: str | None = None) -> Named:
+    """Return the columns that choices name. group, aside : as in Named. Raises UsageError."""
+    if not choices.separator:
+        raise UsageError(f"{called('separator')} needs at least one character")
+    if choices.separator != SEPARATOR and not (choices.several or choices.vector):
+        separator = shell_word(choices.separator)
+        raise UsageError(
+            f"{called('separator')} {separator} is between the values in a cell of {called('several')} or "
+            f"{called('vector')}; between cells, it is {called('delimiter')} {separator}"
+        )
+    own, joined = names_of_tables(choices)
+    form = replace(
+        form_of(own, choices.delimiter, choices.encoding, choices.decimal),
+        separator=choices.separator,
+        missing=tuple(choices.missing_values),
+        joined_names=joined,
+    )
+    return Named(
+        choices.label,
+        choices.weight_column,
+        group,
+        choices.categorical,
+        choices.numeric,
+        choices.several,
+        choices.ignore,
+        choices.vector,
+        aside=aside,
+        form=form,
+        bins=choices.bins or 0,
+        gap_features=choices.missing,
+    )
+
+
+def tables_asked(choices: Choices) -> bool:
+    """Return whether a choice says that the inputs are tables."""
+    return not choices.given.isdisjoint(OF_TABLES)
+
+
+def known_schema(
+    choices: Choices, columns_of: Callable[[Schema], Collection[str]], of_model: Schema | None = None
+) -> Schema | None:
+    """Return what the columns are by a file, or as a model knows them; None if there is neither.
+
+    columns_of : as in `agreed`.
+
+    Raises BadInputError, MissingInputError, and UsageError if options say something else.
+    """
+    found = of_model
+    if choices.schema is not None:
+        found = schema_of(choices.schema)
+        if of_model is not None and found != of_model:
+            raise UsageError(
+                f"the model of {called('init_model')} knows its columns, and not as {choices.schema} does",
+                schema=LEAVE_OUT,
+            )
+    if found is None:
+        return None
+    given = [name for name in OF_TABLES if name in choices.given]
+    known_by = choices.schema or f"the model of {called('init_model')}"
+    return agreed(found, named_of(choices), given, known_by, columns_of)
+
+
+def schema_of(path: str) -> Schema:
+    """Return the schema in a file. Raises BadInputError and MissingInputError."""
+    text = text_of(path, "a schema")
+    try:
+        return Schema.of_entry(parse(text))
+    except (ValueError, BadInputError) as error:
+        raise BadInputError(f"{path}: is not a schema, as {called('print_schema')} writes it: {error}") from error
+
+
+def names_of_tables(choices: Choices) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the names of the columns of the table, and column -> the names of the table that is joined by it. Raises
+    UsageError."""
+    own, joined = list[str](), dict[str, tuple[str, ...]]()
+    for value in choices.columns:
+        table = max((path for _, path in choices.join if value.startswith(f"{path}=")), key=len, default=None)
+        if table is None and "=" in value:
+            raise UsageError(
+                f"{called('columns')} {value}: no such table is joined; give it with {called('join')} COLUMN=TABLE"
+            )
+        if table is None:
+            own += listed(value)
+        else:
+            found = tuple(listed(value.removeprefix(f"{table}=")))
+            joined |= {column: (*joined.get(column, ()), *found) for column, path in choices.join if path == table}
+    return tuple(own), joined
+
+
+def listed(value: str) -> list[str]:
+    """Return the names in a text of columns. Raises UsageError."""
+    try:
+        return names_in(value)
+    except ValueError as error:
+        raise UsageError(f"{called('columns')}: {error}") from error
+
+
+def form_of(columns: Sequence[str], delimiter: str | None, encoding: str, decimal: str | None = None) -> Schema:
+    """Return how a table is read. Raises UsageError."""
+    if (twice := repeated(columns)) is not None:
+        raise UsageError(f"{called('columns')} has {twice!r} twice; columns need different names")
+    return Schema(
+        {},
+        names=tuple(columns),
+        delimiter=check_delimiter(delimiter),
+        latin1=encoding == LATIN_1,
+        decimal=decimal or "",
+    )
+
+
+def check_delimiter(delimiter: str | None) -> str | None:
+    r"""Return the delimiter, with "\t" and "tab" for a tab. Raises UsageError."""
+    if delimiter in ("\\t", "tab"):
+        return "\t"
+    if delimiter is not None and (not delimiter or any(c in '\r\n"' for c in delimiter)):
+        raise UsageError(f"{called('delimiter')} needs text without line breaks and quotation marks")
+    return delimiter

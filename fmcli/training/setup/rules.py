@@ -1,0 +1,67 @@
+"""The rules of a run, which every front end passes its values through before any data is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fmcli.registry.choices import CHOICES
+from fmcli.registry.modes import (
+    BALANCED,
+    HOLDOUT_GROUP,
+    KIND_AND_SOLVER,
+    NO_HOLDOUT,
+    RANKING,
+    RARE_SHARED,
+    SKIPPING,
+    check_modes,
+)
+from fmcli.registry.row_choices import BALANCED as BALANCED_WEIGHTS
+from fmcli.training.setup.chosen import held_of
+
+if TYPE_CHECKING:
+    from fmcli.registry.choices import Choices
+    from fmcli.training.setup.settings import Settings
+
+
+def check_run(choices: Choices, settings: Settings, *, ranks: bool, more: Mapping[str, object]) -> None:
+    """Check the choices of a run with each other, and with its model and solver.
+
+    ranks : whether the rows need groups.
+    more : what a front end has beside them, by name: its mode, and what it takes apart from the choices.
+
+    Raises UsageError for the first contradiction.
+    """
+    check_modes({**made(choices), **conditions(choices, settings, ranks=ranks), **more}, settings.spec)
+
+
+def made(choices: Choices) -> dict[str, object]:
+    """Return each choice, and whether it has another value than by default; "no_NAME" for a switch that is off."""
+    differing = {name: name in choices.given and is_made(choices.values[name]) for name in CHOICES}
+    off = {f"no_{name}": choices.values[name] is False for name, choice in CHOICES.items() if choice.kind is bool}
+    return {**differing, **off}
+
+
+def is_made(value: Any) -> bool:
+    """Return whether a value turns something on."""
+    return value is not False and value != ()
+
+
+def conditions(choices: Choices, settings: Settings, *, ranks: bool) -> dict[str, object]:
+    """Return the conditions of values that modes exclude."""
+    values, held = settings.spec.values, held_of(choices)
+    return {
+        "holdout": "holdout" in choices.given and held.share != 0,
+        "ensemble": choices.ensemble > 1,
+        "min_count": (choices.min_count or 1) > 1,
+        "hash_bits": settings.hash_bits,
+        "norm": values["norm"],
+        "scale": values["scale"] != "none",
+        NO_HOLDOUT: held.share == 0,
+        HOLDOUT_GROUP: held.column,
+        RARE_SHARED: settings.share_rare,
+        BALANCED: choices.class_weight == BALANCED_WEIGHTS,
+        KIND_AND_SOLVER: choices.model and choices.solver,
+        RANKING: ranks,
+        SKIPPING: choices.on_bad_line == "skip" or bool(choices.max_bad_lines),
+    }
