@@ -24,7 +24,7 @@ from fmcli.cli.spellings.translate import options_of, takes_value
 from fmcli.system.allocator import keep_freed_memory
 
 PATIENCE = 60  # seconds, after which SIGALRM ends the process: a command hangs
-PIPE_BYTES = 1 << 16  # what a pipe takes without a reader
+PIPE_BYTES = 4096  # what a pipe takes without a reader, however many pipes a user has
 ADDRESS_SPACE = 64 << 30  # bytes, so that runs that need 100 GiB are refused on every machine
 
 

@@ -25,7 +25,7 @@ def tables(tmp_path):
 @pytest.mark.usefixtures("tables")
 def test_parquet_and_csv_of_the_same_rows_are_the_same_text(run, tmp_path):
     done = run.ok("train", "--label", "price", "--categorical", "stars", "--dry-run", "t.parquet")
-    assert re.search(r"\nmemory +[\d.]+ MiB needed\n", done.stderr)
+    assert re.search(r"\nmemory +[\d.]+ [KM]iB needed\n", done.stderr)
     kept = ["--sql", "SELECT * FROM 't.parquet' WHERE stars IS NOT NULL ORDER BY price"]
     found = [run.ok("convert", *COLUMNS, *table).stdout for table in (["t.parquet"], ["t.csv"])]
     assert found[0] == re.sub(rb"\.0\b", b"", found[1])  # numbers in CSV are spelled as they are there
