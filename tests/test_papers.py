@@ -97,7 +97,8 @@ def test_an_experiment_runs(page, by_name, tmp_path):
     few = [
         case for case in experiment.cases if case.row.startswith("abalone") and case.row.endswith(("k = 3", "ridge"))
     ]
-    rows = replace(experiment, cases=few).run(Raw(tmp_path))
+    rows, skipped = replace(experiment, cases=few).run(Raw(tmp_path))
+    assert skipped == []
     assert set(rows) == {case.row for case in few}
     for row in rows.values():
         assert len(row["r2"]) == 5
@@ -117,14 +118,15 @@ def test_sets_that_are_missing_are_skipped(page, by_name, tmp_path, capsys):
     experiment = by_name["peers"]
     few = [case for case in experiment.cases if case.set in ("diabetes", "ctr")]
     (tmp_path / "two").mkdir()
-    rows = replace(experiment, cases=few).run(Raw(tmp_path / "two", tmp_path / "one"))
+    rows, skipped = replace(experiment, cases=few).run(Raw(tmp_path / "two", tmp_path / "one"))
+    assert skipped == [case.row for case in few if case.set == "ctr"]
     kinds = ("linear, defaults", "fm, defaults", "fm, cd, tuned", "reading")
     assert set(rows) == {f"diabetes, {kind}" for kind in kinds}
     assert "ctr, fm, tuned is skipped: " in capsys.readouterr().out
     results = page.Results(json.loads(json.dumps(rows)))
     verdicts = [experiment.verdict(rule, results) for rule in experiment.rules]
     assert verdicts[:8] == ["NOT RUN"] * 8
-    assert not replace(experiment, cases=few).run(Raw(tmp_path / "two"))
+    assert replace(experiment, cases=few).run(Raw(tmp_path / "two")) == ({}, [case.row for case in few])
 
 
 def test_a_table_states_its_cases(page):

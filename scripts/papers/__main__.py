@@ -33,24 +33,24 @@ def rounded(value: Any) -> Any:
     """Return nested lists and dictionaries with rounded numbers."""
     if isinstance(value, dict):
         return {str(name): rounded(one) for name, one in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [rounded(one) for one in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def perform(experiment: Experiment, folders: list[Path]) -> bool:
-    """Run an experiment, and keep its results. Returns whether there were data."""
+    """Run an experiment, and keep its results unless cases are skipped. Returns whether they are kept."""
     print(f"{experiment.name}: {experiment.source}: {experiment.title}", flush=True)
     for rule in experiment.rules:
         print(f"  rule: {rule.text}", flush=True)
     raw, begin = Raw(*folders), time.process_time()
-    rows = rounded(experiment.run(raw))
-    if rows:
+    rows, skipped = rounded(experiment.run(raw))
+    for rule in experiment.rules:
+        print(f"  {experiment.verdict(rule, Results(rows))}: {rule.text}", flush=True)
+    if not skipped:
         run = {"seconds": round(time.process_time() - begin, 1), "data": raw.built, "rows": rows}
         keep(kept() | {experiment.name: run})
-        for rule in experiment.rules:
-            print(f"  {experiment.verdict(rule, Results(rows))}: {rule.text}", flush=True)
-    return bool(rows)
+    return not skipped
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def main() -> None:
         path.write_text(text)
         print(f"wrote {os.path.relpath(path)}")
     if missing:
-        sys.exit(f"no data for {', '.join(missing)}")
+        sys.exit(f"data are missing, so that the results are not kept: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

@@ -230,16 +230,17 @@ class Experiment:
         except MissingDataError:
             return "NOT RUN"
 
-    def run(self, raw: Raw) -> dict[str, Row]:
-        """Return the rows of results. Sets without raw files are skipped."""
-        sets, rows, chosen = Sets(raw), {}, {}
+    def run(self, raw: Raw) -> tuple[dict[str, Row], list[str]]:
+        """Return the rows of results, and the cases that are skipped because their sets have no raw files."""
+        sets, rows, chosen, skipped = Sets(raw), {}, {}, []
         for case in self.cases:
             try:
                 rows |= dict(case.rows(sets[case.set], chosen))
                 print(f"  {case.row}", flush=True)
             except MissingDataError as error:
                 print(f"  {case.row} is skipped: {error}", flush=True)
-        return rows | (special.MORE[self.more](sets) if rows and self.more else {})
+                skipped.append(case.row)
+        return rows | (special.MORE[self.more](sets) if rows and self.more else {}), skipped
 
 
 def cases_of(table: Mapping[str, Any], shared: Mapping[str, Any], let: Mapping[str, Any]) -> Iterator[Case]:
