@@ -295,6 +295,12 @@ def slope(arrays: Arrays, pair: Pair) -> Row:
     return {"slope": float(found.astype(np.float64) @ planted / (planted @ planted))}
 
 
+def as_good(r: Results) -> str:
+    """Return the row of shfm with the largest lambda_1 whose AUC is at most 0.001 below that of the smallest one."""
+    rows = [row for row in r.named("shfm") if "auc" in r[row]]
+    return [row for row in rows if r(row, "auc") >= r(rows[0], "auc") - 0.001][-1]
+
+
 def context_start(name: str) -> Any:
     """Return how a model starts from changed values: with larger context factors ("v_0 x 3"), or with main effects of 0
     that have the first factor for themselves, which has a "weight" beta in pairs; None: as usual."""
