@@ -9,6 +9,7 @@ from modelfiles import SMALL, copy_of
 from problems import dataset
 from test_every_pair import planted
 
+from fmcli.choosing.fitting import Events
 from fmcli.errors import BadInputError, NotEnoughMemoryError
 from fmcli.losses.links import expit, normal
 from fmcli.model_file import container
@@ -18,7 +19,6 @@ from fmcli.scoring.averages import MeanScore, spread
 from fmcli.scoring.metrics import predicted_numbers
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scorer import load_model
-from fmcli.solvers.trainer import Observer
 from fmcli.training import job, saving
 from fmcli.training.several.ensemble import ensemble_summary, memory_of, train_ensemble
 
@@ -42,7 +42,7 @@ def plan_of(kind, loss="squared", solver=None, *, threads=1, valid=True, holdout
 
 def ensemble(path, *arguments, **options):
     plan = plan_of(*arguments, **options)
-    trained, members = train_ensemble(plan, MEMBERS, lambda number, plan, again: (lambda epoch: None, Observer()))
+    trained, members = train_ensemble(plan, MEMBERS, Events().observed)
     saving.save_model(str(path), trained, ensemble_summary(trained, members), "libsvm")
     return path
 
@@ -163,4 +163,4 @@ def test_the_memory_of_all_members_is_counted():
     one, many = plan.memory, memory_of(plan, 8)
     assert many.total == one.held + 2 * (one.total - one.held) + 8 * plan.model.bytes_needed(0)
     with pytest.raises(NotEnoughMemoryError, match="training 1000000000 models, 2 at a time"):
-        train_ensemble(plan, 10**9, lambda number, plan, again: (lambda epoch: None, Observer()))
+        train_ensemble(plan, 10**9, Events().observed)

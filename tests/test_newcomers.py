@@ -8,6 +8,7 @@ from problems import TRAINED, choices, dataset, fields_of, parameters, random_ro
 from test_checkpoint import Dying, Killed
 
 import fmcli
+from fmcli.choosing.fitting import Events
 from fmcli.data.reader import read
 from fmcli.errors import UsageError
 from fmcli.model_file.container import load, save
@@ -186,7 +187,7 @@ def test_weights_and_given_penalties_count_in_the_sum(tmp_path):
 def test_each_member_of_an_ensemble_learns_for_itself(tmp_path):
     _, data = random_data("fm", 1, 40, OLD)
     spec = make_spec("fm", None, "squared", {"rank": 2, "epochs": 2})
-    trained, members = ensemble.train_ensemble(job.plan(data, spec), 3, lambda *_: (lambda epoch: None, job.Observer()))
+    trained, members = ensemble.train_ensemble(job.plan(data, spec), 3, Events().observed)
     training = ensemble.ensemble_summary(trained, members)
     path = str(tmp_path / "three")
     saving.save_model(path, trained, training, "libsvm")

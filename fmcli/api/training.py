@@ -23,8 +23,8 @@ from fmcli.api.parameters import split, with_parameters
 from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labelled
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
-from fmcli.choosing.completing import completed
 from fmcli.choosing.cross_validation import Candidate
+from fmcli.choosing.fitting import Epochs, fit
 from fmcli.choosing.look import Looked, few_of_class
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import read_groups
@@ -36,7 +36,6 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.rivals import suited
 from fmcli.registry.row_choices import OF_TABLES
 from fmcli.registry.specs import Spec
-from fmcli.scoring.calibration import Calibration
 from fmcli.scoring.metrics import need_groups
 from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
@@ -163,13 +162,11 @@ def trained_model(
         LOG.warning("%s", too_few)
     if alike := without_users(plan.source, str):
         warnings.warn(alike, stacklevel=3)
-    form, calibrate = read.format, calibrating(read, unweighted, choices)
+    form, completed = read.format, calibrating(read, unweighted, choices)
     del read, evaluated, unweighted  # the plan has what it needs of them
+    history: list[dict[str, Any]] = []
     with nullcontext() if spec.by_rows and not choices.auto else one_blas_thread():
-        history: list[dict[str, Any]] = []
-        trained, figures = completed(
-            plan, choices.ensemble, recording(history, callbacks), log_looks, log_refit, calibrate
-        )
+        trained, figures = fit(plan, Recording(history, callbacks), choices.ensemble, completed=completed)
     history.sort(key=lambda one: one.get("member", 0))  # members train at the same time
     report(trained, figures)
     keep = choices.keep_state
@@ -284,50 +281,49 @@ def rivals_of(choices: Choices, spec: Spec) -> list[Spec]:
     return suited(spec, made(choices), model_given=choices.model is not None)[1]
 
 
-def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Calibration | None]:
-    """Return a function for the calibration of the model of a plan, if there is one, which keeps the rows only then.
-    It raises UsageError, and the errors of `prepare` and `job.train`."""
+def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Plan]:
+    """Return a function that adds the calibration of its model to a plan, if there is one, and keeps the rows only
+    then. It raises UsageError, and the errors of `prepare` and `job.train`."""
     if choices.calibrate is None:
-        return lambda plan: None
+        return lambda plan: plan
     rows, room = read.unweighted, room_of(choices) if choices.disk else None
-    members, weighting = choices.ensemble, weighting_of(choices)
+    members, method, weighting = choices.ensemble, choices.calibrate, weighting_of(choices)
 
-    def calibrate(plan: Plan) -> Calibration | None:
-        candidate = Candidate(plan.settings, weighting, members, room, choices.calibrate)
-        return candidate.of(plan).calibration(rows, valid)
+    def completed(plan: Plan) -> Plan:
+        return Candidate(plan.settings, weighting, members, room, method).completed(plan, lambda: rows, valid)
 
-    return calibrate
-
-
-def log_looks(looked: Looked) -> None:
-    """Log what a look has compared."""
-    for trial in looked.trials:
-        words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
-        LOG.info("compared: %s by %s: %s %s%s", *words)
-    for one in looked.values:
-        LOG.info("look: %s %s: %s %s, with %s %s", one.option, one.value, one.metric, one.found, one.usual, one.before)
+    return completed
 
 
-def log_refit(chosen: Trained) -> None:
-    """Log a refit, before it begins."""
-    LOG.info("training on all rows for the %d epochs that held-out rows have chosen", chosen.best)
+class Recording(Epochs):
+    """Logs the events of a run, keeps the history of its epochs, and calls what observes them."""
 
+    def __init__(self, history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> None:
+        super().__init__(self._record)
+        self._history, self._callbacks = history, callbacks
 
-def recording(history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> Callable[[Epoch], bool]:
-    """Return a function that adds an epoch to the history, and returns whether a callback ends training."""
+    def compared(self, looked: Looked) -> None:
+        for trial in looked.trials:
+            words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
+            LOG.info("compared: %s by %s: %s %s%s", *words)
+        for one in looked.values:
+            tried = one.option, one.value, one.metric, one.found, one.usual, one.before
+            LOG.info("look: %s %s: %s %s, with %s %s", *tried)
 
-    def record(epoch: Epoch) -> bool:
+    def refitting(self, plan: Plan) -> None:
+        LOG.info("training on all rows for the %d epochs that held-out rows have chosen", plan.spec.values["epochs"])
+
+    def _record(self, epoch: Epoch) -> bool:
+        """Add an epoch to the history, and return whether a callback ends training."""
         valid = {f"valid_{name}": value for name, value in epoch.valid.items()}
         figures = {"loss": epoch.loss, "penalty": epoch.penalty, "objective": epoch.objective}
         member = {} if epoch.member is None else {"member": epoch.member}
-        history.append({**member, "epoch": epoch.number, **figures, **valid, "seconds": epoch.seconds})
+        self._history.append({**member, "epoch": epoch.number, **figures, **valid, "seconds": epoch.seconds})
         shown = "".join(f", {name} {value:.6f}" for name, value in valid.items())
         of_member = f"member {epoch.member}, " if member else ""
         LOG.info("%sepoch %d: loss %.6f%s", of_member, epoch.number, epoch.loss, shown)
-        asked = [bool(callback(epoch)) for callback in callbacks]  # each of them is called
+        asked = [bool(callback(epoch)) for callback in self._callbacks]  # each of them is called
         return any(asked)
-
-    return record
 
 
 def report(trained: Trained, figures: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
-from fmcli.choosing.completing import completed
+from fmcli.choosing.fitting import Epochs, fit
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
 from fmcli.choosing.look import memory_of_whole
 from fmcli.data.dataset import Dataset
@@ -69,9 +69,10 @@ class Candidate:
         """Return the candidate with the kind and the solver of a plan."""
         return replace(self, settings=replace(plan.settings, rivals=()))
 
-    def calibration(self, rows: Rows, valid: Dataset | None) -> Calibration | None:
-        """Return the calibration of a model of these rows, if there is one; see `calibrated`."""
-        return None if self.calibrate is None else calibrated(self, rows, valid)
+    def completed(self, plan: Plan, rows: Callable[[], Rows], valid: Dataset | None) -> Plan:
+        """Return a plan, whose kind, solver and options are chosen, with the calibration of its model, if there is one;
+        see `calibrated`. rows : returns all rows that the model is trained on."""
+        return plan if self.calibrate is None else replace(plan, calibration=calibrated(self.of(plan), rows(), valid))
 
     @property
     def loss(self) -> str:
@@ -170,11 +171,11 @@ def cross_validate(
     def run(fold: Fold) -> Validated:
         begin, epochs = time.perf_counter(), list[Epoch]()
         plan = waiting.pop() if fold is folds[0] else planned(fold)  # whose model takes memory as long as it is known
-        trained, summary = completed(
+        trained, summary = fit(
             plan,
+            Epochs(epochs.append),
             candidate.members,
-            epochs.append,
-            calibrate=lambda chosen: candidate.of(chosen).calibration(rows.within(fold.train), valid),
+            completed=lambda chosen: candidate.completed(chosen, lambda: rows.within(fold.train), valid),
         )
         scorer = trained.scorer(UNNAMED)
         score = np.empty((len(fold.test), scorer.model.outputs))

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
     from fmcli.data.pieces import TextRows
-    from fmcli.scoring.calibration import Calibration
     from fmcli.training.setup.settings import Settings
 
 
@@ -109,26 +108,18 @@ def is_read_once(request: Request) -> bool:
 def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad: BadLines) -> Plan:
     """Return a plan, whose kind, solver and options are chosen, with what needs these: the calibration of the model,
     and the rows of --test."""
-    plan = replace(plan, calibration=calibration_of(log, request, planned, plan))
-    return plan_test(log, request, plan, bad)
-
-
-def calibration_of(log: Log, request: Request, planned: Planned, plan: Plan) -> Calibration | None:
-    """Return the calibration of the model, if that is asked for, by models of the same kind and solver on parts of the
-    rows."""
-    method = request.choices.calibrate
-    if method is None or planned.rows is None or request.choices.dry_run:
-        return None
+    method, rows, begin = request.choices.calibrate, planned.rows, time.perf_counter()
+    if rows is None or method is None or request.choices.dry_run:
+        return plan_test(log, request, plan, bad)
     from fmcli.choosing.cross_validation import CALIBRATING_FOLDS
 
-    begin = time.perf_counter()
     log.progress("calibrating")
-    found = candidate_of(request).of(plan).calibration(planned.rows, planned.valid)
+    plan = candidate_of(request).completed(plan, lambda: rows, planned.valid)
     log.line(
         f"calibrating probabilities ({method}) by {plan.source.all_rows:,} rows, each scored by one of "
         f"{CALIBRATING_FOLDS} models that have not seen it, {seconds(time.perf_counter() - begin)}"
     )
-    return found
+    return plan_test(log, request, plan, bad)
 
 
 def candidate_of(request: Request) -> Candidate:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.look import Looked, few_of_class, look_once, memory_of_whole
+from fmcli.choosing.fitting import Events, OnEpoch, fit
+from fmcli.choosing.look import Looked, few_of_class, memory_of_whole
 from fmcli.cli.flags import flag_of
-from fmcli.cli.output import Log, open_lines
+from fmcli.cli.output import Lines, Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
 from fmcli.cli.train.log import (
     log_best_epoch,
@@ -29,20 +30,19 @@ from fmcli.cli.train.start import log_start
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import DivergedError, NothingNewError, UsageError
 from fmcli.model_file.container import save as save_file
+from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
-from fmcli.training import job
 from fmcli.training.checkpoint import Keeper
 from fmcli.training.setup.item_ranking import without_users
-from fmcli.training.several.ensemble import at_once, ensemble_summary, train_ensemble
-from fmcli.training.several.learning import learn
-from fmcli.training.several.refit import refit, refits, whole
+from fmcli.training.several.ensemble import at_once
+from fmcli.training.several.refit import refits
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.planning import Plan
-    from fmcli.training.trained import Epoch, Trained
+    from fmcli.training.trained import Trained
 
 
 def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
@@ -86,84 +86,105 @@ def train_here(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> Non
 
 def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepared: Callable[[], Planned]) -> None:
     """Train the model on the rows of a plan, which `prepared` returns, and save it."""
-    begin = time.perf_counter()
-    settings = request.settings
+    begin, settings, choices = time.perf_counter(), request.settings, request.choices
     try:
         planned = prepared()
     except NothingNewError as error:
         log.warning(f"{error}: the model is as it was")
-        if not request.choices.dry_run and settings.warm_start and settings.warm_start.file:
+        if not choices.dry_run and settings.warm_start and settings.warm_start.file:
             save_file(request.model, settings.warm_start.file)
         return
-    if keeper.choices is None:
-        log_comparison(log, planned.plan)
-    plan, looked = (planned.plan, Looked()) if request.choices.dry_run else look_once(planned.plan, keeper)
-    log_trials(log, looked.trials)
-    plan, again, format = completed_plan(log, request, planned, plan, bad), refits(plan), planned.format
-    log_plan(log, plan, again)
-    for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
-        log.warning(warning)
-    log_looks(log, looked)
-    if settings.refit and not again:
-        log.warning("no rows are held out, so that --refit has no effect")
-    if request.choices.dry_run:
-        needed = memory_needed(memory_of_whole(plan, request.choices.ensemble), request)
+    if choices.dry_run:
+        plan = completed_plan(log, request, planned, planned.plan, bad)
+        log_planned(log, plan, Looked(), again=refits(plan))
+        needed = memory_needed(memory_of_whole(plan, choices.ensemble), request)
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
-    if request.choices.ensemble > 1:
-        run_ensemble(log, request, plan, format, begin, bad)
-        return
-    keeper.belongs_to(plan, again)
-    with open_lines(request.choices.log_json) as lines:
-        progress, second = Progress(log, lines, plan, request.choices.log_every), None
-        log_start(progress, plan, request)
-        for trial in looked.trials:
-            progress.trial(trial)
+    with open_lines(choices.log_json) as lines:
+        events = RunLog(log, lines, request)
 
-        def finish(trained: Trained, *, diverged: bool) -> None:
+        def finish(trained: Trained, training: dict[str, Any], *, diverged: bool) -> None:
             facts = {"diverged": diverged, **bad_lines(bad)}
             if continued := trained.continued or trained.validated.continued:
                 facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
             ends = keeper if diverged or not trained.out_of_time else None
-            save(log, progress, trained, summary(trained), format, request, begin, facts, ends)
+            save(log, events.progress, trained, training, planned.format, request, begin, facts, ends)
 
         try:
-            if plan.newcomers:
-                finish(learn(plan, progress.epoch, progress, keeper), diverged=False)
-                return
-            trained = job.train(plan, progress.epoch, progress, keeper)
-            log_best_epoch(log, trained, again)
-            if again:
-                all_rows = whole(trained)
-                log_refit(log, all_rows)
-                second = Progress(log, lines, all_rows, request.choices.log_every, "refit")
-                trained = refit(trained, all_rows, second.epoch, second, keeper)
-                log_refitted(log, trained)
+            trained, training = fit(
+                planned.plan,
+                events,
+                choices.ensemble,
+                completed=lambda plan: completed_plan(log, request, planned, plan, bad),
+                keeper=keeper,
+            )
         except DivergedError as error:
             if error.trained is not None:
-                log_divergence(log, error.trained, second is not None)
-                finish(error.trained, diverged=True)
+                log_divergence(log, error.trained, events.again)
+                finish(error.trained, summary(error.trained), diverged=True)
             keeper.done()
             raise
-        finish(trained, diverged=False)
+        finish(trained, training, diverged=False)
 
 
-def run_ensemble(log: Log, request: Request, plan: Plan, format: str, begin: float, bad: BadLines) -> None:
-    """Train the members of an ensemble, and save them."""
-    first, members = plan.spec.values["seed"], request.choices.ensemble
-    together = at_once(plan, members)
+class RunLog(Events):
+    """Writes the events of a run to the log, and as lines of JSON.
+
+    progress : of the run that chooses the epoch.
+    again : whether the run of all rows has begun.
+    """
+
+    progress: Progress
+    again = False
+
+    def __init__(self, log: Log, lines: Lines, request: Request) -> None:
+        self._log, self._lines, self._request = log, lines, request
+
+    def comparing(self, plan: Plan) -> None:
+        log_comparison(self._log, plan)
+
+    def compared(self, looked: Looked) -> None:
+        log_trials(self._log, looked.trials)
+
+    def planned(self, plan: Plan, looked: Looked, *, again: bool) -> None:
+        log_planned(self._log, plan, looked, again=again)
+        if self._request.settings.refit and not again:
+            self._log.warning("no rows are held out, so that --refit has no effect")
+        if (members := self._request.choices.ensemble) > 1:
+            log_members(self._log, plan, members)
+        self.progress = Progress(self._log, self._lines, plan, self._request.choices.log_every)
+        log_start(self.progress, plan, self._request)
+        for trial in looked.trials:
+            self.progress.trial(trial)
+
+    def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
+        kind, every = "refit" if again else "epoch", self._request.choices.log_every
+        progress = Progress(self._log, self._lines, plan, every, kind, member) if again or member else self.progress
+        return progress.epoch, progress
+
+    def chosen(self, trained: Trained, *, again: bool) -> None:
+        log_best_epoch(self._log, trained, again)
+
+    def refitting(self, plan: Plan) -> None:
+        self.again = True
+        log_refit(self._log, plan)
+
+    def refitted(self, trained: Trained) -> None:
+        log_refitted(self._log, trained)
+
+
+def log_planned(log: Log, plan: Plan, looked: Looked, *, again: bool) -> None:
+    """Log what will be trained, what has been tried for it, and what its rows do not suffice for."""
+    log_plan(log, plan, again)
+    for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
+        log.warning(warning)
+    log_looks(log, looked)
+
+
+def log_members(log: Log, plan: Plan, members: int) -> None:
+    """Log the members of an ensemble."""
+    first = plan.spec.values["seed"]
     log.line(
-        f"{members} models with the seeds {first} to {first + members - 1}, {together} at a time; "
+        f"{members} models with the seeds {first} to {first + members - 1}, {at_once(plan, members)} at a time; "
         "predictions are the means of theirs"
     )
-    with open_lines(request.choices.log_json) as lines:
-
-        def observing(member: int, plan: Plan, again: bool) -> tuple[Callable[[Epoch], None], Progress]:
-            progress = Progress(log, lines, plan, request.choices.log_every, "refit" if again else "epoch", member)
-            return progress.epoch, progress
-
-        progress = Progress(log, lines, plan)
-        log_start(progress, plan, request)
-        trained, members = train_ensemble(plan, request.choices.ensemble, observing)
-        training = ensemble_summary(trained, members)
-        save(log, progress, trained, training, format, request, begin, bad_lines(bad))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,11 @@ R = TypeVar("R")
 # Figures of the summary that are means over the members.
 MEANS = ("loss", "penalty", "objective", "sparsity")
 
-# Returns what observes a run: the number of the member, from 1, the plan, and whether it is the refit.
-Observing = Callable[[int, Plan, bool], tuple[Callable[[Epoch], bool | None], Observer]]
+
+class Observing(Protocol):
+    """Returns what observes a run: its plan, whether it is that of all rows, and the number of the member, from 1."""
+
+    def __call__(self, plan: Plan, *, again: bool, member: int) -> tuple[Callable[[Epoch], bool | None], Observer]: ...
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,10 @@ def train_ensemble(plan: Plan, count: int, observing: Observing) -> tuple[Traine
 
 def trained_member(plan: Plan, number: int, observing: Observing, *, last: bool) -> Member:
     """Train the member of a plan, and again on all rows if the settings say so."""
-    trained = train(plan, *observing(number + 1, plan, False))
+    trained = train(plan, *observing(plan, again=False, member=number + 1))
     if refits(plan):
-        again = whole(trained)
-        trained = refit(trained, again, *observing(number + 1, again, True))
+        of_all = whole(trained)
+        trained = refit(trained, of_all, *observing(of_all, again=True, member=number + 1))
     validated = trained.validated
     validation = validated.plan.validation
     valid = validation.outcome(validated.plan.model, draws=validated.earlier).score if validation else None
