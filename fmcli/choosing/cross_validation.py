@@ -26,6 +26,7 @@ from fmcli.registry.streams import CROSS_STREAM, generator
 from fmcli.scoring.calibration import Calibration, fitted, require_probabilities
 from fmcli.scoring.evaluation import check_metrics, figures
 from fmcli.scoring.metrics import Outcome, default_metrics
+from fmcli.system.allocator import return_freed_memory
 from fmcli.system.blas import one_blas_thread
 from fmcli.system.memory import require
 from fmcli.training.account import MemoryNeed, require_room
@@ -169,6 +170,7 @@ def cross_validate(
     require(need.total, f"{len(folds)} folds, {together} at a time", held=need.held)
 
     def run(fold: Fold) -> Validated:
+        return_freed_memory()  # of making the rows, or of the folds before
         begin, epochs = time.perf_counter(), list[Epoch]()
         plan = waiting.pop() if fold is folds[0] else planned(fold)  # whose model takes memory as long as it is known
         trained, summary = fit(
