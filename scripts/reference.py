@@ -8,37 +8,24 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import click
-
 from fmcli.api.parameters import OF_ROWS, PARAMETERS, RENAMED
-from fmcli.cli import COMMANDS, group
-from fmcli.cli.options import SECTIONS, SectionOption
+from fmcli.cli.pages.reference import table
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalogue import catalogue
 from fmcli.registry.kinds import ValueKind
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.options import OPTIONS, Option
+from fmcli.registry.options import Option
 from fmcli.registry.solvers import SOLVERS
-from fmcli.registry.words import defaults_in_words, takers
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
 
 PACKAGE = Path(__file__).resolve().parent.parent / "fmcli"
 GUIDE, KEYWORDS = PACKAGE / "guide", PACKAGE / "api" / "keywords.py"
-# Wide enough that click does not wrap lines.
-WIDTH = 10_000
 LABELS = {
     **{"real": "numbers", "counts": "counts", "binary": "two values", "soft": "from 0 to 1", "classes": "classes"},
     "order": "numbers, in groups",
     "levels": "integers",
 }
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A table in Markdown."""
-    head = list(head)
-    for row in (head, ["---"] * len(head), *rows):
-        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |"
 
 
 def code(words: Iterable[str]) -> str:
@@ -109,60 +96,12 @@ def spellings() -> Iterator[str]:
     )
 
 
-def options() -> Iterator[str]:
-    """All commands with their options."""
-    top = click.Context(group, info_name="fmcli")
-    for name in COMMANDS:
-        command = group.get_command(top, name)
-        assert command
-        context = click.Context(command, top, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH)
-        yield f"## fmcli {name}"
-        yield ""
-        yield f"`{' '.join(command.get_usage(context).split()[1:])}`"
-        yield ""
-        yield " ".join((command.help or "").split())
-        yield ""
-        for section, title in SECTIONS.items():
-            if options := list(rows(command, context, section)):
-                yield f"### {title}"
-                yield ""
-                yield from table(["option", ""], options)
-                yield ""
-
-
-def rows(command: click.Command, context: click.Context, section: str) -> Iterator[list[str]]:
-    """The options of a command in a section, except for --help, which all commands have, and for those of train in
-    another command that has these, too."""
-    train = group.get_command(context.parent or context, "train")
-    assert train
-    of_train = {option.name: option.help for option in train.params if isinstance(option, SectionOption)}
-    has_all = command is not train and of_train.keys() < {option.name for option in command.params}
-    shared = of_train if has_all else {}
-    for option in command.params:
-        if not isinstance(option, SectionOption) or option.hidden:
-            continue
-        if option.section == section and shared.get(option.name) != option.help:
-            record = option.get_help_record(context)
-            assert record
-            yield [f"`{record[0]}`", record[1]]
-
-
-def defaults() -> Iterator[str]:
-    """The options of models, solvers and losses: which of these take each, and its defaults."""
-    yield from table(
-        ["option", "of", "default"],
-        ([f"`{choice.flag}`", takers(choice), defaults_in_words(choice)] for choice in OPTIONS.values()),
-    )
-
-
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "models": models,
     "solvers": solvers,
     "losses": losses,
     "metrics": metrics,
     "spellings": spellings,
-    "options": options,
-    "defaults": defaults,
 }
 MARKS = re.compile(r"(<!-- (?P<part>\w+): [^\n]* -->\n).*?(<!-- end of (?P=part) -->)", re.S)
 

@@ -12,7 +12,7 @@ import pytest
 import fmcli
 from fmcli.cli import group
 from fmcli.cli.flags import with_flags
-from fmcli.cli.guide import about, topics
+from fmcli.cli.pages.guide import about, topics
 from fmcli.cli.spellings.translate import SPELLINGS, options_of
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fmcli.cli.guide import as_text
+from fmcli.cli.pages.guide import as_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "scripts" / "papers"

@@ -46,6 +46,7 @@ COMMANDS = {
 MODULES = {
     **{name: f"choosing.{name}" for name in ("cv", "tune", "plot")},
     "import": "importing",
+    "help": "pages.help",
     **{name: f"rows.{name}" for name in ("split", "convert", "negatives")},
 }
 HELP_NAMES = ["-h", "--help"]

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from fmcli.cli import COMMANDS, group
-from fmcli.cli.guide import as_text, page, topics
+from fmcli.cli.pages.guide import as_text, page, topics
 from fmcli.registry.catalogue import refusal
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS

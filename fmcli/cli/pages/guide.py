@@ -23,22 +23,27 @@ ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 HEADING = re.compile(r"^(#+) (.+)$", re.M)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 # Pages that mention nearly every word.
-OPTIONS_PAGE = "options"
+OPTIONS_PAGE, OPTIONS_TITLE = "options", "Options of every command"
 LAST = (OPTIONS_PAGE, "coming-from", "papers", "python")
 
 
 def topics() -> dict[str, str]:
     """Return the pages by topic, each with its title, in alphabetical order."""
-    return {path.stem: path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in sorted(pages())}
+    found = {path.stem: path.read_text("utf-8").partition("\n")[0].removeprefix("# ") for path in pages()}
+    return dict(sorted({**found, OPTIONS_PAGE: OPTIONS_TITLE}.items()))
 
 
 def pages() -> list[Path]:
-    """Return the files of the guide."""
+    """Return the files of the guide, which has one more page, made from the commands."""
     return list(FOLDER.glob("*.md"))
 
 
 def page(topic: str) -> str:
     """Return the Markdown of a topic."""
+    if topic == OPTIONS_PAGE:
+        from fmcli.cli.pages.reference import options_page
+
+        return options_page(OPTIONS_TITLE)
     return (FOLDER / f"{topic}.md").read_text("utf-8")
 
 

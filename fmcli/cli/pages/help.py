@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from fmcli.cli import COMMANDS, HELP_NAMES
-from fmcli.cli.guide import about, as_text, mentioning, page, topics
 from fmcli.cli.layout import HelpContext, columns, wrapped
 from fmcli.cli.options import SectionCommand
 from fmcli.cli.output import write_report
+from fmcli.cli.pages.guide import about, as_text, mentioning, page, topics
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 

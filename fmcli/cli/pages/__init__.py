@@ -1,0 +1,1 @@
+"""The pages of the guide, as texts for a terminal."""
