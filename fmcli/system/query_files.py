@@ -76,7 +76,7 @@ def with_types(connection: Any, query: str, source: str) -> str:
         if written is None:
             raise BadInputError(f"{source}: {found.name} is not found in it; write its name in single quotes")
         reader = _typed_csv if CSV.search(found.name) else _typed_json
-        call = reader(connection, found.name)
+        call = f" {reader(connection, found.name)}"  # a quoted name needs no blank before it
         if not found.named:
             call += f' AS "{PurePath(found.name).name.partition(".")[0]}"'
         code = code[: found.at] + call.encode() + code[found.at + written :]
@@ -88,20 +88,29 @@ def _spellings(name: str) -> list[bytes]:
 
 
 def _files(tree: Any, source: str) -> Iterator[Found]:
-    """Yield the files in a parsed query. Raises UsageError for functions that guess types."""
-    if isinstance(tree, list):
-        for part in tree:
-            yield from _files(part, source)
-    if not isinstance(tree, dict):
-        return
-    for part in tree.values():
-        yield from _files(part, source)
-    if tree.get("type") == "BASE_TABLE":
-        name = ".".join(filter(None, (tree.get(part) for part in ("catalog_name", "schema_name", "table_name"))))
-        if CSV.search(name) or JSON.search(name):
-            yield Found(name, tree["query_location"], bool(tree["alias"]))
-    elif tree.get("type") == "TABLE_FUNCTION":
-        _require_types(tree["function"], source)
+    """Yield the files in a parsed query. Raises UsageError for functions that guess types, and for a WITH that hides a
+    file."""
+    nodes = [*_nodes(tree)]
+    hidden = {part["key"].lower() for node in nodes for part in node.get("cte_map", {}).get("map", ())}
+    for node in nodes:
+        if node.get("type") == "BASE_TABLE":
+            name = ".".join(filter(None, (node.get(part) for part in ("catalog_name", "schema_name", "table_name"))))
+            if not CSV.search(name) and not JSON.search(name):
+                continue
+            if name.lower() in hidden:
+                raise UsageError(f"{source} names a part of it {name}, like a file; give it another name after WITH")
+            yield Found(name, node["query_location"], bool(node["alias"]))
+        elif node.get("type") == "TABLE_FUNCTION":
+            _require_types(node["function"], source)
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in a tree of JSON."""
+    if isinstance(tree, dict):
+        yield tree
+    if isinstance(tree, (dict, list)):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from _nodes(part)
 
 
 def _require_types(function: Any, source: str) -> None:

@@ -188,6 +188,31 @@ def test_functions_with_types_are_taken(run, tmp_path, typed):
     assert done.stdout == b"1 x=2:1\n0 x=007:1\n"
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT*FROM't.csv'",
+        'SELECT*FROM"t.csv"WHERE y>=0',
+        "SELECT*FROM\n't.csv'--all",
+        "SELECT*FROM/* é */'t.csv'",
+        "SELECT*FROM--é\n't.csv'a SEMI JOIN't.csv'b USING(x)",
+        "SELECT*FROM(FROM't.csv')UNION ALL FROM't.csv'WHERE y>1",
+    ],
+)
+def test_a_query_needs_no_blank_before_the_name_of_a_file(run, tmp_path, query):
+    (tmp_path / "t.csv").write_text("y,x\n1,2\n0,007\n")
+    done = run.ok("convert", "-q", "--label", "y", "--categorical", "x", "--sql", query)
+    assert done.stdout == b"1 x=2:1\n0 x=007:1\n"
+    assert "2 rows" in run.ok("train", "--label", "y", "--categorical", "x", "-e", "1", "--sql", query).stderr
+
+
+def test_a_part_of_a_query_hides_no_file(run, tmp_path):
+    (tmp_path / "t.csv").write_text("y,x\n1,2\n0,007\n")
+    query = """WITH "T.csv" AS (SELECT 5 AS y, 3 AS x) FROM 't.csv'"""
+    done = run.fails(2, "convert", "--label", "y", "--sql", query)
+    assert "the query names a part of it t.csv, like a file; give it another name after WITH" in done.stderr
+
+
 def test_files_of_a_query_have_the_same_columns(run, tmp_path):
     (tmp_path / "a1.csv").write_text("y,x\n1,2\n")
     (tmp_path / "a2.csv").write_text("x,y\n1,2\n")
