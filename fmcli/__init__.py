@@ -39,7 +39,7 @@ and a cache that the model defines:
         model.update_cache(view, step)  caches and scores follow
 
 In an update, the file's summary of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters: it is a
-further part of the penalty (hold.py). A run that learns new features alone visits the parameter rows that belong to
+further part of the penalty (prior.py). A run that learns new features alone visits the parameter rows that belong to
 these only (solvers/coordinate/partial.py).
 
 Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the minimum of the quadratic, but to a draw
@@ -67,10 +67,10 @@ above it in this list, so that there are no circles; there are none of the folde
     system        memory, cores, threads, signals, locks, remote files, what recognises an input, files that are written
                   whole or not at all
     base          types.h: Sample, Block, SparseGradient, Scratch, ColumnView, the structs of the whole core; vectors;
-                  denormals.h: numbers too small to be normal are 0 in training;
-                  kept.py: the progress of a run as arrays by name, and their checks; copies.py: of arrays of short
-                  rows; label_unit.py: the unit of labels that are numbers; json_files.py and rules.py: files of JSON
-                  that users give, and rules for what they say, as for model files
+                  denormals.h: numbers too small to be normal are 0 in training; state_dict.py: the progress of a run as
+                  arrays by name, and their checks; copies.py: of arrays of short rows; label_unit.py: the unit of
+                  labels that are numbers; json_files.py and rules.py: files of JSON that users give, and rules for what
+                  they say, as for model files
     kernels       the instruction set, chosen at import, for which each folder with hot loops (kernels) has a table: its
                   kernels.h lists the functions of its .inl files, and scripts/declarations.py makes the rest
     registry      the tables of models, solvers, losses and options, a file each; a run's choices, checked (specs.py),
@@ -98,9 +98,9 @@ above it in this list, so that there are no circles; there are none of the folde
                   states (models/split.py), and scoring/recommend the best items for many users, found by inner products
                   that the same split gives
     export        arrays, text, tables of features, kernel form, quadratic function of binary variables (QUBO)
-    exchange      models of libFM, libffm and xLearn: a Foreign (foreign.py) has what their files have, which a module
-                  for each program reads and writes; importing.py makes a model file of it, and exporting.py makes it of
-                  a model, and refuses what it cannot have
+    exchange      models of libFM, libffm and xLearn: an ExternalModel (external.py) has what their files have, which a
+                  module for each program reads and writes; importing.py makes a model file of it, and exporting.py
+                  makes it of a model, and refuses what it cannot have
     inspect       what a model has learned, which features interact, and which are important on given rows
     training      a run: the prepared model, planning, the job itself, validation, divergence, memory account, saving
                   (growth.py: with new features), checkpoints; training/setup, which imports none of these, has what
@@ -109,8 +109,8 @@ above it in this list, so that there are no circles; there are none of the folde
                   training/several has what takes several runs: one pass over the segments of a stream, an ensemble,
                   the refit, new features that each set of parameters of a model learns alone
     choosing      comparing options by runs that share the rows in memory: folds and cross-validation; the look before a
-                  run, and the search for kinds, solvers and options (search.py), whose entrants pause and go on
-                  (entrants.py) and are kept in a study
+                  run, and the search for kinds, solvers and options (search.py), whose candidates pause and go on
+                  (candidates.py) and are kept in a study
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
     api           from Python: matrices and files as rows, training, the search, a model; the keyword parameters of

@@ -45,7 +45,7 @@ TRIALS = [
     for number in (0, 1)
 ]
 IDENTITY = {"options": {"l2": 0.1}, "given": ["l2"], "ranges": {}, "folds": 2, "sampler": "near", "path": None}
-IDENTITY |= {"rivals": [["fm", "cd"]], "stretched": True, "data": [1, 2], "validation": None, "tested": None}
+IDENTITY |= {"alternatives": [["fm", "cd"]], "stretched": True, "data": [1, 2], "validation": None, "tested": None}
 IDENTITY |= {"init_model": None, "seed": 1}
 SCHEMA = Schema(
     {"y": "label", "a": "category", "n": "number", "v": "vector", "t": "time", "b": "number"},

@@ -10,14 +10,14 @@ from test_look import Foretold
 
 import fmcli
 from fmcli.choosing import runs, search
-from fmcli.choosing.entrants import Entrant, Reached, TrialRecord
+from fmcli.choosing.candidates import Candidate, TrialRecord, TrialResult
 from fmcli.choosing.look import Looked, folds_of, look
 from fmcli.choosing.runs import of_epochs, work
 from fmcli.choosing.search import MOST_TRAININGS, Search, Tuning
 from fmcli.cli.train.log import log_trials
 from fmcli.data.dataset import Dataset
+from fmcli.registry.alternatives import alternatives
 from fmcli.registry.models import MODELS
-from fmcli.registry.rivals import rivals
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
 from fmcli.training.planning import prepare
@@ -46,8 +46,8 @@ def signs(pairs, rows=ROWS):
 
 def planned(data, options, settings=None, model_given=False, solver=None):
     spec = make_spec("fm", solver, None, options)
-    others = tuple(rivals(spec, model_given=model_given))
-    chosen = Settings(spec, **{"holdout": None, "rivals": others, **(settings or {})})
+    others = tuple(alternatives(spec, model_given=model_given))
+    chosen = Settings(spec, **{"holdout": None, "alternatives": others, **(settings or {})})
     return prepare(chosen, RowsInMemory.of(data))
 
 
@@ -67,18 +67,18 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
     chosen, looked = look(plan)
     assert chosen.spec.model == "llfm"
-    assert [rival.chosen for rival in looked.trials] == [True] + [False] * (len(looked.trials) - 1)
-    values = [rival.reached.value for rival in looked.trials if rival.reached.value is not None]
+    assert [alternative.chosen for alternative in looked.trials] == [True] + [False] * (len(looked.trials) - 1)
+    values = [alternative.reached.value for alternative in looked.trials if alternative.reached.value is not None]
     assert values == sorted(values)
-    assert values[0] < 0.8 * next(rival.reached.value for rival in looked.trials if rival.number == 0)
+    assert values[0] < 0.8 * next(alternative.reached.value for alternative in looked.trials if alternative.number == 0)
     held = [np.sort(validation_rows(one).label) for one in (plan, chosen)]
     assert np.array_equal(*held)
     assert len(held[0]) == ROWS // 5
     usual = job.train(plan)
     one = (len(usual.epochs) + usual.best) * work(plan)
-    for rival in looked.trials:
-        own = sum(spent for model, solver, spent in done if (model, solver) == (rival.model, rival.solver))
-        assert own == pytest.approx(rival.trainings * one)
+    for alternative in looked.trials:
+        own = sum(spent for model, solver, spent in done if (model, solver) == (alternative.model, alternative.solver))
+        assert own == pytest.approx(alternative.trainings * one)
     assert 5 < sum(spent for *_, spent in done) / one <= MOST_TRAININGS
     trained = job.train(chosen)
     assert refit(trained, whole(trained)).plan.source.count == ROWS
@@ -126,22 +126,22 @@ def test_a_sampler_is_left_out_if_another_kind_is_far_better_than_its_own(monkey
 
 def test_a_sampler_is_not_left_out_because_another_run_of_its_kind_failed():
     one = Search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}), Tuning())
-    one.entrants += list(one.others())
-    sampler = next(entrant for entrant in one.entrants if entrant.samples)
-    for entrant in one.entrants:
-        if entrant.plan.spec.model in ("fm", "llfm") and not entrant.samples:
-            entrant.train(20)
+    one.candidates += list(one.others())
+    sampler = next(candidate for candidate in one.candidates if candidate.samples)
+    for candidate in one.candidates:
+        if candidate.plan.spec.model in ("fm", "llfm") and not candidate.samples:
+            candidate.train(20)
     assert one.is_hopeless(sampler)
-    one.usual.reached = Reached(0, None, (), ended=True)
+    one.usual.reached = TrialResult(0, None, (), ended=True)
     assert not one.is_hopeless(sampler)
 
 
 def test_few_rows_are_compared_on_folds():
     """The usual run counts by the epoch that is best in the mean of the folds, on all of which each is trained."""
     plan = planned(
-        signs([(0, 1)]), {"rank": 1, "epochs": 6}, {"look": True, "rivals": [make_spec("linear", "adagrad")]}
+        signs([(0, 1)]), {"rank": 1, "epochs": 6}, {"look": True, "alternatives": [make_spec("linear", "adagrad")]}
     )
-    usual = Entrant(folds_of(plan, 6))
+    usual = Candidate(folds_of(plan, 6))
     usual.train(6)
     assert len(usual.runs) == ROWS // validation_rows(plan).rows == 5
     assert next(one for one in look(plan)[1].trials if one.number == 0).reached == usual.reached
@@ -150,9 +150,9 @@ def test_few_rows_are_compared_on_folds():
 def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
     raced = []
 
-    def recorded(self, entrants, left):
-        spent = race_of(self, entrants, left)
-        raced.append((entrants, [one.reached.epochs for one in entrants], left, spent))
+    def recorded(self, candidates, left):
+        spent = race_of(self, candidates, left)
+        raced.append((candidates, [one.reached.epochs for one in candidates], left, spent))
         return spent
 
     race_of = Search.race_of
@@ -170,33 +170,33 @@ def test_a_difference_counts_by_its_error():
     """The squared errors differ by .06 in the mean, with a standard deviation of a half, on 100 rows."""
     plan = planned(signs([(0, 1)]), {"rank": 1})
     squares = np.array([[0.44, 1.44] * 50])
-    usual, other = Entrant([plan]), Entrant([plan])
-    for entrant, scores in ((usual, np.ones((1, 100))), (other, np.sqrt(squares))):
+    usual, other = Candidate([plan]), Candidate([plan])
+    for candidate, scores in ((usual, np.ones((1, 100))), (other, np.sqrt(squares))):
         outcome = Foretold([plan], scores).outcome()
-        entrant.outcome = lambda outcome=outcome: outcome
+        candidate.outcome = lambda outcome=outcome: outcome
     assert [other.better_than(usual, errors) for errors in (0, 1, 1.4, 2)] == [True, True, False, False]
     assert not usual.better_than(usual, 0)
 
 
 def test_a_given_kind_compares_solvers_and_a_given_solver_kinds():
     """A given option leaves out those that do not take it."""
-    of_fm = {(one.model, one.solver) for one in rivals(make_spec("fm"), model_given=True)}
+    of_fm = {(one.model, one.solver) for one in alternatives(make_spec("fm"), model_given=True)}
     assert of_fm == {("fm", solver) for solver in ("sgd", "ftrl", "fobos", "cd", "lbfgs", "mcmc")}
-    by_cd = {(one.model, one.solver) for one in rivals(make_spec("fm", "cd"), model_given=False)}
-    assert by_cd == {(kind.name, "cd") for kind in MODELS.values() if kind.rival_with} - {
+    by_cd = {(one.model, one.solver) for one in alternatives(make_spec("fm", "cd"), model_given=False)}
+    assert by_cd == {(kind.name, "cd") for kind in MODELS.values() if kind.compared_with} - {
         ("fm", "cd"),
         ("kernel-basis", "cd"),
     }
-    assert list(rivals(make_spec("fm", "cd"), model_given=True)) == []
-    of_rate = [one.solver for one in rivals(make_spec("fm", options={"learning_rate": 0.1}), model_given=False)]
+    assert list(alternatives(make_spec("fm", "cd"), model_given=True)) == []
+    of_rate = [one.solver for one in alternatives(make_spec("fm", options={"learning_rate": 0.1}), model_given=False)]
     assert set(of_rate) == {"adagrad"}
 
 
-def test_kinds_that_the_rows_do_not_suit_are_no_rivals():
+def test_kinds_that_the_rows_do_not_suit_are_no_alternatives():
     """Rows without fields, and two labels, for which kernel-basis has no probabilities."""
     data = signs([(0, 1)], rows=150)
     plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1}, {"patience": 1})
-    assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.rivals}
+    assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.alternatives}
     assert not {"ffm", "kernel-basis"} & {one.model for one in look(plan)[1].trials}
 
 
@@ -229,13 +229,13 @@ def test_the_table_of_trials_says_which_were_not_trained():
 
     log = Lines()
     trials = [
-        TrialRecord(0, "fm", "cd", {}, 10, ROWS, "logloss", Reached(10, 0.5, (7,), False), 0.7, chosen=True),
-        TrialRecord(1, "fm", "mcmc", {}, 0, ROWS, "logloss", Reached(0, None, (), False)),
-        TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", Reached(1, None, (), True)),
+        TrialRecord(0, "fm", "cd", {}, 10, ROWS, "logloss", TrialResult(10, 0.5, (7,), False), 0.7, chosen=True),
+        TrialRecord(1, "fm", "mcmc", {}, 0, ROWS, "logloss", TrialResult(0, None, (), False)),
+        TrialRecord(2, "llfm", "adagrad", {}, 10, ROWS, "logloss", TrialResult(1, None, (), True)),
     ]
     log_trials(log, trials)
     said = [re.search("is taken|not reached|(?= usual)", line)[0] for line in log[1:]]
     assert said == ["is taken", "not reached", ""]
-    later = [replace(trials[2], reached=Reached(9, 0.4, (7,), False)), replace(trials[0], number=3)]
+    later = [replace(trials[2], reached=TrialResult(9, 0.4, (7,), False)), replace(trials[0], number=3)]
     log_trials(log, later)
     assert log[-1] == "trial 3 is taken: those before it are not clearly better"

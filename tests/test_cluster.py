@@ -24,7 +24,7 @@ from fmcli.cluster.scoring import Scoring, loaded
 from fmcli.cluster.tasks import Request, SharedModel
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import RowGroups, Stream
-from fmcli.data.sources import Extent
+from fmcli.data.sources import FileRange
 from fmcli.errors import (
     BadInputError,
     FmcliError,
@@ -342,7 +342,7 @@ def test_memory_of_a_worker(files, monkeypatch, failure):
     monkeypatch.setattr(tasks, "predicted_lines", lambda *_: work)
     _, model = loaded(path)
     request = Request("libsvm", False, False, Stream())
-    done = tasks.predicted(model, Extent(str(folder / "rows0"), 0, 99, None), request, "raw", False)
+    done = tasks.predicted(model, FileRange(str(folder / "rows0"), 0, 99, None), request, "raw", False)
     assert isinstance(done.error, NotEnoughMemoryError)
     assert str(done.error).startswith(f"worker tcp://there:1, {folder}/rows0, bytes 0 to 99: ")
     assert done.result == b""

@@ -11,8 +11,8 @@ from fmcli.data import sources
 from fmcli.data.account import Account, Record, StoppedError
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.faults import BadLines
-from fmcli.data.sources import Extent, buffers, extents
-from fmcli.data.tables.reading import TablePath
+from fmcli.data.sources import FileRange, buffers, extents
+from fmcli.data.tables.reading import TableSource
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 
@@ -56,9 +56,9 @@ def test_what_is_one_extent(tmp_path, path):
 
     with gzip.open(path, "wb") as file:
         file.write(bytes(range(256)))
-    assert extents(path, 10) == [Extent(path)]
+    assert extents(path, 10) == [FileRange(path)]
     (tmp_path / "empty").touch()
-    assert extents(str(tmp_path / "empty"), 10) == [Extent(str(tmp_path / "empty"))]
+    assert extents(str(tmp_path / "empty"), 10) == [FileRange(str(tmp_path / "empty"))]
     with pytest.raises(MissingInputError):
         extents(str(tmp_path / "none"), 10)
 
@@ -141,7 +141,7 @@ def test_extents_of_a_table_begin_with_rows(tmp_path, delimiter):
     text = "".join(["\n\n", delimiter.join(["one", "two", "three"]) + "\n", *rows])
     path.write_text(text)
     starts = {len(text) - sum(map(len, rows[at:])) for at in range(60)}
-    table = TablePath.of(str(path), Schema({"one": "category"}), fields=False)
+    table = TableSource.of(str(path), Schema({"one": "category"}), fields=False)
     for size in (1, 7, 40, 300):
         found = extents(table, size)
         assert {one.start for one in found[1:]} <= starts

@@ -112,7 +112,7 @@ CIRCLES = {
     ("data.numbering", "data.dictionary"),
     ("registry.solvers", "solvers.trainer"),
     ("solvers.coordinate.trainer", "solvers.coordinate.partial"),
-    ("solvers.trainer", "solvers.coordinate.hold"),
+    ("solvers.trainer", "solvers.coordinate.prior"),
     ("training.account", "training.planning"),
     ("training.draws", "training.planning"),
     ("training.tested", "training.planning"),

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from fmcli.api.data import Data, of_matrix
 from fmcli.choosing.cross_validation import (
-    Candidate,
+    FoldTraining,
     Validated,
     cross_validate,
     difference_of,
@@ -126,7 +126,7 @@ def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices
         made = of_matrix(x, label, fields=fields)
         rows = RowsInMemory(made.dataset, made.names)
         spec = make_spec(given.pop("model", "fm"), given.pop("solver", None), None, given)
-        candidate = Candidate(Settings(spec, **settings), None, choices.get("ensemble", 1)).with_loss_of(rows)
+        candidate = FoldTraining(Settings(spec, **settings), None, choices.get("ensemble", 1)).with_loss_of(rows)
         folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
         metrics = metrics_of([candidate])
         found = list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, metrics))
@@ -152,7 +152,7 @@ def test_weights_of_labels_are_those_of_the_training_rows():
     made = of_matrix(x, label)
     rows = RowsInMemory(made.dataset, made.names)
     spec = make_spec("linear", "adagrad", None, {"epochs": 2})
-    candidate = Candidate(Settings(spec, threads=1), Weighting(balanced=True)).with_loss_of(rows)
+    candidate = FoldTraining(Settings(spec, threads=1), Weighting(balanced=True)).with_loss_of(rows)
     folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(2, stratified=False)), in_order=False))
     (fold, _), (tested, _) = folds, cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["auc"])
     one = FMClassifier(
@@ -168,7 +168,7 @@ def test_a_label_that_no_training_row_of_a_fold_has():
     label[0] = 3
     made = of_matrix(x, np.array([f"class{int(one)}" for one in label], dtype=object))
     rows = RowsInMemory(made.dataset, made.names)
-    candidate = Candidate(Settings(make_spec("linear", None, "softmax", {"epochs": 1}))).with_loss_of(rows)
+    candidate = FoldTraining(Settings(make_spec("linear", None, "softmax", {"epochs": 1}))).with_loss_of(rows)
     folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(3)), in_order=False))
     with pytest.raises(BadInputError, match="no training row of fold 1 has the label class3"):
         list(cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["accuracy"]))

@@ -12,7 +12,7 @@ from fmcli.errors import UsageError
 from fmcli.losses.loss import Squared
 from fmcli.model_file.container import load, save
 from fmcli.registry.specs import make_spec
-from fmcli.solvers.coordinate.hold import curvatures, mean_of
+from fmcli.solvers.coordinate.prior import curvatures, mean_of
 from fmcli.training import job, saving
 
 SOLVERS = ("cd", "lbfgs")

@@ -9,7 +9,7 @@ from test_every_pair import planted
 
 from fmcli.choosing import look as looking
 from fmcli.choosing import plans
-from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.look import Budget, epochs_of, folds_of, refit_epochs_of
 from fmcli.choosing.plans import thinned
 from fmcli.choosing.runs import ENTRIES_A_PARAMETER, of_epochs
@@ -189,7 +189,7 @@ def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(r
         assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)
     outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2), 2)]
     error = np.concatenate([one.score[:, 0] - one.label for one in outcomes])
-    assert measure(["rmse"], Entrant(folds).first(4, lambda fold: 2))["rmse"] == pytest.approx(
+    assert measure(["rmse"], Candidate(folds).first(4, lambda fold: 2))["rmse"] == pytest.approx(
         np.sqrt(np.mean(error**2))
     )
 
@@ -235,9 +235,9 @@ def test_solvers_by_columns_look_on_a_part_of_many_rows_if_it_overfits(rows, rng
 def test_a_run_that_continues_does_not_look_again(rows, monkeypatch, tmp_path):
     """It has the kind, the options and the epochs of the refit that the first process has chosen."""
     monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks={"l2_v": Trial(((10,),))}))
-    rivals = make_spec("linear", None, None, {}), make_spec("poly2", None, None, {})
+    alternatives = make_spec("linear", None, None, {}), make_spec("poly2", None, None, {})
     found = []
-    for settings, options in (({}, {"learning_rate": 0.5, "epochs": 30}), ({"rivals": rivals}, {})):
+    for settings, options in (({}, {"learning_rate": 0.5, "epochs": 30}), ({"alternatives": alternatives}, {})):
 
         def begun(settings=settings, options=options):
             return planned(rows, settings=settings, **options)
@@ -271,7 +271,7 @@ def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
         assert epochs_of(plan) == epochs
     monkeypatch.setattr(looking, "MOST_VISITS", 10**12)
     monkeypatch.setattr(looking, "LEAST_EPOCHS", 2)
-    assert [refit_epochs_of(Entrant(folds_of(plan, epochs)), epochs) for epochs in (2, 60)] == [None, 60]
+    assert [refit_epochs_of(Candidate(folds_of(plan, epochs)), epochs) for epochs in (2, 60)] == [None, 60]
     monkeypatch.setattr(looking, "MOST_VISITS", 0)
     assert look(plan)[0].refit_epochs is None
     assert look(plan)[0].spec.values["epochs"] == 60
@@ -328,7 +328,7 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, err
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
-class Foretold(Entrant):
+class Foretold(Candidate):
     """Runs with these errors of the held-out rows of each fold."""
 
     def __init__(self, plans, errors):
@@ -340,7 +340,9 @@ class Foretold(Entrant):
 
 def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
     """So a look visits at most as many rows as the run, beside the usual run itself."""
-    usual, other, third = (Entrant(folds_of(planned(rows, learning_rate=r, epochs=200), 1)) for r in (0.3, 0.003, 0.01))
+    usual, other, third = (
+        Candidate(folds_of(planned(rows, learning_rate=r, epochs=200), 1)) for r in (0.3, 0.003, 0.01)
+    )
     best = job.train(usual.plan).best
     usual.first(1, lambda fold: 200)
     budget, own = Budget(usual, 200), usual.runs[0].epochs + best
@@ -353,7 +355,9 @@ def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_
 
 def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
     """Otherwise, values with which a model learns slowly would lose to one that has overfit within few epochs."""
-    usual, other = (Entrant([planned(rows, learning_rate=r, epochs=epochs)]) for r, epochs in ((0.3, 2), (0.003, 200)))
+    usual, other = (
+        Candidate([planned(rows, learning_rate=r, epochs=epochs)]) for r, epochs in ((0.3, 2), (0.003, 200))
+    )
     usual.first(1, lambda fold: 200)
     assert usual.runs[0].epochs == 2
     looking.compared(Budget(usual, 200), other, "learning_rate", 1.0)
@@ -401,7 +405,7 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
     chosen, found = look(plan)
     assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
-    linear = Entrant([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)]).first(1, lambda fold: 20)
+    linear = Candidate([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)]).first(1, lambda fold: 20)
     assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)
 

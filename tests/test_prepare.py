@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fmcli.data.reader import read
-from fmcli.data.tables.named import Named
+from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.schema import IGNORED
 from fmcli.errors import BadInputError
 from fmcli.prepare import split
@@ -90,7 +90,7 @@ COLUMNS = {"categorical": ("user", "film"), "several": ("genres",), "numeric": (
 
 
 def encoding(fields=False, joined=None, **named):
-    return Encoding(Named(**named, rest=IGNORED, labelled=False), fields, joined or {})
+    return Encoding(ColumnRoles(**named, rest=IGNORED, labelled=False), fields, joined or {})
 
 
 def text_of(encoding, path, by_number=False):

@@ -14,7 +14,7 @@ from fmcli.errors import UsageError
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.ranking import Others, RankedRows
 from fmcli.scoring.recommend import recommender as recommender_module
-from fmcli.scoring.recommend.halves import ByPairs, ByProducts, united
+from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores, united
 from fmcli.scoring.recommend.lines import Lines
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.rankings import near
@@ -82,7 +82,7 @@ def test_the_best_items_are_those_of_all_pairs(name, options, norm, rng):
     pairs = rng.integers(0, [[len(contexts)], [len(items)]], (2, 100))
     recommender = Recommender(scorer, dataset(items, FEATURES), 6)
     by_pairs = name in BY_PAIRS or (name == "all-subsets" and norm)
-    assert isinstance(recommender.scores, ByPairs if by_pairs else ByProducts)
+    assert isinstance(recommender.scores, PairwiseScores if by_pairs else FactorScores)
     found = recommender.find(dataset(contexts, FEATURES), Seen.of(*pairs, len(contexts)))
     ends = np.cumsum(found.counts)
     for context in range(len(contexts)):
@@ -190,8 +190,8 @@ def test_blocks_of_contexts_are_as_all_at_once(rng, monkeypatch):
     recommender = Recommender(scorer, items, 4)
     whole = recommender.find(contexts, seen)
     monkeypatch.setattr("fmcli.scoring.recommend.recommender.CONTEXTS_AT_ONCE", 7)
-    monkeypatch.setattr("fmcli.scoring.recommend.halves.ITEMS_OF_PRODUCTS", 3)
-    monkeypatch.setattr("fmcli.scoring.recommend.halves.ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("fmcli.scoring.recommend.factor_scores.ITEMS_OF_PRODUCTS", 3)
+    monkeypatch.setattr("fmcli.scoring.recommend.factor_scores.ROWS_AT_ONCE", 2)
     firsts, blocks = zip(*recommender.each(contexts, seen, 2), strict=True)
     assert firsts == (0, 7, 14, 21, 28)
     np.testing.assert_array_equal(np.concatenate([block.items for block in blocks]), whole.items)

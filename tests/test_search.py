@@ -8,7 +8,7 @@ from problems import validation_rows
 from test_auto import planned, signs
 
 from fmcli.choosing import plans, runs, search
-from fmcli.choosing.entrants import ERRORS_ENDED, ERRORS_LONGER, Conduct, Entrant, Reached
+from fmcli.choosing.candidates import ERRORS_ENDED, ERRORS_LONGER, Candidate, SearchLimits, TrialResult
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, most_folds, stretched_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
@@ -24,7 +24,7 @@ from fmcli.training import job
 from fmcli.training.planning import with_options
 
 pytestmark = pytest.mark.exact
-HELD = {"rivals": (), "holdout": 0.3}
+HELD = {"alternatives": (), "holdout": 0.3}
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,13 @@ def test_runs_that_pause_reach_the_same_as_others(data, solver):
     noise = data.changed(label=np.random.default_rng(1).normal(size=data.rows))
     plan = planned(noise, {"rank": 3, "epochs": 6}, {"holdout": 0.3, "patience": 10}, solver=solver)
     room = Room(1 << 20)
-    paused, again, whole = (Entrant(fold_plans(plan, 2), conduct=Conduct(room=one)) for one in (room, Room(0), Room()))
+    paused, again, whole = (
+        Candidate(fold_plans(plan, 2), conduct=SearchLimits(room=one)) for one in (room, Room(0), Room())
+    )
     for epochs in (2, 4, 6):
-        for entrant in (paused, again):
-            entrant.train(epochs)
-            assert entrant.reached.ended == (epochs == 6) or entrant.reached.epochs < epochs
+        for candidate in (paused, again):
+            candidate.train(epochs)
+            assert candidate.reached.ended == (epochs == 6) or candidate.reached.epochs < epochs
     whole.train(6)
     assert paused.reached == again.reached == whole.reached
     assert room.take(1 << 20)  # all has been given back
@@ -53,29 +55,29 @@ def test_runs_that_pause_reach_the_same_as_others(data, solver):
 
 
 def test_a_deadline_ends_a_run():
-    entrant = Entrant([planned(signs([(0, 1)], rows=150), {"rank": 1})], conduct=Conduct(deadline=0.0))
+    candidate = Candidate([planned(signs([(0, 1)], rows=150), {"rank": 1})], conduct=SearchLimits(deadline=0.0))
     with pytest.raises(LateError):
-        entrant.train(3)
+        candidate.train(3)
 
 
 def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
     """The labels are noise, so that the best epochs of folds differ, and are as good as by chance."""
     noise = data.changed(label=np.random.default_rng(1).normal(size=data.rows))
     plan = planned(noise, {"rank": 3, "epochs": 12, "learning_rate": 0.05}, {**HELD, "patience": 12})
-    entrant, curves = Entrant(fold_plans(plan, 3)), np.empty((3, 12))
+    candidate, curves = Candidate(fold_plans(plan, 3)), np.empty((3, 12))
     for epochs in (5, 12):
-        entrant.train(epochs)
-        for fold, epoch in entrant.news:
-            curves[fold, epoch.number - 1] = epoch.valid[entrant.chooser]
+        candidate.train(epochs)
+        for fold, epoch in candidate.news:
+            curves[fold, epoch.number - 1] = epoch.valid[candidate.chooser]
     means = curves.mean(axis=0)
     assert len(set(curves.argmin(axis=1))) > 1
-    assert entrant.reached.value == means.min() > curves.min(axis=1).mean()
-    assert entrant.reached.best == (means.argmin() + 1,) * 3
+    assert candidate.reached.value == means.min() > curves.min(axis=1).mean()
+    assert candidate.reached.best == (means.argmin() + 1,) * 3
 
 
 def test_trials_are_compared_on_five_folds_where_a_look_has_four(monkeypatch):
     """For a look, 5,000 held-out rows are enough."""
-    plan = planned(signs([(0, 1)], rows=8000), {"rank": 1}, {"rivals": (), "holdout": 0.2})
+    plan = planned(signs([(0, 1)], rows=8000), {"rank": 1}, {"alternatives": (), "holdout": 0.2})
     assert most_folds(plan) == 4
     assert Wanted().folds_of(plan) == 5
     assert Wanted(folds=2).folds_of(plan) == 2
@@ -135,26 +137,26 @@ def test_trials_are_compared_on_stretches(data):
 
 def test_drawn_options_must_be_as_clearly_better_as_usual_ones(data):
     for settings in ({}, {"rank": 2}):
-        entrant = Entrant([planned(data, {})], 1, settings)
+        candidate = Candidate([planned(data, {})], 1, settings)
         for ended, errors in ((True, ERRORS_ENDED), (False, ERRORS_LONGER)):
-            entrant.reached = Reached(3, 0.5, (3,), ended)
-            assert entrant.margin == errors
+            candidate.reached = TrialResult(3, 0.5, (3,), ended)
+            assert candidate.margin == errors
 
 
 def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_taken(data, monkeypatch):
     """Those that a rung left out had fewer epochs, and do not count."""
-    monkeypatch.setattr(Entrant, "better_than", lambda own, other, errors: own.rank() < other.rank() - 0.1 * errors)
+    monkeypatch.setattr(Candidate, "better_than", lambda own, other, errors: own.rank() < other.rank() - 0.1 * errors)
     one = Search(planned(data, {"l2": 1e-4}, HELD), Tuning(ranges={"l2": Range(1e-8, 1.0), "rank": of(2, 4, 8)}))
 
     def chosen(values, left_out=()):
         one.groups, one.whole = [Group(one.usual, one.tuning.ranges)], []
-        one.usual.reached = Reached(3, 0.9, (3,), ended=False)
+        one.usual.reached = TrialResult(3, 0.9, (3,), ended=False)
         for number, ((rank, l2), value) in enumerate(values.items()):
             settings = {"l2": l2, "rank": rank}
-            entrant = Entrant([with_options(one.plan, settings)], number + 1, settings)
-            entrant.reached = Reached(3, value, (3,), ended=False)
-            one.groups[0].add(entrant)
-            one.whole += [] if (rank, l2) in left_out else [entrant]
+            candidate = Candidate([with_options(one.plan, settings)], number + 1, settings)
+            candidate.reached = TrialResult(3, value, (3,), ended=False)
+            one.groups[0].add(candidate)
+            one.whole += [] if (rank, l2) in left_out else [candidate]
         return one.choose().settings
 
     values = {(8, 1e-7): 0.50, (8, 1e-5): 0.59, (8, 1e-4): 0.65, (8, 1e-2): 0.59}
@@ -164,10 +166,10 @@ def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_tak
     assert chosen({(8, 1e-7): 0.77, (8, 1e-5): 0.85}) == {"rank": 8, "l2": 1e-7}  # the other is not clearly better
     assert chosen({(8, 1e-7): 0.85}) == {}
     # The metric of the held-out rows of all folds may be better, although the mean of each is worse.
-    other = Entrant([one.plan], 9)
+    other = Candidate([one.plan], 9)
     one.groups.append(Group(other, one.tuning.ranges))
-    other.reached = Reached(3, 0.95, (3,), ended=False)
-    monkeypatch.setattr(Entrant, "better_than", lambda own, than, errors: own is other)
+    other.reached = TrialResult(3, 0.95, (3,), ended=False)
+    monkeypatch.setattr(Candidate, "better_than", lambda own, than, errors: own is other)
     assert one.choose() is other
 
 
@@ -175,7 +177,7 @@ def test_options_are_drawn_for_as_many_kinds_as_there_is_time_for(data, monkeypa
     now = [10.0]
     monkeypatch.setattr(search.time, "perf_counter", lambda: now[0])
     plan = planned(data, {"rank": 1, "epochs": 2}, HELD)
-    one = Search(plan, Tuning(None, conduct=Conduct(deadline=100.0)))
+    one = Search(plan, Tuning(None, conduct=SearchLimits(deadline=100.0)))
     one.begun, one.usual.spent, groups = 0.0, 1000, [Group(one.usual, {}) for _ in range(20)]
     assert one.affordable(groups) == 90 * 100 // (BRACKET * 1000) == 1
     now[0] = 1.0
@@ -189,7 +191,9 @@ def test_the_planted_rank_and_penalty_are_found(data):
     plan = planned(data, {"rank": 1, "l2": 100.0, "epochs": 27}, HELD)
     seen = []
     ranges = {"rank": of(1, 2, 4), "l2": Range(1e-6, 100.0)}
-    found = compare(plan, Tuning(20, ranges, on_trial=lambda entrant: seen.append((entrant.number, entrant.asked))))
+    found = compare(
+        plan, Tuning(20, ranges, on_trial=lambda candidate: seen.append((candidate.number, candidate.asked)))
+    )
     spec = found.chosen.plan.spec
     assert spec.values["rank"] == 4
     assert spec.values["l2"] == spec.values["l2_v"] < 1e-2
@@ -204,12 +208,12 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
     """In one epoch each with tiny steps, the loss of a run is that of the one before, and not of the start values. What
     is known is repeated as far as the parameters are needed."""
     plan = planned(data, {"rank": 3, "epochs": 1, "alpha": 1e-9, "l1_w": 0.0}, HELD, solver="ftrl")
-    first = Entrant([planned(data, {"rank": 3, "epochs": 30}, HELD, solver="ftrl")], followed=True)
+    first = Candidate([planned(data, {"rank": 3, "epochs": 30}, HELD, solver="ftrl")], followed=True)
     first.train(30)
-    second = Entrant([plan], before=first)
+    second = Candidate([plan], before=first)
     second.train(1)
     assert second.reached.value == pytest.approx(first.reached.value, rel=0.05)
-    assert Entrant([plan]).train(1)
+    assert Candidate([plan]).train(1)
     found = []
     plan = planned(data, {"rank": 2, "epochs": 8}, {**HELD, "patience": 3}, solver="ftrl")
     path = Tuning(None, {"l1": Range(1e-3, 1e3)}, path=4, on_trial=found.append)
@@ -222,7 +226,7 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
     assert zeros[-1] == 1
     known = {(one.number, one.asked): one.reached for one in found[:3]}
     again = []
-    conduct = Conduct(lambda number, epochs, rows: known.get((number, epochs)))
+    conduct = SearchLimits(lambda number, epochs, rows: known.get((number, epochs)))
     compare(plan, replace(path, conduct=conduct, on_trial=again.append))
     assert [one.record() for one in again] == [one.record() for one in found]
     for ranges in ({}, {"rank": of(1, 2)}, {"l1": Range(0.1, 1), "l2": Range(0.1, 1)}):
@@ -245,7 +249,7 @@ def test_the_first_rungs_are_on_subsets_of_many_rows_if_runs_have_few_epochs(dat
     monkeypatch.setattr(search, "ROWS_FOR_SUBSETS", 100)
     seen = []
     plan = planned(data, {"rank": 2, "epochs": 4, "learning_rate": 0.3}, HELD)
-    found = compare(plan, Tuning(10, {"l2": Range(1e-6, 1.0)}, on_trial=lambda entrant: seen.append(entrant)))
+    found = compare(plan, Tuning(10, {"l2": Range(1e-6, 1.0)}, on_trial=lambda candidate: seen.append(candidate)))
     rows = plan.source.count
     counts = [one.plan.source.count for one in seen]
     assert counts == [rows, *[rows // 9] * 9, *[rows // 3] * 3, rows]
@@ -257,19 +261,19 @@ def test_the_first_rungs_are_on_subsets_of_many_rows_if_runs_have_few_epochs(dat
     assert sum(one.trainings for one in found.trials) > 2
     few = planned(data, {"rank": 2, "epochs": 30}, HELD)
     seen.clear()
-    compare(few, Tuning(3, {"l2": Range(1e-6, 1.0)}, on_trial=lambda entrant: seen.append(entrant)))
+    compare(few, Tuning(3, {"l2": Range(1e-6, 1.0)}, on_trial=lambda candidate: seen.append(candidate)))
     assert {one.plan.source.count for one in seen} == {rows}
 
 
 def test_runs_of_a_sampler_are_whole(data):
     seen = []
     plan = planned(data, {"rank": 1, "epochs": 9}, HELD, solver="mcmc")
-    compare(plan, Tuning(5, {"rank": of(1, 2, 3, 4, 5)}, on_trial=lambda entrant: seen.append(entrant)))
+    compare(plan, Tuning(5, {"rank": of(1, 2, 3, 4, 5)}, on_trial=lambda candidate: seen.append(candidate)))
     assert sorted((one.number, one.asked) for one in seen) == [(number, 9) for number in range(5)]
 
 
 def test_no_options_are_drawn_twice(data):
-    plan = planned(data, {"rank": 1, "epochs": 2}, {"rivals": (), "holdout": 0.3})
+    plan = planned(data, {"rank": 1, "epochs": 2}, {"alternatives": (), "holdout": 0.3})
     found = compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).trials  # the usual rank is 1
     assert sorted(one.options.get("rank", 1) for one in found) == [1, 2, 3]
 
@@ -329,16 +333,16 @@ def test_tpe_proposes_by_what_was_reached():
 
 def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
     """The clock passes the deadline with the first progress of an epoch of columns; what was reached before remains."""
-    entrant = Entrant([planned(data, {"rank": 2}, {"holdout": 0.3}, solver="cd")])
-    entrant.train(2)
-    before = entrant.reached
+    candidate = Candidate([planned(data, {"rank": 2}, {"holdout": 0.3}, solver="cd")])
+    candidate.train(2)
+    before = candidate.reached
     monkeypatch.setattr(runs.time, "perf_counter", lambda: 1.0)
-    entrant.runs[0].deadline = 0.5
+    candidate.runs[0].deadline = 0.5
     with pytest.raises(LateError):
-        entrant.train(5)
-    assert entrant.reached == before
-    assert entrant.outcome() is not None
-    first = Entrant(entrant.plans, conduct=Conduct(deadline=0.5))
+        candidate.train(5)
+    assert candidate.reached == before
+    assert candidate.outcome() is not None
+    first = Candidate(candidate.plans, conduct=SearchLimits(deadline=0.5))
     with pytest.raises(LateError):
         first.train(1)
 

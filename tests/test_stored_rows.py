@@ -10,7 +10,7 @@ import pytest
 from problems import TRAINED, dataset, pairwise, taken, validation_rows
 from test_every_pair import LEARNABLE, planted
 
-from fmcli.choosing.cross_validation import Candidate, cross_validate, fold_numbers
+from fmcli.choosing.cross_validation import FoldTraining, cross_validate, fold_numbers
 from fmcli.choosing.folds import Folding, folds_of
 from fmcli.choosing.look import look
 from fmcli.choosing.plans import fold_plans
@@ -246,7 +246,7 @@ def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, 
     assert not every[0].in_memory
     spec = make_spec("fm", "lbfgs", "logistic", {"epochs": 4, **options})
     made = Settings(spec, holdout=None, **settings)
-    candidate, found = Candidate(made, weighting, room=1 << 30), []
+    candidate, found = FoldTraining(made, weighting, room=1 << 30), []
     for rows in every:
         facts = rows.facts_of_rows()
         folds = list(folds_of(fold_numbers(candidate, facts, Folding(3)), in_order=False))
@@ -256,7 +256,7 @@ def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, 
         assert one.figures["features"] == other.figures["features"]
         assert one.figures["best_epoch"] == other.figures["best_epoch"]
         np.testing.assert_allclose(one.score, other.score, rtol=1e-3, atol=1e-4)
-    plans = [fold_plans(prepare(replace(made, rivals=(spec,)), rows), 3) for rows in every]
+    plans = [fold_plans(prepare(replace(made, alternatives=(spec,)), rows), 3) for rows in every]
     for one, other in zip(*plans, strict=True):
         assert rows_of(validation_rows(one)) == rows_of(validation_rows(other))
         assert one.source.numbers.tolist() == other.source.numbers.tolist()
@@ -266,7 +266,7 @@ def test_folds_of_a_cache_are_those_of_rows_in_memory(small, tmp_path, options, 
 def test_kinds_are_compared_on_the_shards_of_a_cache_as_in_memory(small, tmp_path):
     data = planted("fm", "squared", rows=ROWS)[0]
     others = tuple(make_spec(kind, "lbfgs", None, {"epochs": 5}) for kind in ("fm", "poly2"))
-    settings = Settings(make_spec("linear", "lbfgs", None, {"epochs": 5}), holdout=None, rivals=others)
+    settings = Settings(make_spec("linear", "lbfgs", None, {"epochs": 5}), holdout=None, alternatives=others)
     looked = [
         look(prepare(settings, one))[1] for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
     ]

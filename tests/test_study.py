@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from fmcli.choosing.entrants import Reached, TrialRecord
+from fmcli.choosing.candidates import TrialRecord, TrialResult
 from fmcli.choosing.study import Study, line_of, trial_event
 from fmcli.errors import BadInputError, BusyError
 
@@ -12,7 +12,7 @@ IDENTITY = {"seed": 1}
 
 
 def trial(number, value=0.5):
-    return TrialRecord(number, "fm", "sgd", {"l2": 0.1}, 5, 100, "rmse", Reached(5, value, (3,), False))
+    return TrialRecord(number, "fm", "sgd", {"l2": 0.1}, 5, 100, "rmse", TrialResult(5, value, (3,), False))
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from fmcli.export.arrays import exported
 from fmcli.export.in_unit import in_unit
 from fmcli.model_file.container import ModelFile, from_bytes, save, to_bytes
 from fmcli.registry.solvers import SAMPLERS
-from fmcli.scoring.beside import Beside
+from fmcli.scoring.extra_outputs import Beside
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of

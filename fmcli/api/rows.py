@@ -22,10 +22,10 @@ from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import RowGroups
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, concatenated_by_ids
-from fmcli.data.sources import Extent, Input
+from fmcli.data.sources import FileRange, Input
 from fmcli.data.tables.declared import doubts
-from fmcli.data.tables.named import Named
-from fmcli.data.tables.reading import By, TablePath, columns_of, ignored_columns, is_table
+from fmcli.data.tables.named import ColumnRoles
+from fmcli.data.tables.reading import By, TableSource, columns_of, ignored_columns, is_table
 from fmcli.data.tables.schema import WEIGHT, Schema
 from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import BadInputError
@@ -62,7 +62,7 @@ class RowForm:
 
     names: Names | None = None
     schema: Schema | None = None
-    named: Named | None = None
+    named: ColumnRoles | None = None
     by: By | None = None
     fields: bool = False
     threads: int = 1
@@ -150,7 +150,7 @@ def inputs_of(rows: Any, form: RowForm) -> tuple[list[str], Schema | None] | Non
     frames = frames_of(rows)
     if not frames and not is_files(rows):
         return None
-    named = form.named or Named()
+    named = form.named or ColumnRoles()
     tables = frames or named.label is not None or any(map(is_table, paths_of(rows)))
     if not tables:
         return paths_of(rows), form.schema
@@ -164,7 +164,7 @@ def table_inputs(rows: Any) -> list[Input]:
     return [extent_of(*one) for one in frames_of(rows).items()] or list(paths_of(rows))
 
 
-def schema_and_doubts(inputs: Sequence[Input], named: Named, form: RowForm) -> Schema:
+def schema_and_doubts(inputs: Sequence[Input], named: ColumnRoles, form: RowForm) -> Schema:
     """Return what the columns of tables are. Warn of columns of frames whose types may tell the wrong kinds. Raises
     BadInputError, MissingInputError and UsageError."""
     schema, facts = schema_of(inputs, named, form.threads)
@@ -173,24 +173,24 @@ def schema_and_doubts(inputs: Sequence[Input], named: Named, form: RowForm) -> S
     return schema
 
 
-def extent_of(name: str, frame: Any) -> Extent:
+def extent_of(name: str, frame: Any) -> FileRange:
     """Return a frame as an input, without the index of pandas, which would be a column of it."""
-    return Extent(name, frame=frame.reset_index(drop=True) if hasattr(frame, PANDAS) else frame)
+    return FileRange(name, frame=frame.reset_index(drop=True) if hasattr(frame, PANDAS) else frame)
 
 
-def table_paths(rows: Any, form: RowForm, *, partial: bool = False, name: str = FRAME) -> list[TablePath]:
+def table_paths(rows: Any, form: RowForm, *, partial: bool = False, name: str = FRAME) -> list[TableSource]:
     """Return frames, or files, as tables with the schema of a form.
 
-    partial : as in TablePath.of.
+    partial : as in TableSource.of.
     name : of a frame, for messages.
     """
     assert form.schema is not None
     more: dict[str, Any] = {"fields": form.fields, "by": form.by, "partial": partial}
     if frames := frames_of(rows, name):
         return [
-            TablePath.of(name, form.schema, frame=extent_of(name, one).frame, **more) for name, one in frames.items()
+            TableSource.of(name, form.schema, frame=extent_of(name, one).frame, **more) for name, one in frames.items()
         ]
-    return [TablePath.of(path, form.schema, **more) for path in paths_of(rows)]
+    return [TableSource.of(path, form.schema, **more) for path in paths_of(rows)]
 
 
 def as_data(rows: Any, what: str, form: RowForm) -> Data:
@@ -238,7 +238,7 @@ def of_pair(
         return of_matrix(X, y, weight=weight, fields=fields, group=group, names=form.names)
     refuse(form.by is not None, "rows of a frame can be held out by a column only if label names one, too")
     refuse(fields is not None, "the fields of a frame are its columns, so that none can be given")
-    named = replace(form.named or Named(), labelled=False)
+    named = replace(form.named or ColumnRoles(), labelled=False)
     refuse(named.label is not None, "the labels are given twice, as y and by label")
     for option, column in (("weight_column", named.weight), ("group_field", named.group)):
         refuse(column is not None, f"{option} needs a frame with its labels, and label, in place of a pair (X, y)")
@@ -274,7 +274,7 @@ def unlabelled(frame: Any, form: RowForm) -> Dataset:
 
 def of_inputs(paths: list[str], schema: Schema | None, form: RowForm) -> Data:
     """Return the rows of files or tables. Raises the errors of `reader.read`."""
-    row_groups = RowGroups() if isinstance(paths[0], TablePath) and paths[0].by else None
+    row_groups = RowGroups() if isinstance(paths[0], TableSource) and paths[0].by else None
     read = of_files(paths, "auto", form.names, has_weights(schema), row_groups, threads=form.threads)
     warn_of_ignored(paths, form)
     return Data._of(read.dataset, read.names, read.format, schema)

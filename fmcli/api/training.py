@@ -23,7 +23,7 @@ from fmcli.api.parameters import split, with_parameters
 from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labelled
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
-from fmcli.choosing.cross_validation import Candidate
+from fmcli.choosing.cross_validation import FoldTraining
 from fmcli.choosing.fitting import Epochs, fit
 from fmcli.choosing.look import Looked, few_of_class
 from fmcli.data.dataset import Dataset
@@ -31,9 +31,9 @@ from fmcli.data.fields import read_groups
 from fmcli.data.shards.weights import weigh_labels
 from fmcli.errors import NothingNewError
 from fmcli.model_file.container import copied
+from fmcli.registry.alternatives import suited
 from fmcli.registry.choices import Choices
 from fmcli.registry.losses import LOSSES
-from fmcli.registry.rivals import suited
 from fmcli.registry.row_choices import OF_TABLES
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import need_groups
@@ -142,7 +142,7 @@ def trained_model(
     begin = time.perf_counter()
     warm_start = resumed(choices.init_model, several=choices.only_new)
     spec = spec_of(choices, warm_start)
-    others = rivals_of(choices, spec) if choices.auto else []
+    others = alternatives_of(choices, spec) if choices.auto else []
     settings = settings_of(choices, spec, warm_start, others, begin, valid_name="valid", interrupt=interrupt)
     check_choices(choices, settings, valid)
     refuse(
@@ -276,7 +276,7 @@ def plan_of(read: Read, valid: Dataset | None, settings: Settings, choices: Choi
     return plan
 
 
-def rivals_of(choices: Choices, spec: Spec) -> list[Spec]:
+def alternatives_of(choices: Choices, spec: Spec) -> list[Spec]:
     """Return the other kinds and solvers that are compared with those of a spec."""
     return suited(spec, made(choices), model_given=choices.model is not None)[1]
 
@@ -290,7 +290,7 @@ def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable
     members, method, weighting = choices.ensemble, choices.calibrate, weighting_of(choices)
 
     def completed(plan: Plan) -> Plan:
-        return Candidate(plan.settings, weighting, members, room, method).completed(plan, lambda: rows, valid)
+        return FoldTraining(plan.settings, weighting, members, room, method).completed(plan, lambda: rows, valid)
 
     return completed
 

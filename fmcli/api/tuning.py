@@ -13,24 +13,24 @@ from fmcli.api.parameters import split, with_parameters
 from fmcli.api.rows import as_data, form_of
 from fmcli.api.training import (
     LOG,
+    alternatives_of,
     check_choices,
     plan_of,
     read_rows,
-    rivals_of,
     trained_model,
     validating,
 )
 from fmcli.api.values import path_of, value_of
-from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Wanted, tuned, winner_of
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
+from fmcli.registry.alternatives import begun, several
 from fmcli.registry.modes import TUNE
 from fmcli.registry.options import OPTIONS, Option
 from fmcli.registry.ranges import Range, is_range
 from fmcli.registry.ranges import read as range_of
-from fmcli.registry.rivals import begun, several
 from fmcli.training.setup.chosen import settings_of, spec_of
 
 # The parameters of training that a search does not take.
@@ -129,7 +129,7 @@ def tune(
         if kinds:
             first = first.changed(model=kinds[0].model, solver=kinds[0].solver)
         spec = spec_of(first, None)
-        others = (kinds[1:] if kinds else rivals_of(asked, spec)) or [spec]
+        others = (kinds[1:] if kinds else alternatives_of(asked, spec)) or [spec]
         settings = settings_of(first, spec, None, others, begin, valid_name="valid")
         check_choices(first, settings, valid, TUNE)
         first = first.changed(auto=True)
@@ -162,8 +162,8 @@ def in_range(option: Option, text: str) -> Range:
     return range_of(option, text, value)
 
 
-def log_trial(entrant: Entrant) -> None:
+def log_trial(candidate: Candidate) -> None:
     """Log what a trial has reached."""
-    record = entrant.record()
+    record = candidate.record()
     words = record.number, record.model, record.solver, dict(record.options), record.metric, record.reached.value
     LOG.info("trial %d: %s by %s, %s: %s %s", *words)

@@ -46,7 +46,7 @@ CALIBRATING_FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Candidate:
+class FoldTraining:
     """How models are trained.
 
     weighting : the weights of labels; None: there are none.
@@ -61,14 +61,14 @@ class Candidate:
     room: int | None = None
     calibrate: str | None = None
 
-    def with_loss_of(self, rows: Rows) -> Candidate:
+    def with_loss_of(self, rows: Rows) -> FoldTraining:
         """Return the candidate with the loss that the labels of all rows determine, so that all folds have it."""
         loss = labels_of(self.settings, rows).loss
         return replace(self, settings=replace(self.settings, spec=self.settings.spec.with_loss(loss)))
 
-    def of(self, plan: Plan) -> Candidate:
+    def of(self, plan: Plan) -> FoldTraining:
         """Return the candidate with the kind and the solver of a plan."""
-        return replace(self, settings=replace(plan.settings, rivals=()))
+        return replace(self, settings=replace(plan.settings, alternatives=()))
 
     def completed(self, plan: Plan, rows: Callable[[], Rows], valid: Dataset | None) -> Plan:
         """Return a plan, whose kind, solver and options are chosen, with the calibration of its model, if there is one;
@@ -104,25 +104,25 @@ class Validated:
     unit: LabelUnit = ONE
 
 
-def fold_numbers(candidate: Candidate, facts: RowFacts, folding: Folding) -> list[Numbers]:
+def fold_numbers(training: FoldTraining, facts: RowFacts, folding: Folding) -> list[Numbers]:
     """Return the fold of each row, for each repeat. The rows of a group stay in one fold; if groups are times, folds
     follow each other in time. Raises UsageError."""
-    classes = facts.label if LOSSES[candidate.loss].task in OF_CLASSES else None
-    random = [generator(candidate.settings.spec, CROSS_STREAM, repeat) for repeat in range(folding.repeats)]
+    classes = facts.label if LOSSES[training.loss].task in OF_CLASSES else None
+    random = [generator(training.settings.spec, CROSS_STREAM, repeat) for repeat in range(folding.repeats)]
     return folding.numbers(len(facts.label), random, classes, facts.group)
 
 
-def metrics_of(candidates: Sequence[Candidate]) -> list[str]:
+def metrics_of(trainings: Sequence[FoldTraining]) -> list[str]:
     """Return the names of the metrics that all candidates are compared by. Raises UsageError for one that does not fit
     a loss."""
-    names = list(candidates[0].settings.metrics or default_metrics(candidates[0].loss))
-    for candidate in candidates:
-        check_metrics(names, candidate.loss, of_model=True)
+    names = list(trainings[0].settings.metrics or default_metrics(trainings[0].loss))
+    for training in trainings:
+        check_metrics(names, training.loss, of_model=True)
     return names
 
 
 def cross_validate(
-    candidate: Candidate,
+    training: FoldTraining,
     rows: Rows,
     facts: RowFacts,
     folds: Sequence[Fold],
@@ -147,25 +147,25 @@ def cross_validate(
 
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
-    settings = replace(candidate.settings, keep_state=False)
+    settings = replace(training.settings, keep_state=False)
     rows = rows.with_needed_fields(settings.spec, optional=settings.uses_fields)
     together = min(len(folds), settings.threads)
     threads = max(1, settings.threads // together)
 
     def planned(fold: Fold) -> Plan:
-        training, validation = rows.within(fold.train), valid
-        require_labels(facts, rows.names, fold, candidate.loss)
-        if candidate.weighting is not None:
-            of_labels = weights_of(facts, fold, candidate.weighting, rows.names)
-            training = training.with_label_weights(of_labels)
+        inside, validation = rows.within(fold.train), valid
+        require_labels(facts, rows.names, fold, training.loss)
+        if training.weighting is not None:
+            of_labels = weights_of(facts, fold, training.weighting, rows.names)
+            inside = inside.with_label_weights(of_labels)
             validation = valid and with_label_weights(valid, of_labels)
-        return prepare(replace(settings, threads=threads), training, validation)
+        return prepare(replace(settings, threads=threads), inside, validation)
 
     waiting = [planned(folds[0])]
-    if candidate.room is not None:
-        together = max(1, min(together, candidate.room // require_room(waiting[0], candidate.room)))
+    if training.room is not None:
+        together = max(1, min(together, training.room // require_room(waiting[0], training.room)))
     shared = held_bytes([*rows.in_memory, *([] if valid is None else [valid])])
-    need = memory_of_folds(waiting[0], candidate.members, shared, folds, together)
+    need = memory_of_folds(waiting[0], training.members, shared, folds, together)
     on_need(need)
     require(need.total, f"{len(folds)} folds, {together} at a time", held=need.held)
 
@@ -176,8 +176,8 @@ def cross_validate(
         trained, summary = fit(
             plan,
             Epochs(epochs.append),
-            candidate.members,
-            completed=lambda chosen: candidate.completed(chosen, lambda: rows.within(fold.train), valid),
+            training.members,
+            completed=lambda chosen: training.completed(chosen, lambda: rows.within(fold.train), valid),
         )
         scorer = trained.scorer(UNNAMED)
         score = np.empty((len(fold.test), scorer.model.outputs))
@@ -187,7 +187,7 @@ def cross_validate(
         group = None if facts.group is None else facts.group[fold.test]
         label = scorer.labels.encode(facts.label[fold.test])
         relevance = scorer.labels.relevance
-        outcome = Outcome(candidate.loss, label, score, weight, clip=scorer.clip, group=group, relevance=relevance)
+        outcome = Outcome(training.loss, label, score, weight, clip=scorer.clip, group=group, relevance=relevance)
         return Validated(
             fold,
             figures(metrics, outcome, scorer),
@@ -199,7 +199,7 @@ def cross_validate(
             scorer.labels.unit,
         )
 
-    with nullcontext() if settings.spec.by_rows and not settings.rivals else one_blas_thread():
+    with nullcontext() if settings.spec.by_rows and not settings.alternatives else one_blas_thread():
         yield from side_by_side(run, folds, together)
 
 
@@ -217,7 +217,7 @@ def memory_of_folds(plan: Plan, members: int, shared: int, folds: Sequence[Fold]
 
 
 def calibrated(
-    candidate: Candidate,
+    training: FoldTraining,
     rows: Rows,
     valid: Dataset | None = None,
     on_fold: Callable[[Validated], None] = lambda fold: None,
@@ -233,16 +233,16 @@ def calibrated(
 
     Raises UsageError unless the loss has probabilities of two labels, and the errors of `cross_validate`.
     """
-    method, candidate = candidate.calibrate, replace(candidate, calibrate=None).with_loss_of(rows)
+    method, training = training.calibrate, replace(training, calibrate=None).with_loss_of(rows)
     assert method is not None
-    require_probabilities(candidate.loss)
+    require_probabilities(training.loss)
     facts = rows.facts_of_rows()
-    folds = list(folds_of(fold_numbers(candidate, facts, Folding(CALIBRATING_FOLDS)), in_order=False))
+    folds = list(folds_of(fold_numbers(training, facts, Folding(CALIBRATING_FOLDS)), in_order=False))
     score = np.empty(len(facts.label))
-    for one in cross_validate(candidate, rows, facts, folds, [], valid):
+    for one in cross_validate(training, rows, facts, folds, [], valid):
         score[one.fold.test] = one.score[:, 0]
         on_fold(one)
-    labels = labels_of(candidate.settings, rows)
+    labels = labels_of(training.settings, rows)
     return fitted(method, labels.encode(facts.label) > 0, score, facts.weight)
 
 

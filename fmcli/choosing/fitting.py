@@ -10,7 +10,7 @@ from typing import Any
 
 from fmcli.choosing.look import Looked, look_once
 from fmcli.solvers.trainer import Observer
-from fmcli.training.checkpoint import Keeper
+from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.several.ensemble import ensemble_summary, train_ensemble
@@ -70,7 +70,7 @@ def fit(
     members: int = 1,
     *,
     completed: Callable[[Plan], Plan] = lambda plan: plan,
-    keeper: Keeper | None = None,
+    keeper: Checkpointer | None = None,
 ) -> tuple[Trained, dict[str, Any]]:
     """Return the trained model, or members of an ensemble, of a plan, and the summary.
 
@@ -80,7 +80,7 @@ def fit(
 
     Raises the errors of `train`.
     """
-    keeper = keeper or Keeper()
+    keeper = keeper or Checkpointer()
     if keeper.choices is None:
         events.comparing(plan)
     plan, looked = look_once(plan, keeper)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import within
+from fmcli.base.state_dict import within
 from fmcli.data.faults import quote
 from fmcli.data.sources import BUFFER_BYTES, buffers, name_of
 from fmcli.errors import BadInputError, UsageError

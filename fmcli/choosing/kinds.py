@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.plans import is_free, terms_of
 from fmcli.choosing.proposals import Places, Tried
 from fmcli.registry.models import MODELS
@@ -18,28 +18,28 @@ from fmcli.training.planning import Plan
 class Group:
     """A kind and a solver: the run by the usual options, those of drawn options, and the ranges of these."""
 
-    def __init__(self, usual: Entrant, ranges: Mapping[str, Range]) -> None:
+    def __init__(self, usual: Candidate, ranges: Mapping[str, Range]) -> None:
         self._usual = usual.plan.spec.values
         self.ranges = {name: one for name, one in ranges.items() if usual.plan.spec.takes(name)} or ranges_of(
             usual.plan
         )
-        self.entrants, self._places = list[Entrant](), list[Places]()
+        self.candidates, self._places = list[Candidate](), list[Places]()
         self.add(usual)
 
-    def add(self, entrant: Entrant) -> None:
+    def add(self, candidate: Candidate) -> None:
         """Take another run. The places of its values in the ranges are kept: among thousands of short runs, finding
         those of all again for each new one took a quarter of the time."""
-        values = entrant.plan.spec.values
+        values = candidate.plan.spec.values
         places = {name: one.place_of(values[name], self._usual[name]) for name, one in self.ranges.items()}
-        self.entrants.append(entrant)
+        self.candidates.append(candidate)
         self._places.append({name: place for name, place in places.items() if place is not None})
 
     @property
-    def champion(self) -> Entrant:
+    def champion(self) -> Candidate:
         """The best run on all rows so far."""
-        return min((one for one in self.entrants if one.begun), key=Entrant.rank, default=self.entrants[0])
+        return min((one for one in self.candidates if one.begun), key=Candidate.rank, default=self.candidates[0])
 
-    def closest(self, among: Collection[Entrant], usual: Entrant, errors: float) -> Entrant | None:
+    def closest(self, among: Collection[Candidate], usual: Candidate, errors: float) -> Candidate | None:
         """Return, of those runs in `among` that are its own, one that is clearly better than the usual one and that the
         best of them is not better than by more than so many standard errors: the closest to the usual options; None if
         the best one is not clearly better.
@@ -48,29 +48,29 @@ class Group:
         often so: of a search on ratings, it reached .9050 on other rows, the closest one .9026.
         """
 
-        def clear(one: Entrant) -> bool:
+        def clear(one: Candidate) -> bool:
             return one is not usual and one.better_than(usual, one.margin)
 
-        own = [one for one in among if one in self.entrants and one.reached.value is not None]
-        best = min(own, key=Entrant.rank, default=usual)
+        own = [one for one in among if one in self.candidates and one.reached.value is not None]
+        best = min(own, key=Candidate.rank, default=usual)
         if not clear(best):
             return None
 
-        def as_good(one: Entrant) -> bool:
+        def as_good(one: Candidate) -> bool:
             # Few are compared: the scores of runs that a study knows are not at hand.
             return one.rank() < usual.rank() and not best.better_than(one, errors) and clear(one)
 
         return next(one for one in sorted(own, key=self._distance) if one is best or as_good(one))
 
-    def _distance(self, one: Entrant) -> float:
+    def _distance(self, one: Candidate) -> float:
         """Return how far the options of a run are from the usual ones, where the width of a range is 1."""
-        usual, own = self._places[0], self._places[self.entrants.index(one)]
+        usual, own = self._places[0], self._places[self.candidates.index(one)]
         return math.hypot(*(own[name] - place for name, place in usual.items() if name in own))
 
     @property
     def drawn(self) -> list[Mapping[str, Any]]:
         """The values of the options of all runs."""
-        return [{name: self._usual[name] for name in self.ranges}, *(one.settings for one in self.entrants[1:])]
+        return [{name: self._usual[name] for name in self.ranges}, *(one.settings for one in self.candidates[1:])]
 
     def settings(self, places: Places) -> dict[str, Any]:
         """Return the values of options at these places, as far as they are permitted."""
@@ -79,9 +79,9 @@ class Group:
 
     def tried(self) -> Iterator[Tried]:
         """Yield what the runs have reached, and those that have not run yet, as far as all their values have places."""
-        for entrant, places in zip(self.entrants, self._places, strict=True):
+        for candidate, places in zip(self.candidates, self._places, strict=True):
             if len(places) == len(self.ranges):
-                yield Tried(places, entrant.rank() if entrant.begun or entrant.subset else None)
+                yield Tried(places, candidate.rank() if candidate.begun or candidate.subset else None)
 
 
 def ranges_of(plan: Plan) -> dict[str, Range]:

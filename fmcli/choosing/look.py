@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fmcli.base.rules import COUNT, TABLE, is_number
-from fmcli.choosing.entrants import Conduct, Entrant, TrialRecord
+from fmcli.choosing.candidates import Candidate, SearchLimits, TrialRecord
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, most_folds, terms_of, thinned
 from fmcli.choosing.runs import LateError, Room, value_of, work
 from fmcli.choosing.search import Search, Tuning, compare
@@ -31,7 +31,7 @@ from fmcli.training.several.refit import affordable, refits, share_of
 
 if TYPE_CHECKING:
     from fmcli.registry.entry import Trial
-    from fmcli.training.checkpoint import Keeper
+    from fmcli.training.checkpoint import Checkpointer
     from fmcli.training.validation import Validation
 
 # Other folds follow as long as another value is better, but by fewer standard errors of the difference than DECIDED; if
@@ -99,7 +99,7 @@ def has_penalties_per_row(plan: Plan) -> bool:
     return plan.source.in_memory and not plan.spec.by_rows and not plan.spec.solver_entry.is_sampler
 
 
-def look_once(plan: Plan, keeper: Keeper) -> tuple[Plan, Looked]:
+def look_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, Looked]:
     """`look`, whose choices the keeper keeps; if it has those of an earlier process, their plan without a run.
 
     Raises NotEnoughMemoryError, and BadInputError if what was kept is not valid.
@@ -109,8 +109,8 @@ def look_once(plan: Plan, keeper: Keeper) -> tuple[Plan, Looked]:
             return with_choices(plan, keeper.choices)
     plan, looked = look(plan)
     values = {one.option: one.value for one in looked.values if one.chosen}
-    rival = sum(trial.number for trial in looked.trials if trial.chosen)
-    keeper.choices = {"rival": rival, "options": values, "refit_epochs": plan.refit_epochs or 0}
+    alternative = sum(trial.number for trial in looked.trials if trial.chosen)
+    keeper.choices = {"alternative": alternative, "options": values, "refit_epochs": plan.refit_epochs or 0}
     return plan, looked
 
 
@@ -120,13 +120,13 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, Looked]:
 
     Raises ValueError if they are not valid.
     """
-    rules = {"rival": COUNT, "options": TABLE, "refit_epochs": COUNT}
+    rules = {"alternative": COUNT, "options": TABLE, "refit_epochs": COUNT}
     valid = type(choices) is dict and choices.keys() == rules.keys()
     if not valid or not all(rule.holds(choices[name]) for name, rule in rules.items()):
         raise ValueError("it does not say what was chosen before the run")
-    rival, rivals, epochs = choices["rival"], plan.settings.rivals, plan.spec.values["epochs"]
-    if plan.other and 0 < rival <= len(rivals):
-        plan = plan.other(rivals[rival - 1])
+    alternative, alternatives, epochs = choices["alternative"], plan.settings.alternatives, plan.spec.values["epochs"]
+    if plan.other and 0 < alternative <= len(alternatives):
+        plan = plan.other(alternatives[alternative - 1])
     usual, values = plan.spec.values, choices["options"]
     for option, value in values.items():
         is_one = is_number(value) and type(value) is type(usual.get(option)) and OPTIONS[option].permits(value)
@@ -143,7 +143,7 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
     """
     trials: Sequence[TrialRecord] = ()
     if plan.other is not None and can_compare(plan):
-        found = compare(plan, Tuning(folds=folds_of_rivals(plan)))
+        found = compare(plan, Tuning(folds=folds_of_alternatives(plan)))
         plan, trials = found.chosen.plan, found.trials
     plan, values = with_values(plan)
     return plan, Looked(trials, values)
@@ -154,8 +154,8 @@ def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
     need = memory_of(plan, members)
     if plan.other is None or not can_compare(plan):
         return need
-    search = Search(plan, Tuning(folds=folds_of_rivals(plan)))
-    chosen = [memory_of(entrant.plan, members) for entrant in search.contenders]
+    search = Search(plan, Tuning(folds=folds_of_alternatives(plan)))
+    chosen = [memory_of(candidate.plan, members) for candidate in search.contenders]
     most = max(one.total - one.held for one in chosen)
     return need.or_of(search.memory).or_of(MemoryNeed(search.memory.held + most, search.memory.held))
 
@@ -166,11 +166,11 @@ def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[L
     if not looks(plan):
         return plan, found
     with suppress(LateError):
-        return tried_values(plan, found, Conduct(deadline=deadline, room=Room(0))), found
+        return tried_values(plan, found, SearchLimits(deadline=deadline, room=Room(0))), found
     return plan, found
 
 
-def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
+def tried_values(plan: Plan, found: list[Look], conduct: SearchLimits) -> Plan:
     """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
     share = share_of(plan)
     subset = plan if share == 1 else thinned(plan, share)
@@ -179,12 +179,12 @@ def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
     if not tried and (rows or most_folds(plan) == 1):
         return plan
     if rows:
-        first_epoch = Entrant([subset], conduct=conduct)  # with the penalties of all rows
+        first_epoch = Candidate([subset], conduct=conduct)  # with the penalties of all rows
         first_epoch.first(1, lambda fold: 1)
         if not first_epoch.runs[0].is_worse_than_constant:
             return plan
         subset = with_options(subset, {})
-    usual = Entrant([subset], conduct=conduct)
+    usual = Candidate([subset], conduct=conduct)
     usual.first(1, lambda fold: most)
     if not rows:
         usual.add(folds_of(plan, usual.runs[0].epochs or most)[1:])
@@ -196,7 +196,7 @@ def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
             for value, on_all in zip(path, own, strict=True):
                 if budget.left(0) < 1:
                     break
-                other = Entrant([with_value(fold, option, value) for fold in usual.plans], conduct=conduct)
+                other = Candidate([with_value(fold, option, value) for fold in usual.plans], conduct=conduct)
                 one = compared(budget, other, option, errors)
                 found.append(replace(one, value=on_all, usual=plan.spec.values[option], rows=rows))
                 if not one.chosen:
@@ -208,7 +208,7 @@ def tried_values(plan: Plan, found: list[Look], conduct: Conduct) -> Plan:
     return plan if epochs is None else replace(plan, refit_epochs=epochs)
 
 
-def refit_epochs_of(usual: Entrant, most: int) -> int | None:
+def refit_epochs_of(usual: Candidate, most: int) -> int | None:
     """Return the median of the best epochs on several folds, for a refit, if it is known: half of the runs would have
     gone on otherwise."""
     folds = len(usual.runs)
@@ -225,9 +225,9 @@ class Budget:
     most : how many epochs a run has at most.
     """
 
-    def __init__(self, usual: Entrant, most: int) -> None:
+    def __init__(self, usual: Candidate, most: int) -> None:
         self.usual, self.most = usual, most
-        self._others: list[Entrant] = []
+        self._others: list[Candidate] = []
 
     def left(self, fold: int) -> int:
         """Return how many epochs are left on a fold, whose usual run has been made."""
@@ -236,14 +236,14 @@ class Budget:
         own = max(LEAST_EPOCHS, run.epochs + refitted)
         return own - sum(other.runs[fold].epochs for other in self._others)
 
-    def outcome(self, other: Entrant, folds: int) -> Outcome | None:
+    def outcome(self, other: Candidate, folds: int) -> Outcome | None:
         """Return the outcome of another value on the first folds; None: training failed."""
         if other not in self._others:
             self._others.append(other)
         return other.first(folds, lambda fold: min(self.most, self.left(fold)))
 
 
-def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look:
+def compared(budget: Budget, other: Candidate, option: str, errors: float) -> Look:
     """Return the comparison of runs with another value of an option with the usual ones, on as many folds as it takes
     until the other one is clearly better, or is not better. errors : see Trial; 0 if the usual run learns nothing."""
     usual, plan, metric = budget.usual, budget.usual.plan, other.chooser
@@ -272,7 +272,7 @@ def compared(budget: Budget, other: Entrant, option: str, errors: float) -> Look
     )
 
 
-def folds_of_rivals(plan: Plan) -> int:
+def folds_of_alternatives(plan: Plan) -> int:
     """Return on how many folds other kinds and solvers are compared: as values of options are."""
     return number_of_folds(plan, LEAST_EPOCHS)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fmcli.choosing.entrants import Entrant
+from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.runs import as_trial
 from fmcli.registry.specs import Spec
 from fmcli.system.memory import LARGE, available
@@ -15,17 +15,17 @@ from fmcli.training.planning import Plan
 from fmcli.training.setup.memory import held_bytes
 
 
-def memory_of(entrants: Sequence[Entrant], trained: Sequence[Plan], paused: float) -> tuple[MemoryNeed, int]:
-    """Return the memory that entrants need, and the bytes of it that paused runs may keep: no more than all else takes,
-    because a run that keeps nothing begins again.
+def memory_of(candidates: Sequence[Candidate], trained: Sequence[Plan], paused: float) -> tuple[MemoryNeed, int]:
+    """Return the memory that candidates need, and the bytes of it that paused runs may keep: no more than all else
+    takes, because a run that keeps nothing begins again.
 
     trained : the plans of the runs at the same time that need most.
-    paused : how many times as many runs as the entrants have may pause.
+    paused : how many times as many runs as the candidates have may pause.
     """
-    plans = [plan for entrant in entrants for plan in entrant.plans]
+    plans = [plan for candidate in candidates for plan in candidate.plans]
     held = plans[0].held + held_by(plans) - held_by(plans[:1])
     total = held + sum(map(added, trained)) + sum(map(scores_of, plans))
-    pause = sum(len(one.plans) * paused_bytes(as_trial(one.plan)) for one in entrants if may_pause(one.plan.spec))
+    pause = sum(len(one.plans) * paused_bytes(as_trial(one.plan)) for one in candidates if may_pause(one.plan.spec))
     room = max(0, min(int(paused * pause), max(LARGE, total), available() + held - total))
     return MemoryNeed(total + room, held), room
 

@@ -18,7 +18,7 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.solvers.trainer import Observer
-from fmcli.training.checkpoint import Keeper, Progress
+from fmcli.training.checkpoint import Checkpointer, Progress
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
@@ -75,7 +75,7 @@ class Room:
             self._taken -= size
 
 
-class Paused(Keeper):
+class Paused(Checkpointer):
     """Keeps the progress of a run in memory where it pauses, and continues from there; if there is no room, it keeps
     nothing, and the run begins again, which gives the same."""
 
@@ -142,7 +142,7 @@ class Watch(Observer):
         self.check()
 
 
-class FoldRun:
+class FoldFit:
     """A run on a fold, as far as it went.
 
     plan : holds out the rows of the fold.
@@ -202,7 +202,7 @@ class FoldRun:
         # Row solvers end within an epoch by themselves, with what they have learned by then.
         watch = Observer() if plan.spec.by_rows else Watch(self.deadline)
         try:
-            trained = train(plan, after, watch, Keeper() if self.samples else self._keeper)
+            trained = train(plan, after, watch, Checkpointer() if self.samples else self._keeper)
         except (DivergedError, NotEnoughMemoryError):
             return False
         self.outcome = validation.outcome(plan.model, draws=trained.earlier)

@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from functools import cached_property, partial
 from itertools import accumulate
 
-from fmcli.choosing.entrants import ERRORS_LONGER, ERRORS_SAMPLED, Conduct, Entrant, TrialRecord
+from fmcli.choosing.candidates import ERRORS_LONGER, ERRORS_SAMPLED, Candidate, SearchLimits, TrialRecord
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.memory import added, memory_of
 from fmcli.choosing.plans import fold_plans, is_free, stretched_plans
@@ -66,7 +66,7 @@ class Tuning:
     ranges : the values of options; empty: those of the registry.
     folds : how many times other rows are held out.
     stretched : whether these are stretches of consecutive rows.
-    on_trial : called with each entrant after its run.
+    on_trial : called with each candidate after its run.
     sampler : how values are drawn; one of SAMPLERS.
     path : of how many values of one penalty there is a path in place of a search; None: there is none.
     """
@@ -75,8 +75,8 @@ class Tuning:
     ranges: Mapping[str, Range] = field(default_factory=dict)
     folds: int = 1
     stretched: bool = False
-    conduct: Conduct = field(default_factory=Conduct)
-    on_trial: Callable[[Entrant], None] = lambda entrant: None
+    conduct: SearchLimits = field(default_factory=SearchLimits)
+    on_trial: Callable[[Candidate], None] = lambda candidate: None
     sampler: str = "near"
     path: int | None = None
 
@@ -89,7 +89,7 @@ class Found:
     late : whether the deadline ended it.
     """
 
-    chosen: Entrant
+    chosen: Candidate
     trials: Sequence[TrialRecord]
     late: bool
 
@@ -107,43 +107,43 @@ class Search:
 
     def __init__(self, plan: Plan, tuning: Tuning) -> None:
         self.plan, self.tuning = plan, tuning
-        self.usual = self.entrant(plan, 0)
-        self.entrants: list[Entrant] = [self.usual]
-        self.whole: list[Entrant] = []  # the entrants that no rung has left out
+        self.usual = self.candidate(plan, 0)
+        self.candidates: list[Candidate] = [self.usual]
+        self.whole: list[Candidate] = []  # the candidates that no rung has left out
         self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
-        self.number = len(plan.settings.rivals) + 1
+        self.number = len(plan.settings.alternatives) + 1
         self.watch = Watch(tuning.conduct.deadline)
         self.most, self.race_work, self.least_work = 0, 0, LEAST_WORK
         self.begun = time.perf_counter()
 
     @cached_property
-    def rivals(self) -> list[Entrant]:
-        """The entrants of other kinds and solvers, as far as there is time to make them."""
-        found = list[Entrant]()
+    def alternatives(self) -> list[Candidate]:
+        """The candidates of other kinds and solvers, as far as there is time to make them."""
+        found = list[Candidate]()
         with suppress(LateError):
             found.extend(self.others())
         return found
 
     @cached_property
-    def contenders(self) -> list[Entrant]:
-        """The usual run and its rivals, without those for which an epoch is too much work."""
+    def contenders(self) -> list[Candidate]:
+        """The usual run and its alternatives, without those for which an epoch is too much work."""
         whole = self.usual.work * self.plan.spec.values["epochs"]
         race_work = (MOST_TRAININGS * (1 + refits(self.plan)) - 1) * whole
-        _, rest = self.shares(race_work, sampled=any(one.samples for one in self.rivals))
-        return [self.usual, *(one for one in self.rivals if one.work <= (race_work if one.samples else rest))]
+        _, rest = self.shares(race_work, sampled=any(one.samples for one in self.alternatives))
+        return [self.usual, *(one for one in self.alternatives if one.work <= (race_work if one.samples else rest))]
 
     @cached_property
     def memory(self) -> MemoryNeed:
         """The memory that the search needs. Paused runs get their room of it."""
-        entrants, most = self.contenders, MOST_KINDS * BRACKET
+        candidates, most = self.contenders, MOST_KINDS * BRACKET
         trials = most if self.tuning.trials is None else self.tuning.trials
-        drawn = 0 if self.tuning.path else min(most, max(0, trials - len(entrants)))
-        together, plans = self.together(len(entrants) + drawn), [as_trial(entrant.plan) for entrant in entrants]
+        drawn = 0 if self.tuning.path else min(most, max(0, trials - len(candidates)))
+        together, plans = self.together(len(candidates) + drawn), [as_trial(candidate.plan) for candidate in candidates]
         if drawn:
-            plans += together * [as_trial(largest_of(Group(entrant, self.tuning.ranges))) for entrant in entrants]
+            plans += together * [as_trial(largest_of(Group(candidate, self.tuning.ranges))) for candidate in candidates]
         trained = sorted(plans, key=added)[-together:]
         # Many rows have brackets on subsets of them, whose runs are whole.
-        need, room = memory_of(entrants, trained, 1 if self.many_rows else 1 + drawn / len(entrants))
+        need, room = memory_of(candidates, trained, 1 if self.many_rows else 1 + drawn / len(candidates))
         self.tuning.conduct.room.size = room
         return need
 
@@ -152,15 +152,15 @@ class Search:
         half = race_work // 2 if sampled else 0
         return half, max(race_work, self.least_work) - half
 
-    def together(self, entrants: int) -> int:
-        """Return how many of some entrants train at the same time: a cache has room for one run, and a cluster has its
-        workers for one."""
-        return max(1, min(self.plan.settings.threads, entrants)) if self.plan.source.in_memory else 1
+    def together(self, candidates: int) -> int:
+        """Return how many of some candidates train at the same time: a cache has room for one run, and a cluster has
+        its workers for one."""
+        return max(1, min(self.plan.settings.threads, candidates)) if self.plan.source.in_memory else 1
 
-    def entrant(self, plan: Plan, number: int) -> Entrant:
-        """Return the entrant of a plan."""
+    def candidate(self, plan: Plan, number: int) -> Candidate:
+        """Return the candidate of a plan."""
         plans_of = stretched_plans if self.tuning.stretched else fold_plans
-        return Entrant(plans_of(plan, self.tuning.folds), number, conduct=self.tuning.conduct)
+        return Candidate(plans_of(plan, self.tuning.folds), number, conduct=self.tuning.conduct)
 
     def run(self) -> Found:
         """Search, until all trials have been made or the deadline has passed."""
@@ -183,7 +183,7 @@ class Search:
         one = max(1, self.usual.own)
         trials = [
             replace(each.longest.record(), trainings=each.total / one, chosen=each is chosen)
-            for each in sorted(self.entrants, key=Entrant.rank)
+            for each in sorted(self.candidates, key=Candidate.rank)
         ]
         return Found(chosen, trials, late)
 
@@ -201,20 +201,20 @@ class Search:
             self.most, self.race_work = min(self.most, left // PART_OF_TIME), min(self.race_work, left // 2)
             self.least_work = min(self.least_work, left // 2)
 
-    def train(self, entrants: Sequence[Entrant], epochs_of: Callable[[Entrant], int]) -> int:
-        """Train entrants at the same time, to so many epochs each; return the work that it took. They are taken in
+    def train(self, candidates: Sequence[Candidate], epochs_of: Callable[[Candidate], int]) -> int:
+        """Train candidates at the same time, to so many epochs each; return the work that it took. They are taken in
         their order, whatever the number of threads."""
-        before = sum(entrant.spent for entrant in entrants)
-        asked = {entrant.number: epochs_of(entrant) for entrant in entrants}
-        threads, together = self.plan.settings.threads, self.together(len(entrants))
+        before = sum(candidate.spent for candidate in candidates)
+        asked = {candidate.number: epochs_of(candidate) for candidate in candidates}
+        threads, together = self.plan.settings.threads, self.together(len(candidates))
 
-        def run(entrant: Entrant) -> bool:
-            return entrant.train(asked[entrant.number], max(1, threads // together)) > 0
+        def run(candidate: Candidate) -> bool:
+            return candidate.train(asked[candidate.number], max(1, threads // together)) > 0
 
-        for entrant, trained in zip(entrants, side_by_side(run, entrants, together), strict=True):
+        for candidate, trained in zip(candidates, side_by_side(run, candidates, together), strict=True):
             if trained:
-                self.tuning.on_trial(entrant)
-        return sum(entrant.spent for entrant in entrants) - before
+                self.tuning.on_trial(candidate)
+        return sum(candidate.spent for candidate in candidates) - before
 
     def race(self) -> None:
         """Compare the kinds and solvers by their usual options.
@@ -223,55 +223,60 @@ class Search:
         for the best one of the others; those without hope leave all. The least work is not for them: whole runs of them
         would take most of the time, and say little more than shorter ones.
 
-        Each kind has its usual penalties only. With a tenth of them and ten times as many as other entrants, of which
+        Each kind has its usual penalties only. With a tenth of them and ten times as many as other candidates, of which
         the best one of each kind went on, the metrics on 51 splits of 21 sets were the same (-.07 % +- .21 %).
         """
-        entrants = sorted(self.rivals, key=lambda entrant: entrant.work)
-        self.entrants += entrants
-        self.groups += [Group(entrant, self.tuning.ranges) for entrant in entrants]
-        self.whole += entrants
-        samplers, others = ([one for one in entrants if one.samples is samples] for samples in (True, False))
+        candidates = sorted(self.alternatives, key=lambda candidate: candidate.work)
+        self.candidates += candidates
+        self.groups += [Group(candidate, self.tuning.ranges) for candidate in candidates]
+        self.whole += candidates
+        samplers, others = ([one for one in candidates if one.samples is samples] for samples in (True, False))
         half, rest = self.shares(self.race_work, sampled=bool(samplers))
         left = half + rest
         done = self.race_of(others, rest)
         done += self.race_of([one for one in samplers if not self.is_hopeless(one)], max(half, self.race_work - done))
         left -= done
-        self.race_of([one for one in sorted(others, key=Entrant.rank) if one.may_go_on(left)][:1], left)
+        self.race_of([one for one in sorted(others, key=Candidate.rank) if one.may_go_on(left)][:1], left)
 
-    def others(self) -> Iterator[Entrant]:
-        """Yield the rivals that the rows suit, and whose predictions are measured in the same way. Raises LateError."""
+    def others(self) -> Iterator[Candidate]:
+        """Yield the alternatives that the rows suit, and whose predictions are measured in the same way. Raises
+        LateError."""
         plan = self.plan
         assert plan.validation is not None
-        for number, spec in enumerate(plan.settings.rivals, start=1):
+        for number, spec in enumerate(plan.settings.alternatives, start=1):
             assert plan.other is not None
             self.watch.check()
             try:
-                rival = plan.other(spec)
+                alternative = plan.other(spec)
             except (BadInputError, UsageError, NotEnoughMemoryError):
                 continue
-            same = (rival.spec.model, rival.spec.solver) == (plan.spec.model, plan.spec.solver)
-            if rival.validation is not None and rival.validation.chooser == plan.validation.chooser and not same:
-                yield self.entrant(rival, number)
+            same = (alternative.spec.model, alternative.spec.solver) == (plan.spec.model, plan.spec.solver)
+            if (
+                alternative.validation is not None
+                and alternative.validation.chooser == plan.validation.chooser
+                and not same
+            ):
+                yield self.candidate(alternative, number)
 
-    def race_of(self, entrants: Sequence[Entrant], work_left: int) -> int:
-        """Train entrants of different kinds, and return the work that it took.
+    def race_of(self, candidates: Sequence[Candidate], work_left: int) -> int:
+        """Train candidates of different kinds, and return the work that it took.
 
         Each run may take an equal share of the work that is left. While some is left, the better half of those that
         have not ended by themselves go on.
         """
-        left, staying = work_left, entrants
+        left, staying = work_left, candidates
         while staying:
             share = left // len(staying)
-            left -= self.train(staying, lambda entrant, share=share: entrant.within(share))  # type: ignore[misc]
-            longer = [entrant for entrant in sorted(staying, key=Entrant.rank) if entrant.may_go_on(left)]
+            left -= self.train(staying, lambda candidate, share=share: candidate.within(share))  # type: ignore[misc]
+            longer = [candidate for candidate in sorted(staying, key=Candidate.rank) if candidate.may_go_on(left)]
             staying = longer[: (len(longer) + 1) // 2] if len(staying) > 1 else []
         return work_left - left
 
-    def is_hopeless(self, sampler: Entrant) -> bool:
+    def is_hopeless(self, sampler: Candidate) -> bool:
         """Return whether another kind is better than the sampler's own, trained by another solver, by so much that
         sampling cannot make up for it. A run that failed says nothing about sampling."""
-        known = [one for one in self.entrants if one.reached.value is not None]
-        best = min(known, key=Entrant.rank, default=sampler)
+        known = [one for one in self.candidates if one.reached.value is not None]
+        best = min(known, key=Candidate.rank, default=sampler)
         own = [one for one in known if one.plan.spec.model == sampler.plan.spec.model]
         return bool(own) and all(best.better_than(one, HOPELESS) for one in own)
 
@@ -292,20 +297,20 @@ class Search:
         deadline, now = self.tuning.conduct.deadline, time.perf_counter()
         if deadline is None:
             return len(groups)
-        done = sum(entrant.total for entrant in self.entrants)
+        done = sum(candidate.total for candidate in self.candidates)
         left = done / max(now - self.begun, MOMENT) * (deadline - now)
         needed = accumulate(self.size_of(group) * group.champion.spent for group in groups)
         return max(1, sum(work <= left for work in needed))
 
     def size_of(self, group: Group) -> int:
         """Return how many runs a bracket has."""
-        return REDUCTION if group.entrants[0].samples else BRACKET
+        return REDUCTION if group.candidates[0].samples else BRACKET
 
-    def bracket(self, group: Group) -> Iterator[Entrant]:
-        """Yield entrants of drawn options, until there are no others, or trials."""
-        first = group.entrants[0]
+    def bracket(self, group: Group) -> Iterator[Candidate]:
+        """Yield candidates of drawn options, until there are no others, or trials."""
+        first = group.candidates[0]
         for _ in range(self.size_of(group)):
-            if self.tuning.trials is not None and len(self.entrants) >= self.tuning.trials:
+            if self.tuning.trials is not None and len(self.candidates) >= self.tuning.trials:
                 return
             drawn = group.drawn
             for attempt in range(MOST_DRAWS):
@@ -318,29 +323,29 @@ class Search:
                         break
             else:
                 return
-            group.add(Entrant(plans, self.number, settings, self.tuning.conduct))
-            self.entrants.append(group.entrants[-1])
+            group.add(Candidate(plans, self.number, settings, self.tuning.conduct))
+            self.candidates.append(group.candidates[-1])
             self.number += 1
-            yield self.entrants[-1]
+            yield self.candidates[-1]
 
-    def halve(self, brackets: Sequence[list[Entrant]]) -> None:
+    def halve(self, brackets: Sequence[list[Candidate]]) -> None:
         """Train brackets, of which a part goes on after each rung: for more epochs, or on more rows where the usual run
         has so few epochs that a part of them says little less, but takes little less time."""
         by_rows = self.usual.reached.epochs < REDUCTION ** (RUNGS - 1) and self.many_rows
         for rung in range(RUNGS):
-            jobs = [entrant for entrants in brackets for entrant in entrants]
+            jobs = [candidate for candidates in brackets for candidate in candidates]
             share = REDUCTION ** (RUNGS - 1 - rung)
             if by_rows and share > 1:
-                jobs = [entrant if entrant.samples else entrant.on_subset(share) for entrant in jobs]
+                jobs = [candidate if candidate.samples else candidate.on_subset(share) for candidate in jobs]
             epochs_of = partial(self.epochs_of, rung=RUNGS - 1 if by_rows else rung)
             # A deadline leaves out the dear ones.
-            self.train(sorted(jobs, key=lambda entrant: entrant.work * epochs_of(entrant)), epochs_of)
-            for entrants in brackets:
-                entrants.sort(key=Entrant.rank)
-                for entrant in entrants[max(1, len(entrants) // REDUCTION) :]:
-                    entrant.forget()
-                del entrants[max(1, len(entrants) // REDUCTION) :]
-        self.whole += [entrant for entrants in brackets for entrant in entrants]
+            self.train(sorted(jobs, key=lambda candidate: candidate.work * epochs_of(candidate)), epochs_of)
+            for candidates in brackets:
+                candidates.sort(key=Candidate.rank)
+                for candidate in candidates[max(1, len(candidates) // REDUCTION) :]:
+                    candidate.forget()
+                del candidates[max(1, len(candidates) // REDUCTION) :]
+        self.whole += [candidate for candidates in brackets for candidate in candidates]
 
     def follow(self) -> None:
         """Train a run for each value of a penalty, from weak to strong, each from the parameters of the one before.
@@ -352,20 +357,20 @@ class Search:
             at_once = {}
         for value in one.spaced(self.tuning.path or 0, usual):
             plans = [with_options(plan, {name: value, **at_once}) for plan in self.usual.plans]
-            before = Entrant(plans, self.number, {name: value}, self.tuning.conduct, before, followed=True)
+            before = Candidate(plans, self.number, {name: value}, self.tuning.conduct, before, followed=True)
             group.add(before)
-            self.entrants.append(before)
+            self.candidates.append(before)
             self.number += 1
-            self.train([before], lambda entrant: entrant.plan.spec.values["epochs"])
+            self.train([before], lambda candidate: candidate.plan.spec.values["epochs"])
 
-    def anew(self, chosen: Entrant) -> Entrant:
+    def anew(self, chosen: Candidate) -> Candidate:
         """Return the run of a path, trained from the usual start values, as the model on all rows will be; or the usual
         run, if that is no better than it then: all epochs of the path together may have been what it needed."""
         plans = [with_options(plan, chosen.settings) for plan in self.usual.plans]
-        own = Entrant(plans, self.number, chosen.settings, self.tuning.conduct)
-        self.entrants.append(own)
+        own = Candidate(plans, self.number, chosen.settings, self.tuning.conduct)
+        self.candidates.append(own)
         with suppress(LateError):
-            self.train([own], lambda entrant: entrant.plan.spec.values["epochs"])
+            self.train([own], lambda candidate: candidate.plan.spec.values["epochs"])
         return own if own.better_than(self.usual, own.margin) else self.usual
 
     @property
@@ -374,29 +379,29 @@ class Search:
         source = self.plan.source
         return source.in_memory and source.data.group is None and source.count >= ROWS_FOR_SUBSETS
 
-    def epochs_of(self, entrant: Entrant, rung: int) -> int:
-        """Return for how many epochs, in all, an entrant is trained by a rung. Runs of a solver that samples are whole,
-        because its first sweeps say little."""
-        asked: int = entrant.plan.spec.values["epochs"]
-        most = min(asked, max(1, self.most // entrant.work))
-        return max(1, most if entrant.samples else most // int(REDUCTION ** (RUNGS - 1 - rung)))
+    def epochs_of(self, candidate: Candidate, rung: int) -> int:
+        """Return for how many epochs, in all, a candidate is trained by a rung. Runs of a solver that samples are
+        whole, because its first sweeps say little."""
+        asked: int = candidate.plan.spec.values["epochs"]
+        most = min(asked, max(1, self.most // candidate.work))
+        return max(1, most if candidate.samples else most // int(REDUCTION ** (RUNGS - 1 - rung)))
 
-    def choose(self) -> Entrant:
-        """Return the best kind that is clearly better than the usual run, and of it the entrant closest to its usual
+    def choose(self) -> Candidate:
+        """Return the best kind that is clearly better than the usual run, and of it the candidate closest to its usual
         options that is as good as its best one. A solver that samples becomes much better, so that it is taken unless
         another one is clearly better."""
         whole = dict.fromkeys([*self.whole, *(group.champion for group in self.groups)])
         better = [found for group in self.groups if (found := group.closest(whole, self.usual, ERRORS_CHOSEN))]
-        chosen = min(better, key=Entrant.rank, default=self.usual)
-        for entrant in better:
-            if entrant.margin == ERRORS_SAMPLED and not chosen.better_than(entrant, ERRORS_LONGER):
-                chosen = entrant
+        chosen = min(better, key=Candidate.rank, default=self.usual)
+        for candidate in better:
+            if candidate.margin == ERRORS_SAMPLED and not chosen.better_than(candidate, ERRORS_LONGER):
+                chosen = candidate
         return chosen
 
 
 def largest_of(group: Group) -> Plan:
     """Return the plan of a group whose options that are whole numbers, such as the rank, are the largest ones."""
-    plan = group.entrants[0].plan
+    plan = group.candidates[0].plan
     ends = {name: max(one.choices, default=int(one.high)) for name, one in group.ranges.items() if is_whole(name)}
     with suppress(UsageError):
         return with_options(plan, ends)

@@ -25,7 +25,7 @@ from fmcli.base.rules import (
     one_of,
     within,
 )
-from fmcli.choosing.entrants import Reached, TrialRecord
+from fmcli.choosing.candidates import TrialRecord, TrialResult
 from fmcli.errors import BadInputError, BusyError, OutputError, UsageError
 from fmcli.training.checkpoint import differences, different
 
@@ -40,7 +40,7 @@ OF_SEARCH = {
     "sampler": "the samplers",
     "path": "the paths",
 }
-FOLLOWING = {"rivals": "the kinds and solvers", "stretched": "the folds"}
+FOLLOWING = {"alternatives": "the kinds and solvers", "stretched": "the folds"}
 # The entries of the first line (the search compares only the texts of its other entries), and the entries of a trial.
 HEADER = {"event": one_of(STUDY)}
 OF_RUN = {"options": TABLE, "given": NAME_LIST}
@@ -99,7 +99,7 @@ class Study:
     """
 
     def __init__(self, path: str | None, identity: Mapping[str, Any]) -> None:
-        self._known: dict[tuple[int, int, int], Reached] = {}
+        self._known: dict[tuple[int, int, int], TrialResult] = {}
         self._descriptor: int | None = None
         self._cut = b""  # the beginning of a line at the end of the file
         if path is None:
@@ -130,7 +130,7 @@ class Study:
         """How many trials were known at the beginning, or are now."""
         return len({number for number, *_ in self._known})
 
-    def known(self, number: int, asked: int, rows: int) -> Reached | None:
+    def known(self, number: int, asked: int, rows: int) -> TrialResult | None:
         """Return what a trial has reached in so many epochs on so many rows, if it is known."""
         return self._known.get((number, asked, rows))
 
@@ -185,7 +185,7 @@ class Study:
                 continue
             key = event[TRIAL], event["asked"], event["rows"]
             value, best = event["value"], tuple(event["best_epoch"])
-            self._known[key] = Reached(event["epochs"], value, best, event["ended"], event["sparsity"])
+            self._known[key] = TrialResult(event["epochs"], value, best, event["ended"], event["sparsity"])
 
 
 def line_of(event: Mapping[str, Any]) -> bytes:

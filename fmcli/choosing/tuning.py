@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fmcli.choosing.entrants import Conduct, Entrant
+from fmcli.choosing.candidates import Candidate, SearchLimits
 from fmcli.choosing.look import Look, with_values
 from fmcli.choosing.plans import can_compare, can_stretch, most_folds
 from fmcli.choosing.proposals import load_optuna
@@ -112,7 +112,7 @@ def tuned(
     plan: Plan,
     wanted: Wanted,
     on_begin: Callable[[Begun], None] = lambda begun: None,
-    on_trial: Callable[[Entrant], None] = lambda entrant: None,
+    on_trial: Callable[[Candidate], None] = lambda candidate: None,
 ) -> Found:
     """Search. Raises UsageError if no rows are held out, or if the study is another one, and the errors of Study."""
     if not can_compare(plan):
@@ -122,11 +122,11 @@ def tuned(
     with Study(wanted.study, identity_of(plan, wanted, folds, stretched)) as study, one_blas_thread():
         plan, looks = with_values(plan, wanted.deadline)
 
-        def after(entrant: Entrant) -> None:
-            study.add(entrant.record())
-            on_trial(entrant)
+        def after(candidate: Candidate) -> None:
+            study.add(candidate.record())
+            on_trial(candidate)
 
-        conduct = Conduct(study.known, wanted.deadline)
+        conduct = SearchLimits(study.known, wanted.deadline)
         of = wanted.most, wanted.ranges, folds, stretched, conduct, after, wanted.sampler, wanted.path
         search = Search(plan, Tuning(*of))
         on_begin(Begun(plan, folds, stretched, looks, study.trials, search.memory))
@@ -138,7 +138,7 @@ def identity_of(plan: Plan, wanted: Wanted, folds: int, stretched: bool) -> dict
     return {
         **identity(plan, refits=False),
         "ranges": {name: [one.low, one.high, list(one.choices)] for name, one in wanted.ranges.items()},
-        "rivals": [[one.model, one.solver] for one in plan.settings.rivals],
+        "alternatives": [[one.model, one.solver] for one in plan.settings.alternatives],
         "folds": folds,
         "stretched": stretched,
         "sampler": wanted.sampler,
@@ -146,14 +146,14 @@ def identity_of(plan: Plan, wanted: Wanted, folds: int, stretched: bool) -> dict
     }
 
 
-def chosen_options(entrant: Entrant, ranges: Mapping[str, Range]) -> dict[str, Any]:
+def chosen_options(candidate: Candidate, ranges: Mapping[str, Range]) -> dict[str, Any]:
     """Return the options that a look or the search has chosen, or of which only some values were asked for."""
-    spec = entrant.plan.spec
-    names = {*(spec.given - entrant.plan.settings.spec.given), *entrant.settings, *ranges}
+    spec = candidate.plan.spec
+    names = {*(spec.given - candidate.plan.settings.spec.given), *candidate.settings, *ranges}
     return {name: spec.values[name] for name in sorted(names) if name in OPTIONS and spec.takes(name)}
 
 
-def winner_of(chosen: Entrant, ranges: Mapping[str, Range]) -> Winner:
+def winner_of(chosen: Candidate, ranges: Mapping[str, Range]) -> Winner:
     """Return what trains a trial on all rows: for as many epochs as were best, unless other rows choose them."""
     spec, validation, best = chosen.plan.spec, chosen.plan.validation, chosen.reached.best
     epochs = None

@@ -34,7 +34,7 @@ from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
-from fmcli.scoring.beside import Beside
+from fmcli.scoring.extra_outputs import Beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

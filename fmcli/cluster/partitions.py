@@ -28,7 +28,7 @@ from fmcli.data.labels import Names, relabelled
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import with_label_weights
-from fmcli.data.sources import Extent, Gaps, extents, name_of, size_on_disk
+from fmcli.data.sources import FileRange, Gaps, extents, name_of, size_on_disk
 from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
 from fmcli.errors import FmcliError
@@ -48,7 +48,7 @@ class Division:
     format : libsvm or ffm.
     """
 
-    partitions: list[tuple[Extent, ...]]
+    partitions: list[tuple[FileRange, ...]]
     format: str
 
 
@@ -69,15 +69,15 @@ def divide(
         raise told(error, "") from error
 
 
-def size_of(extent: Extent) -> int:
+def size_of(extent: FileRange) -> int:
     """About the bytes of an extent."""
     size = size_on_disk(extent.path) if extent.size is None else extent.size
     return (size if extent.stop is None else extent.stop) - extent.start
 
 
-def combined_extents(found: Sequence[tuple[Extent, int]], most: int) -> list[tuple[Extent, ...]]:
+def combined_extents(found: Sequence[tuple[FileRange, int]], most: int) -> list[tuple[FileRange, ...]]:
     """Consecutive extents together, as long as they have at most so many bytes; each extent with its size."""
-    together: list[list[Extent]] = []
+    together: list[list[FileRange]] = []
     taken = most
     for extent, size in found:
         if taken + size > most:
@@ -134,7 +134,7 @@ class Partition:
     cache : None if it has no rows, or there was an error.
     """
 
-    def __init__(self, partition: Sequence[Extent], reading: Reading, skip: bool, folder: str | None) -> None:
+    def __init__(self, partition: Sequence[FileRange], reading: Reading, skip: bool, folder: str | None) -> None:
         self.reports: list[list[LineReport]] = []
         self.error: FmcliError | None = None
         self.cache: Cache | None = None
@@ -144,7 +144,7 @@ class Partition:
         except (FmcliError, MemoryError) as error:
             self.error = told(error, str(partition[len(self.reports) - 1]) if self.reports else str(partition[0]))
 
-    def _parse(self, partition: Sequence[Extent], reading: Reading, skip: bool, place: str) -> None:
+    def _parse(self, partition: Sequence[FileRange], reading: Reading, skip: bool, place: str) -> None:
         from fmcli.system.files import scratch_output
 
         about = {"keep_fields": reading.keep_fields, "label_weights": reading.label_weights}
@@ -162,7 +162,7 @@ class Partition:
                 self.cache = Cache(place, file.fileno())
                 finalize(self, self.cache.close)
 
-    def _pieces(self, extent: Extent, reading: Reading, skip: bool) -> Any:
+    def _pieces(self, extent: FileRange, reading: Reading, skip: bool) -> Any:
         record = Record(skip, blank_is_row=False)
         self.reports.append(record.reports)
         yield from text_rows([extent], reading, 1, None, record)
@@ -218,7 +218,7 @@ class Inputs:
     """The partitions of a run, on their way to workers; a worker makes the partitions that it needs."""
 
     def __init__(
-        self, partitions: Sequence[tuple[Extent, ...]], reading: Reading, skip: bool, folder: str | None, build: str
+        self, partitions: Sequence[tuple[FileRange, ...]], reading: Reading, skip: bool, folder: str | None, build: str
     ) -> None:
         self.recipe = partitions, reading, skip, folder, build
         self._lock = Lock()
@@ -247,13 +247,13 @@ def opened(inputs: Inputs, number: int) -> Opened:
     return inputs.partition(number).opened
 
 
-def described(partition: Sequence[Extent]) -> str:
+def described(partition: Sequence[FileRange]) -> str:
     """Return a partition in messages."""
     others = f" and {len(partition) - 1} more" if len(partition) > 1 else ""
     return f"{partition[0]}{others}"
 
 
-def names_of(partition: Sequence[Extent]) -> list[str]:
+def names_of(partition: Sequence[FileRange]) -> list[str]:
     """Return the names of the inputs of its extents."""
     return [name_of(extent.path) for extent in partition]
 

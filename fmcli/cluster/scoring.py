@@ -18,7 +18,7 @@ from fmcli.cluster.connection import Cluster
 from fmcli.cluster.tasks import Request, SharedModel, Survey
 from fmcli.data.account import Account
 from fmcli.data.faults import BadLines
-from fmcli.data.sources import Extent, name_of
+from fmcli.data.sources import FileRange, name_of
 from fmcli.errors import OutputError
 from fmcli.model_file.container import load
 from fmcli.records import dataclass
@@ -76,7 +76,7 @@ class Scoring:
         """Yield the lines of the predictions for all rows, in order. Raises the errors of fmcli.scoring.prediction, and
         those of Cluster."""
 
-        def send(extent: Extent) -> Future:
+        def send(extent: FileRange) -> Future:
             return self._cluster.submit(tasks.predicted, self._model, extent, self._settled, output, with_spread)
 
         return self._each(self._survey.extents, send, lambda extent: extent)
@@ -89,7 +89,7 @@ class Scoring:
         """
         with _complete_folder(folder, files := [_file_name(i) for i in range(len(self._survey.extents))]) as unfinished:
 
-            def send(numbered: tuple[str, Extent]) -> Future:
+            def send(numbered: tuple[str, FileRange]) -> Future:
                 file, extent = numbered
                 path = os.path.join(unfinished, file)
                 return self._cluster.submit(
@@ -107,7 +107,7 @@ class Scoring:
         names = list(metrics)
         check_combined(names)
 
-        def send(extent: Extent) -> Future:
+        def send(extent: FileRange) -> Future:
             return self._cluster.submit(tasks.evaluated, self._model, extent, self._settled, names, with_table)
 
         for summary in self._each(self._survey.extents, send, lambda extent: extent):
@@ -135,7 +135,9 @@ class Scoring:
         """Whether the rows have groups."""
         return self._survey.stream.row_groups is not None
 
-    def _each(self, items: Sequence[T], send: Callable[[T], Future], extent_of: Callable[[T], Extent]) -> Iterator[Any]:
+    def _each(
+        self, items: Sequence[T], send: Callable[[T], Future], extent_of: Callable[[T], FileRange]
+    ) -> Iterator[Any]:
         results = self._cluster.in_order(items, send, lambda item: f"scoring {extent_of(item)}")
         for item, scored in results:
             self._counts.add(scored.counts)

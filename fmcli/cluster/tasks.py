@@ -20,15 +20,15 @@ import fmcli
 from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.chunks import Piece
 from fmcli.data.formats import RowGroups, Stream, detected
-from fmcli.data.sources import Extent, extents, name_of
-from fmcli.data.tables.reading import By, TablePath
+from fmcli.data.sources import FileRange, extents, name_of
+from fmcli.data.tables.reading import By, TableSource
 from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
 from fmcli.kernels.simd import REAL
 from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
 from fmcli.records import dataclass
-from fmcli.scoring.beside import Beside
 from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
+from fmcli.scoring.extra_outputs import Beside
 from fmcli.scoring.prediction import Counts, each_chunk, predicted_lines
 from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
 from fmcli.scoring.summary import Summary, summary_of
@@ -113,7 +113,7 @@ class Survey:
     format, stream : as in Request.
     """
 
-    extents: list[Extent]
+    extents: list[FileRange]
     format: str
     stream: Stream
 
@@ -127,8 +127,8 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
         stream, needs_fields = request.stream, scorer.needs_fields
         if request.format == "auto":
             first, *others = replace(scorer, missing=request.missing).tables(files, request.joined, request.by)
-            files = [first, *(one.at(one, opens=False) if isinstance(one, TablePath) else one for one in others)]
-            if isinstance(first, TablePath) and stream.row_groups is not None:
+            files = [first, *(one.at(one, opens=False) if isinstance(one, TableSource) else one for one in others)]
+            if isinstance(first, TableSource) and stream.row_groups is not None:
                 stream = replace(stream, row_groups=RowGroups(optional=stream.row_groups.optional))
         found = [extent for file in files for extent in extents(file, size)]
         format, stream = detected(files, request.format, needs_fields, scorer.path, stream, request.labelled)
@@ -138,7 +138,7 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
 
 
 def predicted(
-    model: SharedModel, extent: Extent, request: Request, output: OutputType, with_spread: bool
+    model: SharedModel, extent: FileRange, request: Request, output: OutputType, with_spread: bool
 ) -> Scored[bytes]:
     """Return the lines of the predictions for an extent."""
 
@@ -150,7 +150,7 @@ def predicted(
 
 
 def written(
-    model: SharedModel, extent: Extent, request: Request, output: OutputType, with_spread: bool, path: str
+    model: SharedModel, extent: FileRange, request: Request, output: OutputType, with_spread: bool, path: str
 ) -> Scored[bytes]:
     """Write the lines of the predictions for an extent into a file, completely or not at all; the result is empty."""
     scored = predicted(model, extent, request, output, with_spread)
@@ -166,7 +166,7 @@ def written(
 
 
 def evaluated(
-    model: SharedModel, extent: Extent, request: Request, metrics: Sequence[str], with_table: bool
+    model: SharedModel, extent: FileRange, request: Request, metrics: Sequence[str], with_table: bool
 ) -> Scored[Summary | None]:
     """Return the summary of the labels and scores of an extent; None if it has no rows."""
 
@@ -181,7 +181,7 @@ def evaluated(
 
 def _scored(
     model: SharedModel,
-    extent: Extent,
+    extent: FileRange,
     request: Request,
     work: Callable[[Scorer], Callable[[Piece], T]],
     finish: Callable[[list[T], Counts], U],

@@ -19,7 +19,7 @@ from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
 from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
-from fmcli.data.sources import BUFFER_BYTES, Extent, Input, LongLineError, TextBuffer, buffers, name_of, table_in
+from fmcli.data.sources import BUFFER_BYTES, FileRange, Input, LongLineError, TextBuffer, buffers, name_of, table_in
 from fmcli.data.workers import closing_unless_read, in_order
 from fmcli.errors import BadInputError, UsageError
 from fmcli.records import dataclass
@@ -321,7 +321,7 @@ def of_tables(
     for path in paths:
         if not (table := table_in(path)):
             raise UsageError("tables and rows of features cannot be read together")
-        extent = path if isinstance(path, Extent) else Extent(path)
+        extent = path if isinstance(path, FileRange) else FileRange(path)
         for buffer in table.opened(extent, spare, unbuffered=unbuffered, training=labelled, skip=skip):
             yield replace(buffer, opens=opens and buffer.first and table.opens)
             opens = False

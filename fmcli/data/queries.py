@@ -53,7 +53,7 @@ class StreamText:
 
     source : what has the stream.
     name : of the input in messages.
-    used : as in sources.Extent.
+    used : as in sources.FileRange.
     texts : the columns of text.
     types : column -> whether it has numbers, not names; columns of other types are left out.
     vectors : the columns of lists with fractions, or of lists of one length.

@@ -58,7 +58,7 @@ class LongLineError(BadInputError):
 
 
 @dataclass(frozen=True)
-class Extent:
+class FileRange:
     """An extent of a file: the lines of a file that begin in bytes start .. stop - 1.
 
     stop : None: the end of the file.
@@ -103,7 +103,7 @@ class TableInput(str):
     unmatched: Mapping[str, int] = MappingProxyType({})
 
     def opened(
-        self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+        self, extent: FileRange, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
     ) -> Generator[TextBuffer, None, None]:
         """Yield the rows as `buffers` does, with the scanner that makes features of them.
 
@@ -123,7 +123,7 @@ class TableInput(str):
 
 
 # A file, or those of its lines that are to be read.
-Input = str | Extent
+Input = str | FileRange
 
 
 @dataclass
@@ -159,7 +159,7 @@ class Gaps:
 
 def table_in(path: Input) -> TableInput | None:
     """Return the table that an input is, or of which it is an extent; None if it is rows of features."""
-    inner = path.path if isinstance(path, Extent) else path
+    inner = path.path if isinstance(path, FileRange) else path
     return inner if isinstance(inner, TableInput) else None
 
 
@@ -196,7 +196,7 @@ def buffers(
     a regular file ends too early, BadInputError for compressed data that is truncated or corrupt, a binary format that
     is not text, and a line that is too long (LongLineError)."""
     for path in paths:
-        extent = Extent(path) if isinstance(path, str) else path
+        extent = FileRange(path) if isinstance(path, str) else path
         with ExitStack() as stack:
             if extent.frame is not None:
                 frame = _frame(extent)
@@ -220,18 +220,18 @@ def buffers(
             yield from _cut(text, extent, spare, size, unbuffered)
 
 
-def extents(path: str, size: int) -> list[Extent]:
+def extents(path: str, size: int) -> list[FileRange]:
     """Return the extents of a file, in order, of at most this many bytes and a line, or a row of a table. A file that
     is compressed or remote is one extent, and so is a table that is not text. Raises BadInputError and
     MissingInputError."""
     total = 0 if is_query(path) or _is_other(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
-        return [Extent(path)]
+        return [FileRange(path)]
     count = -(-total // size)
     starts = [total * number // count for number in range(count)]
     if isinstance(path, TableInput):
         starts = sorted({0, *path.row_starts(starts[1:])} - {total})
-    return [Extent(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
+    return [FileRange(path, start, stop, total) for start, stop in zip(starts, [*starts[1:], None], strict=True)]
 
 
 def text_bytes(paths: Sequence[str]) -> int:
@@ -257,23 +257,23 @@ def read_by_duckdb(paths: Sequence[str]) -> bool:
 def _is_other(path: str) -> bool:
     """Return whether a file is not text, but becomes text when it is read."""
     with ExitStack() as stack:
-        source = _Raw(Extent(path), stack)
+        source = _Raw(FileRange(path), stack)
         return source.compression() is not None or source.is_parquet
 
 
-def _frame(extent: Extent) -> StreamText:
+def _frame(extent: FileRange) -> StreamText:
     from fmcli.data.queries import StreamText
 
     return StreamText(extent.frame, name_of(extent.path), extent.used)
 
 
-def _query(extent: Extent) -> StreamText:
+def _query(extent: FileRange) -> StreamText:
     from fmcli.data.queries import QueryText
 
     return QueryText(extent.path.removeprefix(QUERY), name_of(extent.path), extent.used)
 
 
-def _parquet(extent: Extent) -> StreamText:
+def _parquet(extent: FileRange) -> StreamText:
     from fmcli.data.queries import parquet
 
     return parquet(extent.path, extent.used)
@@ -305,7 +305,7 @@ class _Source(Protocol):
 
 
 def _cut(
-    source: _Source, extent: Extent, spare: list[bytearray], size: int, unbuffered: bool
+    source: _Source, extent: FileRange, spare: list[bytearray], size: int, unbuffered: bool
 ) -> Generator[TextBuffer, None, None]:
     name = name_of(extent.path)
     rest = b""  # the beginning of a line that has not been read completely
@@ -335,7 +335,7 @@ def _cut(
 
 
 def _cut_stream(
-    source: StreamText, extent: Extent, spare: list[bytearray], size: int, unbuffered: bool
+    source: StreamText, extent: FileRange, spare: list[bytearray], size: int, unbuffered: bool
 ) -> Generator[TextBuffer, None, None]:
     for buffer in _cut(source, extent, spare, size, unbuffered):
         yield replace(buffer, texts=source.texts, vectors=source.vectors, unread=source.unread)
@@ -361,7 +361,7 @@ class _Raw:
     The bytes of an extent begin one before its start.
     """
 
-    def __init__(self, extent: Extent, stack: ExitStack):
+    def __init__(self, extent: FileRange, stack: ExitStack):
         path = extent.path
         self.name = name_of(path)
         self.head = b""
@@ -433,7 +433,7 @@ class _Raw:
 class _Lines:
     """The bytes of those lines that begin in an extent of a file."""
 
-    def __init__(self, source: _Raw, extent: Extent):
+    def __init__(self, source: _Raw, extent: FileRange):
         self._source, self._stop = source, extent.stop
         self._position = max(extent.start - 1, 0)  # of the next byte of the source
         self._begun, self._ended = extent.start == 0, False

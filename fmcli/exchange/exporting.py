@@ -9,7 +9,7 @@ from fmcli.base.finite import are_finite
 from fmcli.data.dictionary import Dictionary
 from fmcli.errors import BadInputError, UsageError
 from fmcli.exchange import libffm, libfm
-from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
+from fmcli.exchange.external import FFM, FM, LINEAR, ExternalModel
 from fmcli.export.arrays import require_one_draw
 from fmcli.export.in_unit import in_unit
 from fmcli.names import find_name, one_of
@@ -36,7 +36,7 @@ class Form:
     """
 
     title: str
-    write: Callable[[Foreign, Callable[[bytes], object]], None]
+    write: Callable[[ExternalModel, Callable[[bytes], object]], None]
     kinds: tuple[str, ...]
     losses: tuple[str, ...]
     norm: bool = False
@@ -53,7 +53,7 @@ FORMS = {
 }
 
 
-def foreign(scorer: Scorer, to: str) -> Foreign:
+def foreign(scorer: Scorer, to: str) -> ExternalModel:
     """Return a model as a form, one of FORMS, has it: with parameters of 0 for features that have no column.
 
     Raises UsageError, which names what the form cannot hold, BadInputError for parameters that are not finite, and
@@ -72,10 +72,10 @@ def foreign(scorer: Scorer, to: str) -> Foreign:
     arrays = {name: scorer.dense(array, 1)[0] for name, array in parameters.items() if name != "bias"}
     bias = float(parameters["bias"][0]) if "bias" in parameters else None
     kind, norm = family(scorer.meta["model"]), scorer.transform.norm
-    return Foreign(kind, scorer.dimension, bias, arrays.get("w"), arrays.get("V"), norm)
+    return ExternalModel(kind, scorer.dimension, bias, arrays.get("w"), arrays.get("V"), norm)
 
 
-def write_for(to: str, model: Foreign, write: Callable[[bytes], object]) -> None:
+def write_for(to: str, model: ExternalModel, write: Callable[[bytes], object]) -> None:
     """Write a model in chunks, in a form, one of FORMS."""
     FORMS[to].write(model, write)
 

@@ -17,7 +17,7 @@ from fmcli.data.scaling import NONE, SCALE
 from fmcli.data.transform import Transform, marked
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.exchange import libffm, libfm, xlearn
-from fmcli.exchange.foreign import FFM, LINEAR, Foreign
+from fmcli.exchange.external import FFM, LINEAR, ExternalModel
 from fmcli.exchange.reading import file_bytes
 from fmcli.model_file.check import CALIBRATION
 from fmcli.model_file.container import LENGTH_BYTES, SIGNATURE, ModelFile
@@ -61,7 +61,7 @@ class Tool:
 
     title: str
     recognises: Callable[[memoryview], bool]
-    read: Callable[[str, memoryview], Foreign]
+    read: Callable[[str, memoryview], ExternalModel]
     losses: Mapping[str, str]
     normalises: Mapping[str, bool] = field(default_factory=dict)
 
@@ -184,7 +184,7 @@ def fitting(path: str, tool: Tool, kind: str, norm: bool | None, meaning: Meanin
     return whole, usual if meaning.norm is None else meaning.norm and usual
 
 
-def model_file(foreign: Foreign, meaning: Meaning, norm: bool, title: str) -> ModelFile:
+def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str) -> ModelFile:
     """Return the model file. Options of training are those that the parameters show. Raises NotEnoughMemoryError."""
     kind, loss = MODELS[foreign.kind], meaning.loss or TWO_VALUES
     known = {"rank": foreign.rank, "bias": foreign.bias is not None, "linear": foreign.w is not None}
@@ -233,7 +233,7 @@ def model_file(foreign: Foreign, meaning: Meaning, norm: bool, title: str) -> Mo
     return ModelFile(meta, {**model.parameters, **model.constants, **state, **transform_arrays(transform)})
 
 
-def given_arrays(foreign: Foreign) -> dict[str, NDArray[Any]]:
+def given_arrays(foreign: ExternalModel) -> dict[str, NDArray[Any]]:
     """Return the arrays that a model has, by name, for its single output."""
     bias = None if foreign.bias is None else np.float64(foreign.bias)
     arrays = {"bias": bias, "w": foreign.w, "V": foreign.V}

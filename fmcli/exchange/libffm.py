@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.writer import format_table
 from fmcli.errors import BadInputError
-from fmcli.exchange.foreign import FFM, Foreign
+from fmcli.exchange.external import FFM, ExternalModel
 from fmcli.exchange.reading import Lines, growing, parameters
 from fmcli.models.layout import REAL_TYPE
 from fmcli.system.memory import require
@@ -51,7 +51,7 @@ def is_binary(data: memoryview) -> bool:
     return bool(_possible_blocks(data))
 
 
-def read(name: str, data: memoryview) -> Foreign:
+def read(name: str, data: memoryview) -> ExternalModel:
     """Return the model in a file. Raises BadInputError, and NotEnoughMemoryError."""
     return _read_text(name, data) if begins(bytes(data[:2])) and not is_binary(data) else _read_binary(name, data)
 
@@ -70,7 +70,7 @@ def _floats(n: int, m: int, k: int, block: int) -> int:
     return n * m * (-(-k // block) * block) * 2
 
 
-def _read_binary(name: str, data: memoryview) -> Foreign:
+def _read_binary(name: str, data: memoryview) -> ExternalModel:
     possible = _possible_blocks(data)
     if not possible:
         raise BadInputError(f"{name}: {_wrong_size(data)}")
@@ -90,7 +90,7 @@ def _read_binary(name: str, data: memoryview) -> Foreign:
             f"{name}: is not a valid model of libffm: it has numbers that are not finite, or sums of squared gradients "
             f"below {FIRST_SQUARE}"
         )
-    return Foreign(FFM, n, V=V, norm=bool(normalised), squares=sums - FIRST_SQUARE)
+    return ExternalModel(FFM, n, V=V, norm=bool(normalised), squares=sums - FIRST_SQUARE)
 
 
 def _wrong_size(data: memoryview) -> str:
@@ -118,7 +118,7 @@ def _without_blocks(blocks: NDArray[Any], k: int) -> NDArray[Any]:
     return np.ascontiguousarray(blocks.reshape(n, m, -1)[..., :k], dtype=REAL_TYPE)
 
 
-def _read_text(name: str, data: memoryview) -> Foreign:
+def _read_text(name: str, data: memoryview) -> ExternalModel:
     text = Lines(name, data)
     n, m, k = (text.count(word, 1) for word in (b"n", b"m", b"k"))
     normalised, values = text.count(b"normalization", 0, 1), growing()
@@ -126,10 +126,10 @@ def _read_text(name: str, data: memoryview) -> Foreign:
         for f in range(m):
             values.extend(text.numbers(k, b"w%d,%d " % (j, f)))
     text.end(f"the parameters of {n} features")
-    return Foreign(FFM, n, V=parameters(values, n, m, k), norm=bool(normalised))
+    return ExternalModel(FFM, n, V=parameters(values, n, m, k), norm=bool(normalised))
 
 
-def write(model: Foreign, write: Callable[[bytes], object], block: int = WITH_SSE) -> None:
+def write(model: ExternalModel, write: Callable[[bytes], object], block: int = WITH_SSE) -> None:
     """Write a binary model, with blocks of so many parameters."""
     V = _factors(model)
     write(HEADER.pack(model.features, model.fields, model.rank, bool(model.norm)))
@@ -142,7 +142,7 @@ def write(model: Foreign, write: Callable[[bytes], object], block: int = WITH_SS
         write(blocks.tobytes())
 
 
-def write_text(model: Foreign, write: Callable[[bytes], object]) -> None:
+def write_text(model: ExternalModel, write: Callable[[bytes], object]) -> None:
     """Write a model as text, with the fewest digits that give back each parameter."""
     V, m = _factors(model), model.fields
     sizes = f"n {model.features}\nm {m}\nk {model.rank}\nnormalization {int(bool(model.norm))}\n"
@@ -154,12 +154,12 @@ def write_text(model: Foreign, write: Callable[[bytes], object]) -> None:
         write(b"".join(b"w%d,%d %b \n" % (*divmod(first + at, m), text) for at, text in enumerate(texts)))
 
 
-def _factors(model: Foreign) -> NDArray[Any]:
+def _factors(model: ExternalModel) -> NDArray[Any]:
     assert model.V is not None
     return model.V
 
 
-def _chunks(model: Foreign) -> list[slice]:
+def _chunks(model: ExternalModel) -> list[slice]:
     """Return the features whose parameters are written at a time."""
     step = max(1, CHUNK // max(model.fields * model.rank, 1))
     return [slice(start, start + step) for start in range(0, model.features, step)]

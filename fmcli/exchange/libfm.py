@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.exchange.foreign import FM, LINEAR, Foreign
+from fmcli.exchange.external import FM, LINEAR, ExternalModel
 from fmcli.exchange.reading import Lines, growing, parameters
 from fmcli.export.text import NUMBER, lines
 from fmcli.models.layout import REAL_TYPE
@@ -32,7 +32,7 @@ def begins(head: bytes) -> bool:
     return head.startswith((BIAS, WEIGHTS, FACTORS))
 
 
-def read(name: str, data: memoryview) -> Foreign:
+def read(name: str, data: memoryview) -> ExternalModel:
     """Return the model in a file. Raises BadInputError, which names the line."""
     text = Lines(name, data)
     bias = weights = None
@@ -52,8 +52,8 @@ def read(name: str, data: memoryview) -> Foreign:
     features, rank, values = _factors(text, None if weights is None else len(weights))
     w = None if weights is None else parameters(weights, features)
     if rank == 0:
-        return Foreign(LINEAR, features, bias, np.zeros(features, REAL_TYPE) if w is None else w, norm=False)
-    return Foreign(FM, features, bias, w, parameters(values, features, rank), norm=False)
+        return ExternalModel(LINEAR, features, bias, np.zeros(features, REAL_TYPE) if w is None else w, norm=False)
+    return ExternalModel(FM, features, bias, w, parameters(values, features, rank), norm=False)
 
 
 def _factors(text: Lines, features: int | None) -> tuple[int, int, array[float]]:
@@ -71,7 +71,7 @@ def _factors(text: Lines, features: int | None) -> tuple[int, int, array[float]]
     return found, rank or 0, values
 
 
-def write(model: Foreign, write: Callable[[bytes], object]) -> None:
+def write(model: ExternalModel, write: Callable[[bytes], object]) -> None:
     """Write a model without loss of precision."""
     if model.bias is not None:
         write(BIAS + b"\n" + (NUMBER % model.bias).encode() + b"\n")

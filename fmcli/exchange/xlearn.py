@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fmcli.exchange.foreign import FFM, FM, LINEAR, Foreign
+from fmcli.exchange.external import FFM, FM, LINEAR, ExternalModel
 from fmcli.exchange.reading import Lines, growing, parameters
 
 BIAS = b"bias:"
@@ -33,7 +33,7 @@ def is_binary(head: bytes) -> bool:
     return head.startswith(BINARY)
 
 
-def read(name: str, data: memoryview) -> Foreign:
+def read(name: str, data: memoryview) -> ExternalModel:
     """Return the model in a file. Raises BadInputError, which names the line."""
     text = Lines(name, data)
     (bias,), weights = text.numbers(1, BIAS), growing()
@@ -45,7 +45,7 @@ def read(name: str, data: memoryview) -> Foreign:
     elif text.line:
         kind, V = FFM, _of_ffm(text, features)
     text.end(f"the parameters of {features} features")
-    return Foreign(kind, features, bias, parameters(weights, features), V)
+    return ExternalModel(kind, features, bias, parameters(weights, features), V)
 
 
 def _of_fm(text: Lines, features: int) -> NDArray[Any]:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from fmcli.data.faults import describe
 from fmcli.data.parser import PADDING
-from fmcli.data.sources import Extent, Gaps
+from fmcli.data.sources import FileRange, Gaps
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.named import Named
+from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import By, joined_rows, opened, translated
 from fmcli.data.tables.schema import IGNORED, Layout, Schema
 from fmcli.data.tables.surveying import schema_of
@@ -48,7 +48,7 @@ class Encoding:
     An empty cell gives no feature, or the mean of its column if this is one of numbers; the number 0 gives none.
     """
 
-    named: Named
+    named: ColumnRoles
     fields: bool = False
     joined: Mapping[str, str] = field(default_factory=dict)
     threads: int = 1
@@ -113,7 +113,7 @@ class Encoding:
             column: joined_rows(table, column, form, fields=fields, filled=filled)
             for column, table in self.joined.items()
         }
-        source = Extent(path, used=frozenset(used))
+        source = FileRange(path, used=frozenset(used))
         more: dict[str, Any] = {"joins": joins, "by": by, "filled": filled, "unmatched": unmatched}
         buffers = opened(source, form, layout, [], training=training, **more)
         with closing(in_order(buffers, translated, self.threads)) as results:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.data.faults import describe
-from fmcli.data.sources import Extent
+from fmcli.data.sources import FileRange
 from fmcli.data.tables.head import Head
-from fmcli.data.tables.reading import TablePath, opened
+from fmcli.data.tables.reading import TableSource, opened
 from fmcli.data.tables.schema import IGNORED, ColumnForm, Layout, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
@@ -49,7 +49,7 @@ def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Ite
         return [ColumnForm(IGNORED)] * len(head.names)
 
     line, encoding = 0, "latin-1" if form.latin1 else "utf-8"
-    extent = Extent(path, frame=path.frame if isinstance(path, TablePath) else None, used=frozenset(names))
+    extent = FileRange(path, frame=path.frame if isinstance(path, TableSource) else None, used=frozenset(names))
     with closing(opened(extent, form, layout, [])) as found:
         for buffer in found:
             assert buffer.scanner is not None

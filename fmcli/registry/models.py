@@ -55,7 +55,7 @@ class ModelEntry(Entry):
         penalty, as `unpenalised` says, leaves relations to that one.
     cost : the time of an epoch by non-zeros and rank, if that of fm is 1, measured on four sets.
     cost_with : solver -> by how many times longer it takes than the costs of kind and solver say.
-    rival_with : solvers with which it is compared with other kinds (--auto).
+    compared_with : solvers with which it is compared with other kinds (--auto).
     """
 
     solver: str = DEFAULT_SOLVER
@@ -76,7 +76,7 @@ class ModelEntry(Entry):
     joins: bool = False
     cost: float = 1.0
     cost_with: Mapping[str, float] = field(default_factory=dict)
-    rival_with: tuple[str, ...] = ()
+    compared_with: tuple[str, ...] = ()
 
     @property
     def rounds(self) -> bool:
@@ -182,7 +182,7 @@ _MODELS = (
         keeps_columns=True,
         apart=False,
         cost=15.0,
-        rival_with=("adagrad",),
+        compared_with=("adagrad",),
     ),
     ModelEntry(
         "fm",
@@ -191,7 +191,7 @@ _MODELS = (
         _FM,
         dense_solver=_BY_COLUMNS,
         joins=True,
-        rival_with=("adagrad", "mcmc"),
+        compared_with=("adagrad", "mcmc"),
         tunes=_TUNED,
     ),
     ModelEntry(
@@ -279,7 +279,7 @@ _MODELS = (
         with_solver=_SAMPLED,
         by_degree=("rank", "init_std"),
         cost=2.2,
-        rival_with=("adagrad",),
+        compared_with=("adagrad",),
         tunes=_TUNED,
     ),
     ModelEntry(
@@ -354,7 +354,7 @@ _MODELS = (
         {"augment": _LIFTED_PN_AUGMENT, **_START["lifted-pn"]},
         with_solver={"adagrad": {"learning_rate_v": 0.1, "l2_v": _LIFTED_PN_L2_V}, **_SAMPLED},
         cost=1.7,
-        rival_with=("adagrad",),
+        compared_with=("adagrad",),
         tunes=_TUNED,
     ),
     ModelEntry(
@@ -381,7 +381,7 @@ _MODELS = (
         by_fields=True,
         compact=True,
         cost=5.0,
-        rival_with=("adagrad",),
+        compared_with=("adagrad",),
         tunes=_TUNED | {"rank": of(2, 4, 8, 16)},
     ),
     ModelEntry(
@@ -394,7 +394,7 @@ _MODELS = (
         apart=False,
         cost=2.7,
         cost_with={"cd": 1.6},
-        rival_with=("adagrad", "cd"),
+        compared_with=("adagrad", "cd"),
         tunes=_TUNED | {"anchors": of(2, 3, 5, 8)},
     ),
     ModelEntry(
@@ -413,7 +413,7 @@ _MODELS = (
             ),
         },
         cost=5.0,
-        rival_with=("closed-form",),
+        compared_with=("closed-form",),
         tunes={"rank": of(50, 100, 200, 400), "order": of(2, 3), "l2_w": by(100), "l2_v": by(100)},
     ),
 )

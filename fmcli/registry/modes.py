@@ -171,7 +171,7 @@ def in_steps(spec: Spec) -> str:
     return solved if MODELS[spec.model].closed_form else ""
 
 
-def with_rivals(spec: Spec) -> str:
+def with_alternatives(spec: Spec) -> str:
     """Return why a run has no other solvers to compare."""
     solved = f"{spec.model} is solved in closed form, so that there are no solvers to compare"
     return f"{solved}; leave out {{auto}} or {{model}}" if MODELS[spec.model].closed_form else ""
@@ -247,7 +247,7 @@ MODES = (
             NO_HOLDOUT: "kinds are compared on held-out rows",
             KIND_AND_SOLVER: "no other kind or solver is left to compare",
         },
-        needs=with_rivals,
+        needs=with_alternatives,
     ),
     Mode("log_every", needs=by_rows),
     Mode("init_strength", {"only_new": "it keeps all parameters that the earlier model has"}),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import Kept, require_like, require_names, whole_number
+from fmcli.base.state_dict import Kept, require_like, require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.losses.links import Average, Floats, unchanged
 from fmcli.registry.losses import LOSSES

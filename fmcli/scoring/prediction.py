@@ -23,7 +23,7 @@ from fmcli.model_file.check import (
     MOST_FEATURES,
 )
 from fmcli.records import dataclass
-from fmcli.scoring.beside import NOTHING, Beside
+from fmcli.scoring.extra_outputs import NOTHING, Beside
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.scoring.written import are_written
 from fmcli.system.memory import require_if_large

@@ -18,7 +18,7 @@ from fmcli.data.labels import Labels, saved_labels
 from fmcli.data.numbering import Numbering, moved
 from fmcli.data.sources import name_of
 from fmcli.data.tables.head import PREDICTION
-from fmcli.data.tables.reading import By, TablePath, as_tables, is_table
+from fmcli.data.tables.reading import By, TableSource, as_tables, is_table
 from fmcli.data.tables.schema import Schema
 from fmcli.data.transform import Transform
 from fmcli.errors import LEAVE_OUT, BadInputError, FmcliError, UsageError
@@ -41,9 +41,9 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS, ModelEntry
 from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.averages import mean_score, spread
-from fmcli.scoring.beside import NOTHING, Beside
 from fmcli.scoring.calibration import Calibration, saved_calibration
 from fmcli.scoring.draws import Draws
+from fmcli.scoring.extra_outputs import NOTHING, Beside
 from fmcli.scoring.intervals import intervals
 from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
 from fmcli.scoring.written import lines_of
@@ -174,7 +174,7 @@ class Scorer:
         Raises BadInputError, MissingInputError and UsageError.
         """
         found = self._tables(paths, joined, by, partial=partial)
-        if self.missing and not any(isinstance(path, TablePath) for path in found):
+        if self.missing and not any(isinstance(path, TableSource) for path in found):
             raise UsageError(f"{name_of(paths[0])} is not a table", missing_values=LEAVE_OUT)
         return found
 
@@ -191,7 +191,7 @@ class Scorer:
                 )
             more: dict[str, Any] = {"fields": False, "joined": joined, "by": by, "partial": partial}
             own = self.table.with_missing(self.missing)
-            return [TablePath.of(path, own, **more) if path in of_names else path for path in paths]
+            return [TableSource.of(path, own, **more) if path in of_names else path for path in paths]
         table = table and table.with_missing(self.missing)
         return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
 

@@ -13,7 +13,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.solvers.trainer import Observer, Position, Trainer
 
 if TYPE_CHECKING:
-    from fmcli.solvers.coordinate.hold import Hold
+    from fmcli.solvers.coordinate.prior import QuadraticPrior
 
 
 class Minimizer(ABC):
@@ -38,7 +38,7 @@ class Minimizer(ABC):
         data: Dataset,
         threads: int = 1,
         on_rows: Callable[[int, int], None] = lambda epoch, rows: None,
-        hold: Hold | None = None,
+        hold: QuadraticPrior | None = None,
         **arguments: Any,
     ) -> None:
         if model.anchored:
@@ -89,7 +89,7 @@ class MinimizingTrainer(Trainer):
         data, threads, rows = task.training_data(), task.threads, observer.rows
         self.engine = minimizer(task.model, loss, penalty, data, threads, rows, self.hold(loss, penalty), **arguments)
 
-    def hold(self, loss: Loss, penalty: Penalty) -> Hold | None:
+    def hold(self, loss: Loss, penalty: Penalty) -> QuadraticPrior | None:
         """Return what holds the parameters of the warm start, if its rows do."""
         return self.task.earlier.hold(self.task, loss, penalty) if self.task.earlier else None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import require_names
+from fmcli.base.state_dict import require_names
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.losses.loss import Loss
@@ -23,7 +23,7 @@ from fmcli.solvers.newcomers import Newcomers
 if TYPE_CHECKING:
     from threading import Event
 
-    from fmcli.solvers.coordinate.hold import Earlier
+    from fmcli.solvers.coordinate.prior import PriorRows
 
 Position = Mapping[str, NDArray[Any]]
 
@@ -78,7 +78,7 @@ class Task:
     deadline: float | None = None
     interrupt: Event | None = None
     newcomers: Newcomers | None = None
-    earlier: Earlier | None = None
+    earlier: PriorRows | None = None
     drawn: Mapping[str, NDArray[Any]] | None = None
     seen: NDArray[np.bool_] | None = None
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fmcli
-from fmcli.base.kept import part, under
 from fmcli.base.rules import are_figures, are_names
+from fmcli.base.state_dict import part, under
 from fmcli.errors import BadInputError, OutputError, UsageError
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
@@ -54,7 +54,7 @@ class Waiting(Protocol):
     def end(self) -> None: ...
 
 
-class Keeper:
+class Checkpointer:
     """Keeps the progress of the runs of a command, which come one after the other; this one keeps nothing.
 
     signals : makes the signals wait in a `with` block, and ends a run by them.
@@ -95,7 +95,7 @@ class Keeper:
         """End with the command, so that nothing need be kept any more."""
 
 
-class Checkpoint(Keeper):
+class Checkpoint(Checkpointer):
     """Keeps the progress of runs in a file.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import Kept, part, require_finite, require_like, require_names, under, whole_number
+from fmcli.base.state_dict import Kept, part, require_finite, require_like, require_names, under, whole_number
 from fmcli.losses.links import unchanged
 from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE

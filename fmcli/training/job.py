@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import (
+from fmcli.base.state_dict import (
     array_of,
     in_order,
     numbered,
@@ -38,7 +38,7 @@ from fmcli.system.allocator import return_freed_memory
 from fmcli.system.memory import LARGE, require_if_large
 from fmcli.training.account import MemoryNeed
 from fmcli.training.baseline import baseline_of
-from fmcli.training.checkpoint import Keeper, Progress
+from fmcli.training.checkpoint import Checkpointer, Progress
 from fmcli.training.divergence import DivergenceCheck
 from fmcli.training.draws import KeptDraws
 from fmcli.training.planning import Plan, prepare, strengths_in
@@ -64,7 +64,7 @@ def train(
     plan: Plan,
     on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     observer: Observer | None = None,
-    keeper: Keeper | None = None,
+    keeper: Checkpointer | None = None,
 ) -> Trained:
     """Train a plan's model.
 
@@ -84,7 +84,7 @@ def train(
     """
     require_if_large(plan.memory.total, "training", held=plan.memory.held)
     return_freed(plan.memory)  # that of making the rows
-    run = Run(plan, on_epoch, observer or Observer(), keeper or Keeper())
+    run = Run(plan, on_epoch, observer or Observer(), keeper or Checkpointer())
     try:
         run.complete()
         return_freed(plan.memory)
@@ -111,7 +111,7 @@ class Run:
     """
 
     def __init__(
-        self, plan: Plan, on_epoch: Callable[[Epoch], bool | None], observer: Observer, keeper: Keeper
+        self, plan: Plan, on_epoch: Callable[[Epoch], bool | None], observer: Observer, keeper: Checkpointer
     ) -> None:
         self.plan, self.model, self.on_epoch, self.keeper = plan, plan.model, on_epoch, keeper
         self.observer = observer

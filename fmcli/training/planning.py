@@ -20,7 +20,7 @@ from fmcli.registry.derived import Derived
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
 from fmcli.registry.specs import Spec, make_spec, resolve
 from fmcli.scoring.calibration import Calibration
-from fmcli.solvers.coordinate.hold import Earlier
+from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
@@ -49,7 +49,7 @@ class Plan(Fitted):
     calibration : what maps the scores of the model to probabilities in place of the loss.
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     compares_last : whether the best of the last epochs by the training rows is kept, without validation data.
-    other : returns the plan of another spec for the same rows, if there are rivals.
+    other : returns the plan of another spec for the same rows, if there are alternatives.
     facts : what the data say to defaults that depend on them, for `resolve`.
     begin : start values of the parameters, by name, in place of the usual ones; None: these.
     """
@@ -139,7 +139,7 @@ class Plan(Fitted):
         return self.source.rows_here if self.source.in_memory else self.source.count
 
     @cached_property
-    def earlier(self) -> Earlier | None:
+    def earlier(self) -> PriorRows | None:
         """The rows of the warm start, if they hold its parameters."""
         return None if self.newcomers else earlier_of(self.spec, self.source, self.transform, self.warm_start)
 
@@ -188,7 +188,7 @@ def prepare(settings: Settings, rows: Rows, valid: Dataset | None = None) -> Pla
         model=prepared_model(spec, fitted.source, fitted.transform, fitted.settings.warm_start),
         evaluation=evaluation,
         validation=validation,
-        other=(lambda spec: prepare(replace(settings, spec=spec), rows, valid)) if settings.rivals else None,
+        other=(lambda spec: prepare(replace(settings, spec=spec), rows, valid)) if settings.alternatives else None,
         facts=facts,
     )
     return replace(plan, spec=limit_l1_from_epoch(spec, plan.warm_start, plan.resumes))

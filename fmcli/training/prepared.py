@@ -13,8 +13,8 @@ from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, generator
-from fmcli.solvers.coordinate.hold import Earlier
 from fmcli.solvers.coordinate.past import scales_of, start_sizes
+from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.training.setup.settings import HOLD, make_model
 from fmcli.training.setup.warm_start import WarmStart, extended
 
@@ -31,7 +31,9 @@ def prepared_model(spec: Spec, source: TrainingRows, transform: Transform, warm_
     return model
 
 
-def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None) -> Earlier | None:
+def earlier_of(
+    spec: Spec, source: TrainingRows, transform: Transform, warm_start: WarmStart | None
+) -> PriorRows | None:
     """Return the rows of a warm start, if they hold its parameters in a run of this spec. Raises UsageError if it does
     not know how many of them had each feature."""
     strength = spec.values.get(HOLD, 0)
@@ -52,7 +54,7 @@ def earlier_of(spec: Spec, source: TrainingRows, transform: Transform, warm_star
     scales = {} if strength > 1 else scales_of(centre, stds)
     if past is not None:
         past = replace(past, slopes={name: slope * scales.get(name, 1) for name, slope in past.slopes.items()})
-    return Earlier(
+    return PriorRows(
         strength,
         weight,
         {name: array * scales.get(name, 1) for name, array in centre.items()},

@@ -23,9 +23,9 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import resolve
-from fmcli.solvers.coordinate.hold import Earlier
 from fmcli.solvers.coordinate.partial import PartialDescent
 from fmcli.solvers.coordinate.pieces import pieces
+from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.newcomers import find
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ EPOCHS, TOLERANCE = 10, 1e-3
 FEWEST_ROWS = 10
 
 
-def revive(model: Model, earlier: Earlier | None, fresh: Mapping[str, NDArray[Any]]) -> None:
+def revive(model: Model, earlier: PriorRows | None, fresh: Mapping[str, NDArray[Any]]) -> None:
     """Give dead factors of a model, which has the parameters of a warm start, the size of start values again, or fresh
     ones if nothing is left of them. fresh : the start values of factors."""
     for name, scale in (earlier.scales if earlier else {}).items():

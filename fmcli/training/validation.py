@@ -10,8 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import Kept, in_order, numbered, part, real_number, require_names, under, whole_numbers, within
 from fmcli.base.label_unit import ONE, LabelUnit
+from fmcli.base.state_dict import (
+    Kept,
+    in_order,
+    numbered,
+    part,
+    real_number,
+    require_names,
+    under,
+    whole_numbers,
+    within,
+)
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Relevance
 from fmcli.errors import UsageError

@@ -220,9 +220,9 @@ def mark(worse: float, letter: str) -> str:
     return letter.upper() if worse > CLEARER else letter if worse > CLEAR else ""
 
 
-def behind(of: dict[str, float], rivals: Collection[dict[str, float]]) -> float:
-    """Return how much larger metrics are than those of the best rival, in the mean over sets."""
-    best = {name: min(values[name] for values in rivals if name in values) for name in of}
+def behind(of: dict[str, float], alternatives: Collection[dict[str, float]]) -> float:
+    """Return how much larger metrics are than those of the best alternative, in the mean over sets."""
+    best = {name: min(values[name] for values in alternatives if name in values) for name in of}
     return float(np.mean([min(of[name] / best[name], MOST_BEHIND) - 1 for name in of]))
 
 
@@ -232,7 +232,7 @@ def table(runs: Sequence[Run], before: Sequence[Run]) -> Iterator[str]:
     sets = [name for name in SETS if any(name in of for of in cells.values())]
     values = {options: means(of) for options, of in cells.items()}
     # Squared errors of labels that the other candidates give probabilities are not comparable.
-    rivals = {
+    alternatives = {
         options: {name: value for name, value in of.items() if cells[options][name][0].get("metric") != "auc"}
         for options, of in values.items()
     }
@@ -250,7 +250,7 @@ def table(runs: Sequence[Run], before: Sequence[Run]) -> Iterator[str]:
                     compared[than].append((errors, f"{options} on {name}"))
             texts.append(f"{of[name]:7.4f}{marks:2}" if name in of else " " * 9)
         seconds = np.mean([one["seconds"] for runs in cells[options].values() for one in runs])
-        distance = f"{behind(rivals[options], rivals.values()):7.2%}" if rivals[options] else " " * 7
+        distance = f"{behind(alternatives[options], alternatives.values()):7.2%}" if alternatives[options] else " " * 7
         yield f"{options:{width}}  {'  '.join(texts)}  {distance}  {seconds:7.2f}"
         if options in earlier:
             changes = changes_of(cells[options], earlier[options])
@@ -262,9 +262,9 @@ def table(runs: Sequence[Run], before: Sequence[Run]) -> Iterator[str]:
         share = f"{len(worse)} of {len(found)} cells ({len(worse) / len(found):.1%})"
         yield f"worse than {than}: {share} by more than {CLEAR} standard errors, {most} by more than {CLEARER}"
         yield from (f"    {errors:6.1f}  {cell}" for errors, cell in worse)
-    if FM in rivals:
-        kinds = [of for options, of in rivals.items() if options in KINDS]
-        yield f"{FM} is behind the best kind by {behind(rivals[FM], kinds):.2%} in the mean"
+    if FM in alternatives:
+        kinds = [of for options, of in alternatives.items() if options in KINDS]
+        yield f"{FM} is behind the best kind by {behind(alternatives[FM], kinds):.2%} in the mean"
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fmcli.data import reader
-from fmcli.data.tables.named import Named
-from fmcli.data.tables.reading import TablePath
+from fmcli.data.tables.named import ColumnRoles
+from fmcli.data.tables.reading import TableSource
 from fmcli.data.tables.surveying import schema_of
 
 COLUMNS = {"user": 6000, "item": 4000, "city": 300, "job": 20, "day": 7, "device": 3}
@@ -61,8 +61,8 @@ class Tables:
 
     def read(self, name: str, threads: int) -> float:
         def run(path: str) -> None:
-            schema, _ = schema_of([path], Named("stars"), threads)
-            reader.read([TablePath.of(path, schema, fields=False)], threads=threads)
+            schema, _ = schema_of([path], ColumnRoles("stars"), threads)
+            reader.read([TableSource.of(path, schema, fields=False)], threads=threads)
 
         return self.timed(name, run)
 

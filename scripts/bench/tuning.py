@@ -54,15 +54,15 @@ class RandomSearch(search.Search):
     """Draws a kind, a solver and options, and trains each run whole."""
 
     def race(self) -> None:
-        self.groups += [search.Group(entrant, self.tuning.ranges) for entrant in self.others()]
+        self.groups += [search.Group(candidate, self.tuning.ranges) for candidate in self.others()]
 
     def draw(self) -> None:
         while True:
             of = generator(self.plan.spec, TUNE_STREAM, self.number, search.MOST_DRAWS)
             places = of.integers(len(self.groups), size=self.plan.settings.threads).tolist()
             jobs = [next(self.bracket(self.groups[place]), None) for place in places]
-            drawn = [entrant for entrant in jobs if entrant]
-            self.train(drawn, lambda entrant: self.epochs_of(entrant, search.RUNGS - 1))
+            drawn = [candidate for candidate in jobs if candidate]
+            self.train(drawn, lambda candidate: self.epochs_of(candidate, search.RUNGS - 1))
 
 
 def files_of(name: str, given: argparse.Namespace, folder: Path) -> tuple[Path, Path] | None:

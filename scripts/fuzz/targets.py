@@ -162,7 +162,7 @@ def texts(folder: Path, share: float, sanitized: bool) -> Target:
 CONTINUING = ("fmcli.training.job", "fmcli.training.checkpoint", "fmcli.training.validation", "fmcli.solvers")
 TARGETS = {
     "cache": Entry(("fmcli.data.stored.cache", "fmcli.data.stored.cache_check", "fmcli.data.labels"), caches),
-    "checkpoint": Entry(("fmcli.base.kept", "fmcli.model_file", *CONTINUING), checkpoints),
+    "checkpoint": Entry(("fmcli.base.state_dict", "fmcli.model_file", *CONTINUING), checkpoints),
     "foreign": Entry(("fmcli.exchange",), foreign),
     "json": Entry(("fmcli.base", "fmcli.choosing", "fmcli.data.tables.schema", "fmcli.drawing"), texts),
     "model": Entry(("fmcli.model_file", "fmcli.data.labels", "fmcli.registry.specs"), models),

@@ -15,7 +15,7 @@ from planted import Pair
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.reader import read
-from fmcli.data.tables.named import Named
+from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.schema import Schema
 from fmcli.prepare.encode import Encoding
 from fmcli.prepare.negatives import drawn as negatives
@@ -162,7 +162,7 @@ def one_hot(raw: Raw) -> Dataset:
     """Return the ratings with a feature for the user and one for the film: what `fmcli convert --numbers --ignore time`
     writes of u.data, numbered from 0."""
     user, film, stars, time = RATINGS
-    form = Named(stars, categorical=(user, film), ignored=(time,), form=Schema({}, names=RATINGS))
+    form = ColumnRoles(stars, categorical=(user, film), ignored=(time,), form=Schema({}, names=RATINGS))
     numbers, chunks = Encoding(form).numbered(raw.files("u.data")[0])
     with TemporaryDirectory() as folder:
         text = f"{folder}/ratings.libsvm"

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from fmcli.base.copies import copy_to
-from fmcli.base.kept import require_each_like
+from fmcli.base.state_dict import require_each_like
 from fmcli.models.layout import CUTPOINTS, FEATURES, REAL_TYPE, allocate, normal, padded, row_strides
 from fmcli.system.parallel import in_parallel
 

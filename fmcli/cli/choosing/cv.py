@@ -34,7 +34,7 @@ from fmcli.registry.specs import SOLVER
 from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
-    from fmcli.choosing.cross_validation import Candidate, Validated
+    from fmcli.choosing.cross_validation import FoldTraining, Validated
     from fmcli.choosing.folds import Fold, Folding
     from fmcli.data.faults import BadLines
     from fmcli.training.setup.held import Held
@@ -267,7 +267,7 @@ def run(
     return report(found, list(others), metrics, candidates[0].loss, as_text=as_text)
 
 
-def divided(log: Log, request: Request, facts: RowFacts, first: Candidate, choice: FoldChoice) -> list[Fold]:
+def divided(log: Log, request: Request, facts: RowFacts, first: FoldTraining, choice: FoldChoice) -> list[Fold]:
     """Return the folds. Raises UsageError, BadInputError and MissingInputError."""
     from fmcli.choosing.cross_validation import fold_numbers
     from fmcli.choosing.folds import folds_of, lines_of, read_numbers

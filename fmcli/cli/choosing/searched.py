@@ -13,10 +13,10 @@ from fmcli.cli.choosing.comparing import ComparingCommand
 from fmcli.cli.spellings.translate import translated
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
+from fmcli.registry.alternatives import begun, several
 from fmcli.registry.modes import suits
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, is_range, read
-from fmcli.registry.rivals import begun, several
 from fmcli.registry.specs import SOLVER, Spec
 from fmcli.text import value_word
 

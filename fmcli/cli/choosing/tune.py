@@ -36,7 +36,7 @@ from fmcli.registry.ranges import SAMPLERS, TRIALS
 from fmcli.text import shell_word
 
 if TYPE_CHECKING:
-    from fmcli.choosing.entrants import Entrant
+    from fmcli.choosing.candidates import Candidate
     from fmcli.data.faults import BadLines
     from fmcli.training.planning import Plan
 
@@ -133,9 +133,9 @@ def command(inputs: tuple[str, ...], choices: Choices, search: SearchChoice) -> 
     model = [CommandFile(model_path(searched.output, inputs[0]), OutputFile(MODEL))] if refit and inputs else []
     folds = {FOLDS: search.folds and (search.folds > 1 or searched.valid)}
     request = request_of(inputs, choices, TUNE, beside=folds, files=model)
-    others = tuple(searched.kinds[1:]) if searched.kinds else request.settings.rivals
-    # With a rival, even if it is the same, as many rows are held out as a comparison needs.
-    request = replace(request, settings=replace(request.settings, rivals=others or (request.settings.spec,)))
+    others = tuple(searched.kinds[1:]) if searched.kinds else request.settings.alternatives
+    # With an alternative, even if it is the same, as many rows are held out as a comparison needs.
+    request = replace(request, settings=replace(request.settings, alternatives=others or (request.settings.spec,)))
     with log_of(choices) as log:
         with planned(log, request, rule_of(choices, log)) as (request, plan):
             words = run(log, request, plan, searched, wanted)
@@ -202,7 +202,7 @@ class Progress:
             + (f" of each of {begun.folds} folds" if begun.folds > 1 else "")
             + (", in stretches of consecutive rows" if begun.stretched else "")
         )
-        for spec in (begun.plan.spec, *begun.plan.settings.rivals):
+        for spec in (begun.plan.spec, *begun.plan.settings.alternatives):
             lacking = [OPTIONS[name].flag for name in self._wanted.ranges if not spec.takes(name)]
             if lacking:
                 self._log.line(f"{spec.model} {spec.solver} has no {' and no '.join(lacking)}")
@@ -213,28 +213,28 @@ class Progress:
         log_memory(self._log, begun.memory, self._request)
         self._begin = time.perf_counter()
 
-    def trial(self, entrant: Entrant) -> None:
+    def trial(self, candidate: Candidate) -> None:
         """Log the result of a trial."""
-        for fold, epoch in entrant.news:
-            self._lines(json.dumps(epoch_event(epoch, trial=entrant.number, fold=fold + 1), allow_nan=False))
+        for fold, epoch in candidate.news:
+            self._lines(json.dumps(epoch_event(epoch, trial=candidate.number, fold=fold + 1), allow_nan=False))
         took = {"seconds": time.perf_counter() - self._begin}
-        self._lines(json.dumps({**trial_event(entrant.record()), **took}, allow_nan=False))
-        self._seen.add(entrant.number)
-        value = "failed" if entrant.reached.value is None else f"{entrant.chooser} {entrant.reached.value:.6g}"
-        better = entrant.share == 1 and entrant.rank() < self._best
+        self._lines(json.dumps({**trial_event(candidate.record()), **took}, allow_nan=False))
+        self._seen.add(candidate.number)
+        value = "failed" if candidate.reached.value is None else f"{candidate.chooser} {candidate.reached.value:.6g}"
+        better = candidate.share == 1 and candidate.rank() < self._best
         if better:
-            self._best, self._shown = entrant.rank(), f"best {entrant.reached.value:.6g}"
+            self._best, self._shown = candidate.rank(), f"best {candidate.reached.value:.6g}"
         if better or self._log.verbose:
-            spec = entrant.plan.spec
-            words = [spec.model, spec.solver, *option_words(chosen_options(entrant, {}))]
+            spec = candidate.plan.spec
+            words = [spec.model, spec.solver, *option_words(chosen_options(candidate, {}))]
             self._log.line(
-                f"trial {entrant.number:>3}  {' '.join(words)}  {entrant.reached.epochs} epochs"
-                + (f" of 1/{entrant.share} of the rows" if entrant.share > 1 else "")
+                f"trial {candidate.number:>3}  {' '.join(words)}  {candidate.reached.epochs} epochs"
+                + (f" of 1/{candidate.share} of the rows" if candidate.share > 1 else "")
                 + f"  {value}"
                 + ("  the best so far" if better else "")
             )
         elif self._log.due():
-            self._log.progress(f"trial {entrant.number}  {value}  {self._shown}{self._left()}")
+            self._log.progress(f"trial {candidate.number}  {value}  {self._shown}{self._left()}")
 
     def _left(self) -> str:
         now = time.perf_counter()

@@ -197,17 +197,17 @@ def evaluated(
         require_positive(request, scorer)
         check_metrics(request.named, scorer.labels.loss, of_model=True)
         log_model(log, request.model, scorer)
-        loss, rival, difference = scorer.labels.loss, None, None
+        loss, alternative, difference = scorer.labels.loss, None, None
         if request.current is not None:
-            rival = Rival(log, request.current, scorer.labels, request.metrics, request.relations)
+            alternative = Rival(log, request.current, scorer.labels, request.metrics, request.relations)
         outcome = request.scored(scorer, loss, threads, counts, bad)
         log_counts(log, scorer, counts, bad, time.perf_counter() - begin)
-        if rival is not None:
+        if alternative is not None:
             from fmcli.data.faults import BadLines
 
             silent = BadLines(bad.skip, None, lambda text: None)
             scored = partial(request.scored, loss=loss, threads=threads, counts=Counts(), bad=silent)
-            difference = rival.difference(outcome, scored, request.inputs[0], threads)
+            difference = alternative.difference(outcome, scored, request.inputs[0], threads)
         return scorer.labels, outcome, scorer, counts, difference
     assert request.predictions is not None
     check_metrics(request.named, request.loss, of_model=False)

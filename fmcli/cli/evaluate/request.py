@@ -87,14 +87,14 @@ class Request:
         partial : whether tables may have a part of the columns; grouped : whether rows have groups.
         """
         from fmcli.data.formats import RowGroups
-        from fmcli.data.tables.reading import By, TablePath
+        from fmcli.data.tables.reading import By, TableSource
 
         inputs, row_groups = list(paths), self.row_groups(loss)
         if self.format == "auto" and inputs:
             by = By(self.group_field) if grouped and self.group_field is not None else None
             scorer = replace(scorer, missing=self.missing_values)
             inputs = scorer.tables(inputs, dict(self.join), by, partial=partial)
-        if inputs and not isinstance(inputs[0], TablePath):
+        if inputs and not isinstance(inputs[0], TableSource):
             check_fields([self.group_field], inputs[0])
         elif row_groups is not None:
             row_groups = RowGroups(optional=row_groups.optional)
@@ -103,7 +103,7 @@ class Request:
     def labelled(self) -> tuple[list[str], RowGroups | None]:
         """Return the rows to which predictions are compared, and what tells their groups."""
         from fmcli.data.formats import RowGroups
-        from fmcli.data.tables.reading import By, TablePath
+        from fmcli.data.tables.reading import By, TableSource
         from fmcli.data.tables.schema import LABEL, Schema
 
         row_groups = self.row_groups(self.loss)
@@ -111,7 +111,7 @@ class Request:
             return list(self.inputs), row_groups
         by = None if self.group_field is None else By(self.group_field)
         schema = Schema({self.label: LABEL})
-        tables = [TablePath.of(path, schema, fields=False, by=by) for path in self.inputs]
+        tables = [TableSource.of(path, schema, fields=False, by=by) for path in self.inputs]
         return [*tables], row_groups and RowGroups(optional=row_groups.optional)
 
     def scored(self, scorer: Scorer, loss: str, threads: int, counts: Counts, bad: BadLines) -> Outcome:

@@ -13,7 +13,7 @@ from fmcli.registry.run_choices import CHECKPOINT_SECONDS
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.registry.choices import Choices
-    from fmcli.training.checkpoint import Keeper
+    from fmcli.training.checkpoint import Checkpointer
 
 
 def check(choices: Choices) -> None:
@@ -29,17 +29,17 @@ def check(choices: Choices) -> None:
 
 
 @contextmanager
-def opened(log: Log, choices: Choices) -> Iterator[Keeper]:
+def opened(log: Log, choices: Choices) -> Iterator[Checkpointer]:
     """Open the keeper of the command's runs, which keeps nothing if the command does not train. While it is open, no
     other command uses the checkpoint.
 
     Raises BusyError if another command uses it now, and the errors of Checkpoint.read.
     """
-    from fmcli.training.checkpoint import Checkpoint, Keeper
+    from fmcli.training.checkpoint import Checkpoint, Checkpointer
 
     path = choices.checkpoint
     if path is None or choices.dry_run:
-        yield Keeper()
+        yield Checkpointer()
         return
     from fmcli.system.lock import locked
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.entrants import TrialRecord
-from fmcli.choosing.look import Looked, folds_of_rivals
+from fmcli.choosing.candidates import TrialRecord
+from fmcli.choosing.look import Looked, folds_of_alternatives
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
 from fmcli.cli.flags import option_words, with_flag, with_flags
@@ -213,7 +213,7 @@ def hints(plan: Plan) -> Iterator[str]:
         yield f"the labels have few distinct integer values; if these are classes, use {for_classes}"
     visited = source.in_memory and not plan.one_pass and not plan.warm_start
     dense = are_dense(source.all_rows, source.all_nonzeros, plan.data.features)
-    if plan.spec.model != DEFAULT_MODEL or plan.settings.rivals or not visited or not dense:
+    if plan.spec.model != DEFAULT_MODEL or plan.settings.alternatives or not visited or not dense:
         return
     by_columns = for_dense_rows(plan.settings.spec)
     if by_columns.solver_by_data and are_many(by_columns, source.all_nonzeros):
@@ -230,7 +230,7 @@ def with_loss(spec: Spec, loss: str) -> str:
 def sampler_for(plan: Plan) -> str | None:
     """Return the solver that samples, if it is neither in use nor compared, and can train the model on the rows."""
     sampler = next(name for name, entry in SOLVERS.items() if entry.is_sampler)
-    known = sampler == plan.spec.solver or plan.settings.rivals
+    known = sampler == plan.spec.solver or plan.settings.alternatives
     if known or plan.warm_start or plan.one_pass or len(plan.source.sizes) > 1:
         return None
     try:
@@ -424,16 +424,16 @@ def log_divergence(log: Log, trained: Trained, again: bool) -> None:
 
 def log_comparison(log: Log, plan: Plan) -> None:
     """Log that other kinds and solvers will be compared, if they are, or warn why they cannot be."""
-    if not plan.settings.rivals:
+    if not plan.settings.alternatives:
         return
     if not can_compare(plan):
         log.warning("no rows are held out, so that --auto has no effect; give -v, or more rows")
         return
     assert plan.validation is not None
-    folds = folds_of_rivals(plan)
+    folds = folds_of_alternatives(plan)
     each = f" of each of {folds} folds" if folds > 1 else ""
     log.line(
-        f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.rivals)} others on "
+        f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.alternatives)} others on "
         f"{plan.validation.count:,} {'held-out' if plan.validation.held_out else 'validation'} rows{each}, with at "
         f"most {MOST_TRAININGS} times the work of its training, or {LEAST_WORK / 1e6:g} million visits of factors "
         "if that is more"

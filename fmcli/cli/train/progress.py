@@ -13,7 +13,7 @@ from fmcli.cli.output import LEAST_SECONDS, Lines, Log, clock, seconds, timestam
 from fmcli.solvers.trainer import Observer
 
 if TYPE_CHECKING:
-    from fmcli.choosing.entrants import TrialRecord
+    from fmcli.choosing.candidates import TrialRecord
     from fmcli.training.planning import Plan
     from fmcli.training.trained import Epoch
 

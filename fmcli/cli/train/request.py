@@ -19,9 +19,9 @@ from fmcli.cli.rows.table_options import inputs_of
 from fmcli.cli.train.checkpoints import check as check_checkpoint
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
+from fmcli.registry.alternatives import suited
 from fmcli.registry.models import MODELS
 from fmcli.registry.modes import TUNE
-from fmcli.registry.rivals import suited
 from fmcli.training.setup.chosen import held_of, settings_of, spec_of
 from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.weighting import weighting_of

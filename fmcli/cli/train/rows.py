@@ -32,7 +32,7 @@ from fmcli.training.setup.stored import rows_of_cache
 from fmcli.training.tested import with_tested
 
 if TYPE_CHECKING:
-    from fmcli.choosing.cross_validation import Candidate
+    from fmcli.choosing.cross_validation import FoldTraining
     from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
     from fmcli.data.dataset import Dataset
@@ -100,9 +100,9 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
 
 
 def is_read_once(request: Request) -> bool:
-    """Return whether the rows as they were read make only one plan: neither those of rivals, nor of calibrating
+    """Return whether the rows as they were read make only one plan: neither those of alternatives, nor of calibrating
     folds."""
-    return not request.settings.rivals and request.choices.calibrate is None
+    return not request.settings.alternatives and request.choices.calibrate is None
 
 
 def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad: BadLines) -> Plan:
@@ -122,13 +122,13 @@ def completed_plan(log: Log, request: Request, planned: Planned, plan: Plan, bad
     return plan_test(log, request, plan, bad)
 
 
-def candidate_of(request: Request) -> Candidate:
+def candidate_of(request: Request) -> FoldTraining:
     """Return the run of a request as a candidate of a comparison on folds."""
-    from fmcli.choosing.cross_validation import Candidate
+    from fmcli.choosing.cross_validation import FoldTraining
 
     choices = request.choices
     room = room_of(choices) if choices.disk else None
-    return Candidate(request.settings, request.weighting, choices.ensemble, room, choices.calibrate)
+    return FoldTraining(request.settings, request.weighting, choices.ensemble, room, choices.calibrate)
 
 
 def with_row_weights(data: Dataset, request: Request) -> Dataset:

@@ -32,7 +32,7 @@ from fmcli.errors import DivergedError, NothingNewError, UsageError
 from fmcli.model_file.container import save as save_file
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
-from fmcli.training.checkpoint import Keeper
+from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.setup.item_ranking import without_users
 from fmcli.training.several.ensemble import at_once
 from fmcli.training.several.refit import refits
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fmcli.training.trained import Trained
 
 
-def train_request(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
+def train_request(log: Log, request: Request, bad: BadLines, keeper: Checkpointer) -> None:
     """Read the data, train the model, and save it."""
     if request.cluster is None:
         request = with_tables(log, request)
@@ -73,7 +73,7 @@ def schema_printed(request: Request) -> bool:
     return bool(request.choices.print_schema)
 
 
-def train_here(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> None:
+def train_here(log: Log, request: Request, bad: BadLines, keeper: Checkpointer) -> None:
     """Train the model on this machine, and save it."""
     if request.choices.online:
         from fmcli.cli.train.online import run_online
@@ -84,7 +84,9 @@ def train_here(log: Log, request: Request, bad: BadLines, keeper: Keeper) -> Non
         train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
 
 
-def train_rows(log: Log, request: Request, bad: BadLines, keeper: Keeper, prepared: Callable[[], Planned]) -> None:
+def train_rows(
+    log: Log, request: Request, bad: BadLines, keeper: Checkpointer, prepared: Callable[[], Planned]
+) -> None:
     """Train the model on the rows of a plan, which `prepared` returns, and save it."""
     begin, settings, choices = time.perf_counter(), request.settings, request.choices
     try:

@@ -12,7 +12,7 @@ from fmcli.cli.train.log import figures, sizes
 from fmcli.cli.train.progress import Progress
 from fmcli.errors import WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
-from fmcli.training.checkpoint import Keeper
+from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import compared
 
@@ -36,7 +36,7 @@ def save(
     request: Request,
     begin: float,
     facts: Mapping[str, object],
-    keeper: Keeper | None = None,
+    keeper: Checkpointer | None = None,
 ) -> None:
     """Write the model. Then report its figures (`training`), further facts for the summary, and warnings, the last of
     which says whether the model is no better than a constant.

@@ -14,7 +14,7 @@ from fmcli.cli.rows.prepared import log_order
 from fmcli.cli.rows.table_options import log_schema
 from fmcli.data.formats import RowGroups
 from fmcli.data.shards.weights import Weighting
-from fmcli.data.tables.reading import By, TablePath, as_tables, columns_of, is_table
+from fmcli.data.tables.reading import By, TableSource, as_tables, columns_of, is_table
 from fmcli.data.tables.schema import WEIGHT
 from fmcli.data.tables.surveying import schema_of
 from fmcli.errors import UsageError
@@ -69,16 +69,16 @@ def with_tables(log: Log, request: Request, cluster: Cluster | None = None) -> R
     by = ranking if held.column is None else By(held.column, held.times)
     more: dict[str, Any] = {"fields": fields, "joined": dict(choices.join)}
     valid, test = (as_tables(one, schema, **more, by=ranking) for one in (request.valid, request.test))
-    inputs: list[str] = [TablePath.of(path, schema, **more, by=by) for path in request.inputs]
+    inputs: list[str] = [TableSource.of(path, schema, **more, by=by) for path in request.inputs]
     if known:
         inputs = of_files(cluster, partial(as_tables, **more, by=by), request.inputs, schema)
     row_groups = request.row_groups
-    if not isinstance(inputs[0], TablePath):
+    if not isinstance(inputs[0], TableSource):
         check_fields(columns, inputs[0], when)
     elif row_groups:
         row_groups = RowGroups()
     weighting = request.weighting
-    if weighting and weighting.beside_labels and isinstance(inputs[0], TablePath):
+    if weighting and weighting.beside_labels and isinstance(inputs[0], TableSource):
         raise UsageError("--label-weights is for text of features; a table has a column of weights", weight_column=None)
     if WEIGHT in schema.kinds.values():
         weighting = replace(weighting or Weighting(), beside_labels=True)

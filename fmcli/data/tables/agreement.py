@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from fmcli.data.tables.named import AUTO, EVERY, NEVER, Named
+from fmcli.data.tables.named import AUTO, EVERY, NEVER, ColumnRoles
 from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, SEVERAL, TIME, VECTOR, WEIGHT, Schema
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.names import no_such
@@ -24,7 +24,11 @@ KINDS = {
 
 
 def agreed(
-    known: Schema, named: Named, given: Collection[str], whose: str, columns_of: Callable[[Schema], Collection[str]]
+    known: Schema,
+    named: ColumnRoles,
+    given: Collection[str],
+    whose: str,
+    columns_of: Callable[[Schema], Collection[str]],
 ) -> Schema:
     """Return what the columns of tables are, if they are known, and options name columns, too.
 

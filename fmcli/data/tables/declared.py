@@ -16,7 +16,7 @@ Columns = dict[str, Mapping[str, Any]]
 def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collection[str]) -> list[str]:
     """Return what speaks against the kinds of the columns of a frame, and the parameters that settle it.
 
-    facts : as in Named.schema.
+    facts : as in ColumnRoles.schema.
     named : the columns whose kinds a caller has named.
     """
     kinds = {name: kind for name, kind in schema.kinds.items() if name in facts and name not in named}

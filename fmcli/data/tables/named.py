@@ -42,7 +42,7 @@ AUTO, NEVER, EVERY = "auto", "none", "feature"
 
 
 @dataclass(frozen=True)
-class Named:
+class ColumnRoles:
     """The columns that a caller has named.
 
     label, weight, group : single columns; None: there is none. The group may also be a feature.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fmcli.data.faults import RETURNS, describe, ends_with_returns, quote
 from fmcli.data.parser import PADDING
-from fmcli.data.sources import LONGEST_LINE, Extent, Input, TableInput, TextBuffer, buffers, name_of
+from fmcli.data.sources import LONGEST_LINE, FileRange, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.scanner import Joined, Scanner
 from fmcli.data.tables.schema import FEATURES, IGNORED, LABEL, WEIGHT, ColumnForm, Layout, Schema, is_header
@@ -53,10 +53,10 @@ class By(NamedTuple):
     times: bool = False
 
 
-class TablePath(TableInput):
+class TableSource(TableInput):
     """A table with its schema.
 
-    frame : as in sources.Extent.
+    frame : as in sources.FileRange.
     by : what tells the groups of the rows to train on; None: nothing.
     present : if a part of the columns is enough: those with features that have been found; None: all are needed.
     """
@@ -80,7 +80,7 @@ class TablePath(TableInput):
         joined: Mapping[str, str] | None = None,
         by: By | None = None,
         partial: bool = False,
-    ) -> TablePath:
+    ) -> TableSource:
         """Return a table with a schema. joined : column -> the table whose rows it refers to. partial : whether the
         table may have a part of the columns, and be joined by a part of the joins' columns. Raises UsageError if these
         are not the columns of the schema's joins."""
@@ -98,7 +98,7 @@ class TablePath(TableInput):
         return table
 
     def opened(
-        self, extent: Extent, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
+        self, extent: FileRange, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
     ) -> Generator[TextBuffer, None, None]:
         """Yield the rows; see TableInput. Raises the errors of the function `opened`."""
 
@@ -128,7 +128,7 @@ class TablePath(TableInput):
         head = head_of_table(str(self), self.schema)
         return row_starts(str(self), [max(place, head.start) for place in places], quoting=head.delimiter in QUOTING)
 
-    def at(self, path: str, *, opens: bool = True) -> TablePath:
+    def at(self, path: str, *, opens: bool = True) -> TableSource:
         """Return the table with the same columns in another file."""
         return _table_path(path, {**vars(self), "opens": opens})
 
@@ -151,8 +151,8 @@ class TablePath(TableInput):
         return _table_path, (str(self), vars(self))
 
 
-def _table_path(path: str, facts: Mapping[str, Any]) -> TablePath:
-    table = TablePath(path)
+def _table_path(path: str, facts: Mapping[str, Any]) -> TableSource:
+    table = TableSource(path)
     vars(table).update(facts)
     return table
 
@@ -332,7 +332,7 @@ def opened(
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
-    scanner, extent = None, path if isinstance(path, Extent) else Extent(path)
+    scanner, extent = None, path if isinstance(path, FileRange) else FileRange(path)
     inside = extent.start > 0
     with closing(buffers([path], spare, BUFFER_BYTES, unbuffered)) as raw:
         for buffer in whole_rows(raw, form):
@@ -389,7 +389,7 @@ def joined_rows(
 
     rows, line = Joined(), 0
     used = frozenset([*schema.features, column])
-    source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
+    source = FileRange(path, used=used) if isinstance(path, str) else replace(path, used=used)
     with closing(opened(source, schema.of_joined(column), layout, [], training=True, filled=filled)) as found:
         for buffer in found:
             assert buffer.scanner is not None
@@ -438,25 +438,25 @@ def as_tables(
     partial: bool = False,
 ) -> list[str]:
     """Return inputs of a model that knows the columns of tables: those that have these columns, as tables. Standard
-    input is one. joined, by, partial : as in TablePath.of. Raises BadInputError, MissingInputError and UsageError."""
+    input is one. joined, by, partial : as in TableSource.of. Raises BadInputError, MissingInputError and UsageError."""
     if schema is None:
         if joined:
             raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
         return list(paths)
     found = [
-        TablePath.of(path, schema, fields=fields, joined=joined, by=by, partial=partial)
-        if not isinstance(path, TablePath) and has_columns(path, schema)
+        TableSource.of(path, schema, fields=fields, joined=joined, by=by, partial=partial)
+        if not isinstance(path, TableSource) and has_columns(path, schema)
         else path
         for path in paths
     ]
-    if joined and found and not any(isinstance(path, TablePath) for path in found):
+    if joined and found and not any(isinstance(path, TableSource) for path in found):
         raise UsageError(f"{name_of(found[0])} is not a table, with which others could be joined", join=LEAVE_OUT)
     return found
 
 
 def ignored_columns(paths: Iterable[Input]) -> set[str]:
     """Return the columns of tables that have been read and that their schemas do not know."""
-    return {name for path in paths if isinstance(path, TablePath) for name in path.extra}
+    return {name for path in paths if isinstance(path, TableSource) for name in path.extra}
 
 
 def columns_of(paths: Iterable[Input], schema: Schema) -> set[str]:
@@ -464,7 +464,7 @@ def columns_of(paths: Iterable[Input], schema: Schema) -> set[str]:
     tables = [
         path
         for path in paths
-        if isinstance(path, Extent) or is_query(path) or (can_be_read_again(path) and has_columns(path, schema))
+        if isinstance(path, FileRange) or is_query(path) or (can_be_read_again(path) and has_columns(path, schema))
     ]
     return {name for path in tables for name in head_of_table(path, schema).names}
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fmcli.data.faults import describe
-from fmcli.data.sources import Extent, Input, TextBuffer, name_of
+from fmcli.data.sources import FileRange, Input, TextBuffer, name_of
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.kinds import check_order
-from fmcli.data.tables.named import Named
+from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import head_of_table, joined_rows, no_match, opened, translated
 from fmcli.data.tables.scanner import Facts
 from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, VECTOR, WEIGHT, ColumnForm, Layout, Schema
@@ -49,7 +49,7 @@ class AllBut:
         return name not in self.names
 
 
-def roles_of(named: Named) -> Callable[[str, Head], str]:
+def roles_of(named: ColumnRoles) -> Callable[[str, Head], str]:
     """Return a function that returns the role of a column of a table with this head in a survey; IGNORED: nothing need
     be known."""
     kinds, rest = named.kinds(), named.rest or UNKNOWN
@@ -63,7 +63,7 @@ def roles_of(named: Named) -> Callable[[str, Head], str]:
 
 
 def surveyed(
-    paths: Sequence[Input], named: Named, threads: int, check: Callable[[list[str], str], None]
+    paths: Sequence[Input], named: ColumnRoles, threads: int, check: Callable[[list[str], str], None]
 ) -> tuple[Head, Facts, int]:
     """Return the head of the first of some tables, whose columns must be the same; the facts of all their cells, as far
     as columns are not named; and the number of rows.
@@ -95,7 +95,7 @@ def surveyed(
     rows = 0
     for path in paths:
         lines = 0
-        source = Extent(path, used=used) if isinstance(path, str) else replace(path, used=used)
+        source = FileRange(path, used=used) if isinstance(path, str) else replace(path, used=used)
         with closing(in_order(opened(source, form, layout, []), survey, threads)) as results:
             for buffer, (facts, read, found, faulty, faults) in results:
                 lines += buffer.before
@@ -111,7 +111,7 @@ def surveyed(
 def order_of_dates(path: Input, column: str, form: Schema) -> str | None:
     """Return what all dates in a column of a table begin with, one of ORDERS; None if not all cells are dates. Raises
     BadInputError if both the day and the month are possible."""
-    named = Named(aside=column, form=form, rest=IGNORED)
+    named = ColumnRoles(aside=column, form=form, rest=IGNORED)
     head, facts, _ = surveyed([path], named, 1, lambda names, name: None)
     found = figures(head, facts, named, 1.0)[column]
     check_order(column, found, name_of(str(path)))
@@ -119,7 +119,12 @@ def order_of_dates(path: Input, column: str, form: Schema) -> str | None:
 
 
 def schema_of(
-    paths: Sequence[Input], named: Named, threads: int, joined: Mapping[str, str] | None = None, *, once: bool = False
+    paths: Sequence[Input],
+    named: ColumnRoles,
+    threads: int,
+    joined: Mapping[str, str] | None = None,
+    *,
+    once: bool = False,
 ) -> tuple[Schema, ColumnFacts]:
     """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
     the tables are read only once.
@@ -148,7 +153,7 @@ def schema_of(
     head, facts, rows = surveyed(paths, named, threads, lambda names, name: named.check(names, name, others))
     if not rows:
         raise BadInputError(f"{source}: the table has a header, but no rows")
-    of_frame = isinstance(paths[0], Extent) and paths[0].frame is not None
+    of_frame = isinstance(paths[0], FileRange) and paths[0].frame is not None
     found = figures(head, facts, named, 1.0, declared=of_frame)
     without = unmatched_rows(paths, named.form, joined, threads)
     for column, table in joined.items():
@@ -187,7 +192,7 @@ def unmatched_rows(paths: Sequence[Input], form: Schema, joined: Mapping[str, st
 
     for path in paths:
         source = (
-            Extent(path, used=frozenset(joined)) if isinstance(path, str) else replace(path, used=frozenset(joined))
+            FileRange(path, used=frozenset(joined)) if isinstance(path, str) else replace(path, used=frozenset(joined))
         )
         rows = opened(source, form, layout, [], joins=joins, unmatched=found)
         with closing(in_order(rows, translated, threads)) as results:
@@ -233,7 +238,7 @@ def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -
     return {name: found for name, found in edges.items() if found}
 
 
-def figures(head: Head, facts: Facts, named: Named, times: float, *, declared: bool = False) -> ColumnFacts:
+def figures(head: Head, facts: Facts, named: ColumnRoles, times: float, *, declared: bool = False) -> ColumnFacts:
     """Return the facts of the columns that are known by name.
 
     times : how often each row counts.

@@ -15,7 +15,7 @@ from fmcli.data.dictionary import FeatureIds
 from fmcli.data.formats import BEFORE_FEATURES, FEATURE, Beside, Stream, row_lines
 from fmcli.data.pieces import concatenated
 from fmcli.data.sources import TableInput, TextBuffer, name_of
-from fmcli.data.tables.reading import TablePath, head_of_table
+from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
@@ -158,7 +158,7 @@ def named_rows(
         column or None,
         dict(zip(shown, more, strict=True)) if of_table else {},
         name_of(path),
-        frozenset(first.present or ()) if isinstance(first, TablePath) else None,
+        frozenset(first.present or ()) if isinstance(first, TableSource) else None,
     )
 
 

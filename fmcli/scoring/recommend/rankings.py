@@ -16,7 +16,7 @@ from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.labels import Relevance
 from fmcli.data.pieces import TextRows, add_ids, concatenated
 from fmcli.data.sources import name_of
-from fmcli.data.tables.reading import TablePath, head_of_table
+from fmcli.data.tables.reading import TableSource, head_of_table
 from fmcli.errors import BadInputError, UsageError
 from fmcli.losses.links import Floats
 from fmcli.records import dataclass
@@ -24,7 +24,7 @@ from fmcli.scoring.evaluation import require_known
 from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.prediction import Counts
 from fmcli.scoring.ranking import OfGroups, Others, RankedRows
-from fmcli.scoring.recommend.halves import PairScores, pair_scores, scored, united
+from fmcli.scoring.recommend.factor_scores import PairScores, pair_scores, scored, united
 from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
@@ -111,7 +111,11 @@ class Read:
     def _seen(self, path: str, row_groups: RowGroups | None, labelled: Dataset) -> SeenRows:
         """Return the rows of an input of pairs that were seen. Raises BadInputError."""
         grouped = labelled.group is not None
-        if grouped and isinstance(path, TablePath) and path.schema.label not in head_of_table(path, path.schema).names:
+        if (
+            grouped
+            and isinstance(path, TableSource)
+            and path.schema.label not in head_of_table(path, path.schema).names
+        ):
             raise BadInputError(
                 f"{name_of(path)}: its rows need the column {path.schema.label!r}, because groups tell their users, "
                 "not a column of features"
@@ -123,7 +127,7 @@ class Read:
             )
         labels, lacks = self.scorer.labels, frozenset[str]()
         seen = labels.seen(rows.label, rows.rows)
-        if isinstance(path, TablePath) and path.present is not None:
+        if isinstance(path, TableSource) and path.present is not None:
             lacks = frozenset(path.schema.features) - path.present
         return SeenRows(path, rows.take(np.flatnonzero(seen).astype(np.int32)), lacks)
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import require_names
+from fmcli.base.state_dict import require_names
 from fmcli.models.parameters import Resumable
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.descent import Descent

@@ -136,7 +136,7 @@ def bytes_needed(model: Model, data: Dataset, earlier: int, *, shards: bool) -> 
     """Return bytes that `past_of` takes.
 
     data : the rows, or a shard of them.
-    earlier : the bytes that what is known about earlier rows takes (Earlier.keeping_needed); 0: there are none.
+    earlier : the bytes that what is known about earlier rows takes (PriorRows.keeping_needed); 0: there are none.
     shards : whether there are several shards, whose sums are added.
     """
     tables = [data, *(relation.data for relation in data.relations)]

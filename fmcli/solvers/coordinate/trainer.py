@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import require_names, whole_number
+from fmcli.base.state_dict import require_names, whole_number
 from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Logistic, SoftLogistic
 from fmcli.models.model import Model

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fmcli.base.kept import real_number, require_finite, require_like, require_names, whole_numbers, within
+from fmcli.base.state_dict import real_number, require_finite, require_like, require_names, whole_numbers, within
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.losses.loss import Loss

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.base.kept import Kept, require_finite, require_like, require_names
+from fmcli.base.state_dict import Kept, require_finite, require_like, require_names
 
 Floats = NDArray[np.float64]
 

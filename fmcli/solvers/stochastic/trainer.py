@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from fmcli.base.kept import real_number, require_names, whole_number
+from fmcli.base.state_dict import real_number, require_names, whole_number
 from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.losses.loss import Loss
 from fmcli.penalties.penalty import Penalty

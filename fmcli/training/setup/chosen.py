@@ -51,7 +51,7 @@ def settings_of(
         warm_start=warm_start,
         refit=choices.refit,
         look=choices.look and not choices.only_new,
-        rivals=tuple(others),
+        alternatives=tuple(others),
         keep_state=choices.keep_state,
         metrics=tuple(choices.metrics),
         patience=choices.patience,

@@ -19,7 +19,7 @@ from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
-from fmcli.scoring.recommend.halves import united
+from fmcli.scoring.recommend.factor_scores import united
 from fmcli.scoring.recommend.hashes import hashes
 
 # The most items that a user is ranked with (random ones beside the held-out ones), and the most pairs of all users.

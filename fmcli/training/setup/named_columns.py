@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fmcli.base.json_files import parse, text_of
 from fmcli.data.tables.agreement import agreed
-from fmcli.data.tables.named import Named
+from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError, called
 from fmcli.names import repeated
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fmcli.registry.choices import Choices
 
 
-def named_of(choices: Choices, group: str | None = None, aside: str | None = None) -> Named:
-    """Return the columns that choices name. group, aside : as in Named. Raises UsageError."""
+def named_of(choices: Choices, group: str | None = None, aside: str | None = None) -> ColumnRoles:
+    """Return the columns that choices name. group, aside : as in ColumnRoles. Raises UsageError."""
     if not choices.separator:
         raise UsageError(f"{called('separator')} needs at least one character")
     if choices.separator != SEPARATOR and not (choices.several or choices.vector):
@@ -36,7 +36,7 @@ def named_of(choices: Choices, group: str | None = None, aside: str | None = Non
         missing=tuple(choices.missing_values),
         joined_names=joined,
     )
-    return Named(
+    return ColumnRoles(
         choices.label,
         choices.weight_column,
         group,

@@ -79,7 +79,7 @@ class Settings:
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
     look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
         the solver.
-    rivals : what else to train, if that is better on validation data.
+    alternatives : what else to train, if that is better on validation data.
     keep_state : whether the model keeps the solver's state, which only stochastic solvers have; None: if it is not too
         large.
     metrics : names of metrics; the first one (except sparsity) chooses the epoch. Empty: the default metrics.
@@ -115,7 +115,7 @@ class Settings:
     holdout_grouped: bool = False
     refit: bool | None = None
     look: bool = False
-    rivals: tuple[Spec, ...] = ()
+    alternatives: tuple[Spec, ...] = ()
     keep_state: bool | None = None
     metrics: tuple[str, ...] = ()
     patience: int | None = None
@@ -146,7 +146,9 @@ class Settings:
         """Return the settings of a first run, which scales columns of numbers of its table by default."""
         if self.table is None or not self.table.numbers or self.warm_start is not None:
             return self
-        return replace(self, spec=scaled_for_numbers(self.spec), rivals=tuple(map(scaled_for_numbers, self.rivals)))
+        return replace(
+            self, spec=scaled_for_numbers(self.spec), alternatives=tuple(map(scaled_for_numbers, self.alternatives))
+        )
 
     def waits(self, rows: int, *, dense: bool) -> int:
         """Return how many epochs without a better one training on so many rows waits for one. dense : whether they have
@@ -155,8 +157,8 @@ class Settings:
 
     @property
     def uses_fields(self) -> bool:
-        """Whether fields count if rows have some: for the priors of a solver that samples, or for a rival."""
-        return self.spec.solver_entry.is_sampler or bool(self.rivals)
+        """Whether fields count if rows have some: for the priors of a solver that samples, or for an alternative."""
+        return self.spec.solver_entry.is_sampler or bool(self.alternatives)
 
     def may_keep_state(self, spec: Spec, model: Parameters, slots: int) -> bool:
         """Return whether the file of a trained model may have the state of its solver, which has `slots` numbers for
@@ -176,7 +178,7 @@ class Settings:
         is cheap."""
         if self.refit is not None or not spec.values["epochs"]:
             return bool(self.refit and spec.values["epochs"])
-        return self.deadline is None and (affordable_parts(spec, source) == 1 or bool(self.rivals))
+        return self.deadline is None and (affordable_parts(spec, source) == 1 or bool(self.alternatives))
 
     @property
     def choosing(self) -> list[str]:
@@ -196,7 +198,7 @@ class Settings:
             self.holdout_times,
             self.holdout_each,
             grouped=self.holdout_grouped,
-            compares=bool(self.rivals),
+            compares=bool(self.alternatives),
         )
 
     def check_chooser(self) -> None:

@@ -9,7 +9,7 @@ from fmcli.model_file.state import draw_name, drawn_names
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.solvers.trainer import Observer
-from fmcli.training.checkpoint import Keeper
+from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.draws import whole_draws
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
@@ -22,7 +22,7 @@ def learn(
     plan: Plan,
     on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     observer: Observer | None = None,
-    keeper: Keeper | None = None,
+    keeper: Checkpointer | None = None,
 ) -> Trained:
     """Train the new features of a plan, by each set of parameters of its warm start: all but the last one become
     `draws`. Raises the errors of `train`."""

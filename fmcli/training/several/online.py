@@ -17,7 +17,7 @@ from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
-from fmcli.training.checkpoint import Keeper
+from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.job import Run
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.setup.previous_run import PreviousRun
@@ -103,7 +103,7 @@ def train_online(
         if known is None:
             observer, spec = on_plan(plan), plan.spec
         require(plan.memory.total, "training", held=plan.memory.held)
-        run = Run(plan, lambda epoch: None, Offset(observer, rows, loss), Keeper())
+        run = Run(plan, lambda epoch: None, Offset(observer, rows, loss), Checkpointer())
         run.complete()
         epoch, added = run.epochs[-1], plan.source.total_weight
         weight += added

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from fmcli.errors import DivergedError
 from fmcli.solvers.trainer import Observer
-from fmcli.training.checkpoint import Keeper
+from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
@@ -57,7 +57,7 @@ def refit(
     plan: Plan,
     on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
     observer: Observer | None = None,
-    keeper: Keeper | None = None,
+    keeper: Checkpointer | None = None,
 ) -> Trained:
     """Train on all rows, from the same start values or warm start as the run that chose the number of epochs.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.base.kept import require_each_like
+from fmcli.base.state_dict import require_each_like
 from fmcli.models.local.coding import Adaptive, Soft
 from fmcli.models.local.kmeans import bytes_needed, kmeans
 from fmcli.models.layout import FEATURES, REAL_TYPE, BlockLayout

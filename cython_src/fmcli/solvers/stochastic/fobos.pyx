@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fmcli.base.kept import require_like, whole_number, within
+from fmcli.base.state_dict import require_like, whole_number, within
 from fmcli.solvers.stochastic.adagrad import AdaGrad
 from fmcli.models.layout import allocate
 from fmcli.solvers.stochastic.sgd import SGD as Plain

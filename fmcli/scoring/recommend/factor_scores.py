@@ -97,7 +97,7 @@ class PairScores(Protocol):
         later."""
 
 
-class ByPairs:
+class PairwiseScores:
     """Scores of the pairs, one by one."""
 
     def __init__(self, scorer: Scorer, items: Dataset) -> None:
@@ -129,7 +129,7 @@ class Vectors:
     squares: Singles
 
 
-class ByProducts:
+class FactorScores:
     """Scores as inner products of vectors of contexts and of items, by the split of the model (fmcli.models.split).
 
     of_items : bool (columns), the features of items.
@@ -290,11 +290,13 @@ def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> 
     of_items : bool (columns), the features of items.
     """
     if scorer.draws and not scorer.averages_scores:
-        return ByPairs(scorer, items), "its prediction is a mean over draws, which products of factors do not give"
+        return PairwiseScores(
+            scorer, items
+        ), "its prediction is a mean over draws, which products of factors do not give"
     try:
-        return ByProducts(scorer, items, of_items), ""
+        return FactorScores(scorer, items, of_items), ""
     except UsageError as error:
-        return ByPairs(scorer, items), str(error)
+        return PairwiseScores(scorer, items), str(error)
 
 
 def inverse_length(one: Singles, other: Singles) -> Singles:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.choosing.plans import thinned
-from fmcli.choosing.runs import FoldRun, LateError, Room, value_of, work
+from fmcli.choosing.runs import FoldFit, LateError, Room, value_of, work
 from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
@@ -28,8 +28,8 @@ ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
 
 
 @dataclass(frozen=True)
-class Reached:
-    """The results of the runs of an entrant so far.
+class TrialResult:
+    """The results of the runs of a candidate so far.
 
     epochs : how many each has had, at most.
     value : the choosing metric of their best epochs; None: training failed.
@@ -48,12 +48,12 @@ class Reached:
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """An entrant without its runs: what it was, and what it has reached.
+    """A candidate without its runs: what it was, and what it has reached.
 
     number : 0 is the usual run.
     options : the drawn options.
     asked : for how many epochs it was trained, at most; rows : on how many rows.
-    metric : by which entrants are compared.
+    metric : by which candidates are compared.
     trainings : the work of its runs, if that of the usual run and its refit is 1, on as many folds.
     """
 
@@ -64,32 +64,32 @@ class TrialRecord:
     asked: int
     rows: int
     metric: str
-    reached: Reached
+    reached: TrialResult
     trainings: float = 0.0
     chosen: bool = False
 
 
 @dataclass(frozen=True)
-class Conduct:
-    """How the entrants of a comparison are run.
+class SearchLimits:
+    """How the candidates of a comparison are run.
 
-    known : returns what an entrant, by its number, has reached in so many epochs on so many rows, so that this need not
-        be repeated.
+    known : returns what a candidate, by its number, has reached in so many epochs on so many rows, so that this need
+        not be repeated.
     deadline : the value of time.perf_counter() at which the comparison ends; None: it has no limit.
     room : for what paused runs keep.
     """
 
-    known: Callable[[int, int, int], Reached | None] = lambda number, epochs, rows: None
+    known: Callable[[int, int, int], TrialResult | None] = lambda number, epochs, rows: None
     deadline: float | None = None
     room: Room = field(default_factory=Room)
 
 
-class Entrant:
+class Candidate:
     """A kind, a solver and options in a comparison, trained on each fold.
 
     plans : the same run, which holds out other rows in each.
-    number : of the entrant; settings : the options that were drawn for it.
-    before : the entrant from whose parameters its runs begin; None: they begin from the usual start values.
+    number : of the candidate; settings : the options that were drawn for it.
+    before : the candidate from whose parameters its runs begin; None: they begin from the usual start values.
     followed : whether another one will begin from its own.
     reached : by its longest runs.
     news : the epochs of the last ones, with the number of their fold.
@@ -100,7 +100,7 @@ class Entrant:
     runs : those of the folds; failed : whether one of them was not possible.
     """
 
-    subset: Entrant | None = None
+    subset: Candidate | None = None
     share = 1
     failed = False
 
@@ -109,24 +109,24 @@ class Entrant:
         plans: Sequence[Plan],
         number: int = 0,
         settings: Mapping[str, Any] | None = None,
-        conduct: Conduct | None = None,
-        before: Entrant | None = None,
+        conduct: SearchLimits | None = None,
+        before: Candidate | None = None,
         *,
         followed: bool = False,
     ) -> None:
-        self._conduct, self.before, self._followed = conduct or Conduct(), before, followed
+        self._conduct, self.before, self._followed = conduct or SearchLimits(), before, followed
         self.news = list[tuple[int, Epoch]]()
         self.plans, self.number, self.settings, self.spent = list(plans), number, settings or {}, 0
-        self.reached, self.asked = Reached(0, None, (), False), 0
+        self.reached, self.asked = TrialResult(0, None, (), False), 0
         self.runs = self._new_runs()
 
-    def _new_runs(self) -> list[FoldRun]:
-        """Return the runs of all folds, which have not begun. They do not know the entrant: its memory is freed as soon
-        as nothing needs it."""
+    def _new_runs(self) -> list[FoldFit]:
+        """Return the runs of all folds, which have not begun. They do not know the candidate: its memory is freed as
+        soon as nothing needs it."""
         deadline, before = self._conduct.deadline, self.before
         begin = (lambda fold: None) if before is None else before.parameters
         return [
-            FoldRun(plan, deadline, partial(begin, number), self._conduct.room, followed=self._followed)
+            FoldFit(plan, deadline, partial(begin, number), self._conduct.room, followed=self._followed)
             for number, plan in enumerate(self.plans)
         ]
 
@@ -188,7 +188,7 @@ class Entrant:
         self.spent += more * self.work
         return more * self.work
 
-    def _run(self, epochs: int, threads: int | None) -> Reached:
+    def _run(self, epochs: int, threads: int | None) -> TrialResult:
         """Train to so many epochs, and return what was reached."""
         for number, run in enumerate(self.runs):
 
@@ -197,7 +197,7 @@ class Entrant:
 
             if not run.ended and not run.train(epochs, threads, after):
                 self.forget()
-                return Reached(0, None, (), ended=True)
+                return TrialResult(0, None, (), ended=True)
         return self._so_far()
 
     def first(self, folds: int, epochs: Callable[[int], int]) -> Outcome | None:
@@ -208,7 +208,7 @@ class Entrant:
             run.keep_nothing()
         return None if self.failed else self._together(folds)
 
-    def _so_far(self) -> Reached:
+    def _so_far(self) -> TrialResult:
         """Return what the runs on all folds have reached."""
         value, best = value_of(self._together(), self.chooser), [run.best for run in self.runs]
         curves = [run.values for run in self.runs]
@@ -217,7 +217,7 @@ class Entrant:
             means = np.mean([np.pad(curve, (0, most - len(curve)), "edge") for curve in curves], axis=0)
             epoch = int(means.argmax() if metric_of(self.chooser).larger_is_better else means.argmin())
             value, best = float(means[epoch]), [epoch + 1] * len(best)
-        return Reached(
+        return TrialResult(
             max(run.epochs for run in self.runs),
             None if value is None or math.isnan(value) else value,
             tuple(best),
@@ -250,12 +250,12 @@ class Entrant:
                 self._run(self.reached.epochs, None)
         return self._together()
 
-    def on_subset(self, share: int) -> Entrant:
+    def on_subset(self, share: int) -> Candidate:
         """Return the same on one of `share` of the rows, which it has from then on as its subset."""
         if self.subset is not None:
             self.spent += self.subset.spent
         rows = [with_options(thinned(plan, share), self.settings) for plan in self.plans]
-        self.subset = Entrant(rows, self.number, self.settings, self._conduct)
+        self.subset = Candidate(rows, self.number, self.settings, self._conduct)
         self.subset.share = share
         return self.subset
 
@@ -265,7 +265,7 @@ class Entrant:
         return self.spent + (0 if self.subset is None else self.subset.spent)
 
     @property
-    def longest(self) -> Entrant:
+    def longest(self) -> Candidate:
         """Its subset, if it has no runs of its own."""
         return self if self.subset is None or self.begun else self.subset
 
@@ -304,7 +304,7 @@ class Entrant:
             return ERRORS_ENDED
         return ERRORS_SAMPLED if self.samples else ERRORS_LONGER
 
-    def better_than(self, other: Entrant, errors: float) -> bool:
+    def better_than(self, other: Candidate, errors: float) -> bool:
         """Return whether it is better by more than so many standard errors of the difference."""
         own, theirs = self.outcome(), other.outcome()
         if own is None or theirs is None:

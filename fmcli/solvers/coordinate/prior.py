@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Hold:
+class QuadraticPrior:
     """A term of the penalty: the sum of hold / 2 p^2 - pull p over all parameters, plus a constant.
 
     moves_all : whether parameters that no row of the run depends on have another minimum than their value, as they have
@@ -62,7 +62,7 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PriorRows:
     """The rows that an earlier model was trained on, as far as they are known.
 
     strength : S above.
@@ -111,7 +111,7 @@ class Earlier:
         estimate = 0 if self.past else self.estimate_needed()
         return 2 * model.bytes_needed(0) + measuring_bytes(model, data) + estimate
 
-    def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Hold:
+    def hold(self, task: Task, loss: Loss, penalty: Penalty) -> QuadraticPrior:
         """Return what holds the model of a task, beside the penalty of the run."""
         total, once, more = task.source.total_weight, min(1.0, self.strength), max(0.0, self.strength - 1)
         past, constant = self.known_past(task, loss), 0.0
@@ -135,7 +135,7 @@ class Earlier:
                 constant += float(np.sum((kept / 2 * at - once * push) * at)) / total
         layouts = [layout for layout, _ in trained_arrays(task.model)]
         same = all(np.allclose(np.array(penalty.l2(one)) * total, self.penalty.l2(one)) for one in layouts)
-        return Hold(holds, pulls, constant, self.strength >= 1 and not (same and penalty.smooth))
+        return QuadraticPrior(holds, pulls, constant, self.strength >= 1 and not (same and penalty.smooth))
 
     def known_past(self, task: Task, loss: Loss) -> Past:
         """Return what is known about the loss of the earlier rows, with the parameters of a task as they are."""
@@ -171,7 +171,7 @@ class Earlier:
         return found
 
 
-def spread(earlier: Earlier, model: Resumable, layout: BlockLayout, name: str) -> Floats:
+def spread(earlier: PriorRows, model: Resumable, layout: BlockLayout, name: str) -> Floats:
     """Return how many of the earlier rows each parameter of an array has entered, in the array's shape or in one that
     broadcasts to it."""
     shape = model.shapes()[name]

@@ -16,15 +16,15 @@ from fmcli.registry.specs import SOLVER, Spec, make_spec
 
 
 def suited(spec: Spec, given: Mapping[str, object], *, model_given: bool) -> tuple[Spec, list[Spec]]:
-    """Return the spec and its rivals, as far as they suit the modes that the options of a command turn on. If the spec
-    does not, one takes its place that does, and all solvers are compared."""
+    """Return the spec and its alternatives, as far as they suit the modes that the options of a command turn on. If the
+    spec does not, one takes its place that does, and all solvers are compared."""
     if suits(given, spec):
-        return spec, [one for one in rivals(spec, model_given=model_given) if suits(given, one)]
-    found = [one for one in rivals(spec, model_given=model_given, every=True) if suits(given, one)]
+        return spec, [one for one in alternatives(spec, model_given=model_given) if suits(given, one)]
+    found = [one for one in alternatives(spec, model_given=model_given, every=True) if suits(given, one)]
     return (found[0], found[1:]) if found else (spec, [])
 
 
-def rivals(spec: Spec, *, model_given: bool, every: bool = False) -> Iterator[Spec]:
+def alternatives(spec: Spec, *, model_given: bool, every: bool = False) -> Iterator[Spec]:
     """Yield specs of other kinds and solvers that take the given options and the loss of a spec.
 
     model_given : whether the kind was given, so that all of its solvers are compared. If the solver of the spec was
@@ -32,17 +32,17 @@ def rivals(spec: Spec, *, model_given: bool, every: bool = False) -> Iterator[Sp
     every : whether all solvers are compared, too.
     """
     given = {name: spec.values[name] for name in spec.given if name != SOLVER}
-    kinds = [MODELS[spec.model]] if model_given else [kind for kind in MODELS.values() if kind.rival_with]
+    kinds = [MODELS[spec.model]] if model_given else [kind for kind in MODELS.values() if kind.compared_with]
     for kind in kinds:
-        solvers = SOLVERS if model_given or every else kind.rival_with
+        solvers = SOLVERS if model_given or every else kind.compared_with
         for solver in (spec.solver,) if SOLVER in spec.given else solvers:
             if (kind.name, solver) == (spec.model, spec.solver):
                 continue
             try:
-                rival = make_spec(kind.name, solver, spec.loss, given)
+                alternative = make_spec(kind.name, solver, spec.loss, given)
             except UsageError:
                 continue
-            yield replace(rival, given=rival.given | {SOLVER})
+            yield replace(alternative, given=alternative.given | {SOLVER})
 
 
 def begun(
@@ -74,8 +74,8 @@ def combined(
     """
     found, refused = list[Spec](), list[UsageError]()
     of_models = {name for kind in MODELS.values() for name in kind.options}
-    for kind in [MODELS[name] for name in models] or [kind for kind in MODELS.values() if kind.rival_with]:
-        for solver in solvers or kind.rival_with or (kind.solver,):
+    for kind in [MODELS[name] for name in models] or [kind for kind in MODELS.values() if kind.compared_with]:
+        for solver in solvers or kind.compared_with or (kind.solver,):
             try:
                 usual = make_spec(kind.name, solver, loss, options)
                 taken = {

@@ -12,7 +12,7 @@ LINEAR, FM, FFM = "linear", "fm", "ffm"
 
 
 @dataclass(frozen=True)
-class Foreign:
+class ExternalModel:
     """The parameters, of which feature j has those at place j, and how rows are scored.
 
     kind : LINEAR, FM or FFM.
