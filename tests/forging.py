@@ -43,6 +43,7 @@ from fmcli.model_file.container import (
     _read_layout,
     _views,
 )
+from fmcli.model_file.state import DRAW, as_halves
 from fmcli.models import model
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.build import build_model
@@ -87,7 +88,13 @@ def corpus() -> list[ModelFile]:
         for kind, solver, loss, keep_state in runs:
             write(path, kind, solver, loss, keep_state=keep_state)
             files.append(read(path))
-    return files
+    return [*files, *(halved(file) for file in files if file.meta["draws"] > 1)]
+
+
+def halved(file: ModelFile) -> ModelFile:
+    """Return a model of several draws whose earlier ones have numbers of 16 bits."""
+    arrays = {name: as_halves(array) if name.startswith(DRAW) else array for name, array in file.tensors.items()}
+    return ModelFile(dict(file.meta), arrays)
 
 
 # ---- Changes to a file, in place. ----

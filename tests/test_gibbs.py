@@ -289,9 +289,10 @@ def test_mean_probabilities_keep_their_digits():
 
 
 def test_the_draws_are_at_equal_distances_and_end_with_the_last_sweep():
-    def kept(drawn=9, **options):
+    def kept(drawn=9, of_others=1.0, **options):
         spec = make_spec("fm", "mcmc", "squared", options)
-        return sorted(kept_sweeps(resolve(spec, rows=9, nonzeros=9, features=9, drawn=drawn, validated=False)))
+        facts = {"rows": 9, "nonzeros": 9, "features": 9, "validated": False}
+        return sorted(kept_sweeps(resolve(spec, **facts, drawn=4 * drawn, kept=round(4 * drawn * of_others))))
 
     assert kept(epochs=10, burn_in=4, draws=3) == [6, 8, 10]
     assert kept(epochs=10, burn_in=7, draws=50) == [8, 9, 10]
@@ -299,6 +300,7 @@ def test_the_draws_are_at_equal_distances_and_end_with_the_last_sweep():
     assert kept(epochs=0) == []
     assert kept(epochs=1) == [1], "the default burn-in leaves a sweep"
     assert [len(kept(drawn=drawn)) for drawn in (9, 160_000, 4_000_001)] == [200, 100, 4]
+    assert [len(kept(drawn, 0.5)) for drawn in (9, 160_000, 320_000, 4_000_001)] == [200, 199, 99, 7]
     assert min(kept()) > 20
 
 

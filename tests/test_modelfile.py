@@ -217,7 +217,7 @@ class TestSaving:
     @pytest.mark.parametrize(
         "array",
         [
-            np.zeros(2, dtype=np.float16),
+            np.zeros(2, dtype=np.complex64),
             np.zeros(2, dtype=">f4"),
             np.zeros(2, dtype=np.uint32),
             np.zeros((1,) * 9),
@@ -475,6 +475,7 @@ class TestForgery:
             {"data_offsets": [0.0, 4.0]},
             {"data_offsets": None},
             {"dtype": "F16"},
+            {"dtype": "BF16"},
             {"dtype": "F64"},
             {"dtype": ["F32"]},
             {"shape": [3]},

@@ -35,7 +35,7 @@ from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.state import CURVATURE, PAST, SLOPE, STATE, draw_name, drawn_names, past_name, state_name
+from fmcli.model_file.state import CURVATURE, HALF, PAST, SLOPE, STATE, draw_name, drawn_names, past_name, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 from fmcli.models.parameters import Parameters
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
@@ -62,6 +62,8 @@ MOST_FEATURES = 2**31 - 1  # numbered by int32
 MOST_FIELDS = 2**31
 MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
 MOST_DRAWS = 2**16
+# The types of real numbers: f is that of this build or of another one, and half also what draws may be kept in.
+REALS = {"f": ("f4", "f8"), "half": ("f2", "f4", "f8")}
 
 
 def name_in(names: Container[str], *others: str) -> Rule:
@@ -328,9 +330,10 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         for kind in (CURVATURE, SLOPE):
             if past_name(kind, name) in arrays:  # optional, as large models lack them
                 expected[past_name(kind, name)] = (model.shapes()[name], "f")
+    kept = "half" if meta["draws"] > meta["members"] else "f"
     for number in range(meta["draws"] - 1):
         for name in model.shapes().keys() & drawn_names(model, meta["members"]):
-            expected[draw_name(number, name)] = (model.shapes()[name], "f")
+            expected[draw_name(number, name)] = (model.shapes()[name], kept)
     if meta["occurrences"] is not None:
         counted = len(meta["frequent"])
         expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
@@ -351,6 +354,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
+        if arrays[name].dtype == HALF and not np.isfinite(arrays[name]).all():
+            refuse(f"the array {name} has numbers that are not finite")
     for name in expected:
         past = arrays[name] if name.startswith(f"{PAST}.") else np.zeros(0)
         if not np.isfinite(past).all() or (past < 0).any() > name.startswith(f"{PAST}.{SLOPE}."):
@@ -392,11 +397,12 @@ def check_calibration(numbers: NDArray[Any]) -> None:
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:
-    """Raise BadInputError unless there is an array with this name, shape and type: f, u, i4, i8 as in numpy."""
+    """Raise BadInputError unless there is an array with this name, shape and type: u, i4, f8 as in numpy, or one of
+    several (see REALS)."""
     if name not in arrays:
         refuse(f"the array {name} is missing")
     array = arrays[name]
-    if array.shape != shape or not array.dtype.str[1:].startswith(kind):
+    if array.shape != shape or not array.dtype.str[1:].startswith(REALS.get(kind, kind)):
         refuse(f"the array {name} is {array.dtype}{list(array.shape)}, but must be of shape {list(shape)}")
 
 

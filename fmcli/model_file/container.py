@@ -45,6 +45,7 @@ HEAD_BYTES = 4096  # of a foreign file, from which its format is guessed
 ALWAYS_VERIFIED = MOST_COPIED  # bytes of tensors up to which every load verifies all checksums
 COPIED_BYTES = 1 << 20  # bytes that are copied at a time from an array that is not contiguous
 DTYPES: dict[str, np.dtype[Any]] = {
+    "F16": np.dtype("<f2"),
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
     "U8": np.dtype("u1"),
@@ -81,7 +82,7 @@ class ModelFile:
     """The contents of a model file.
 
     meta : JSON values by name; no name starts with "fmcli.".
-    tensors : arrays of float32, float64, uint8, int32 or int64 by name; no name starts with "_".
+    tensors : arrays of float16, float32, float64, uint8, int32 or int64 by name; no name starts with "_".
         The arrays of a loaded model are read-only.
     verified : whether the checksums of the tensors were verified when the file was loaded.
     kind : MODEL or CHECKPOINT.

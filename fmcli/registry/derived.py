@@ -25,7 +25,7 @@ class Facts:
     updates : whether training resumes from a model.
     earlier : the weight of the rows that model was trained on; 0 if that is not known.
     holds : whether these are known, and others than those of the run, so that they may hold its parameters.
-    drawn : the numbers that a draw of a sampler has; 0 if that is not known.
+    drawn, kept : the bytes of a draw of a sampler, and of one that is kept beside the last; 0 if that is not known.
     solver, loss : their names.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
@@ -46,6 +46,7 @@ class Facts:
     earlier: float = 0.0
     holds: bool = False
     drawn: int = 0
+    kept: int = 0
 
     @property
     def small(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fmcli.records import dataclass
-from fmcli.registry.derived import Derived, by_longest_row, passes, with_earlier_rows
+from fmcli.registry.derived import Derived, Facts, by_longest_row, passes, with_earlier_rows
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
@@ -98,12 +98,18 @@ _STEP = by_longest_row(0.01, 200)
 # Chosen on held-out rows of MovieLens, where 100 sweeps predict worse: the first ones add to the variety of the draws.
 _BURN_IN = Derived("min(20, epochs/2)", lambda facts: min(20, facts.values["epochs"] // 2))
 # On held-out rows of MovieLens, 200 draws gain .0005 of RMSE against 100, and 280 another .0001. Of many features they
-# would take gigabytes, in the file and in memory: all draws have at most _MOST_DRAWN numbers (64 MB), or _LEAST_DRAWS.
-_MOST_DRAWN, _MOST_DRAWS, _LEAST_DRAWS = 16_000_000, 200, 4
-_DRAWS = Derived(
-    f"{_MOST_DRAWS}, or as many as 64 MB hold, but at least {_LEAST_DRAWS}",
-    lambda facts: min(_MOST_DRAWS, max(_LEAST_DRAWS, _MOST_DRAWN // max(facts.drawn, 1))),
-)
+# would take gigabytes in the file: all draws take at most MOST_DRAWN bytes, or those of _LEAST_WHOLE models.
+MOST_DRAWN, _MOST_DRAWS, _LEAST_WHOLE = 64_000_000, 200, 4
+
+
+def _draws(facts: Facts) -> int:
+    """Return how many draws are kept. The last one is the model itself; the others may take fewer bytes."""
+    each = max(facts.kept, 1)
+    others = max((MOST_DRAWN - facts.drawn) // each, round((_LEAST_WHOLE - 1) * facts.drawn / each))
+    return min(_MOST_DRAWS, 1 + others)
+
+
+_DRAWS = Derived(f"{_MOST_DRAWS}, or as many as fit into 64 MB or the size of {_LEAST_WHOLE} models", _draws)
 
 _OPTIONS = (
     Option(

@@ -186,6 +186,7 @@ def resolve(
     earlier: float = 0.0,
     holds: bool = False,
     drawn: int = 0,
+    kept: int = 0,
 ) -> Spec:
     """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are as in
     Facts; weight None: each row has the weight 1."""
@@ -209,6 +210,7 @@ def resolve(
                 earlier,
                 holds,
                 drawn,
+                kept,
             )
             values[name] = default.of(facts)
     return replace(spec, values=values)

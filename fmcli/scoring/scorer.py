@@ -29,7 +29,7 @@ from fmcli.model_file.check import (
     check_entries,
 )
 from fmcli.model_file.container import ModelFile, load
-from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.model_file.state import HALF, as_reals, draw_name, drawn_names
 from fmcli.model_file.transform import checked_numbering, saved_transform
 from fmcli.models.drawn import NOISE
 from fmcli.models.layout import CUTPOINTS, REAL_TYPE
@@ -338,8 +338,10 @@ def load_model(path: str) -> Scorer:
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
-    """Return the model in a file. Raises BadInputError if the file is not valid."""
+    """Return the model in a file. Raises BadInputError if the file is not valid, and NotEnoughMemoryError."""
     meta, arrays = file.meta, file.tensors
+    halves = sum(array.nbytes for array in arrays.values() if array.dtype == HALF)
+    require_if_large(halves * REAL_TYPE.itemsize // HALF.itemsize, f"the draws of {path}")
     try:
         check_entries(meta)
         kind, features = MODELS[meta["model"]], meta["features"]
@@ -373,8 +375,8 @@ def attached_draws(
 ) -> Iterator[Model]:
     """Yield models with the arrays of the draws of a model file before the last one, whose arrays `model` has."""
     for number in range(meta["draws"] - 1):
-        draw = {name: arrays[draw_name(number, name)] for name in drawn_names(model, meta["members"])}
-        draw |= {name: draw[name].astype(REAL_TYPE, copy=False) for name in draw.keys() & model.shapes().keys()}
+        names = drawn_names(model, meta["members"])
+        draw = as_reals({name: arrays[draw_name(number, name)] for name in names}, model)
         kind, cutpoints = MODELS[meta["model"]], model.cutpoints
         twin = build_model(kind, model.features, model.outputs, options, meta["fields"], cutpoints=cutpoints)
         twin.absent = model.absent

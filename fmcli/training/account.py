@@ -54,7 +54,7 @@ def of_plan(plan: Plan) -> MemoryNeed:
     trainer = build_trainer(plan.task)
     parameters = model.bytes_needed(trainer.slots)
     epochs, validation = trainer.bytes_needed(), plan.validation
-    draws = draws_bytes(spec, model)
+    draws = draws_bytes(plan)
     copy = copied_bytes(plan)
     if plan.compares_last:
         epochs += copy

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from fmcli.base.state_dict import Kept, part, require_finite, require_like, require_names, under, whole_number
 from fmcli.losses.links import unchanged
-from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.model_file.state import HALF, as_halves, as_reals, draw_name, drawn_names
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.options import MOST_DRAWN
 from fmcli.registry.specs import Spec
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 # The prefixes of what the mean of the predictions depends on, of what is watched, and of the mean over all sweeps, in a
 # checkpoint.
 MEAN, TRACE, TESTED = "mean", "trace", "tested"
+# The largest squared norm of a row up to which draws may be kept in 16 bits: a score of longer rows, or of columns with
+# larger numbers, can be a small difference of large terms.
+MOST_SQUARE = 1024
 # The arrays that a draw has changed, by their names in Model.parameters.
 Draw = Mapping[str, NDArray[Any]]
 
@@ -38,7 +42,7 @@ class KeptDraws:
 
     number : the last sweep so far.
     enough : whether training ends early, which it does not.
-    draws : the draws.
+    draws : the draws, of which all but the last one are as the model file has them.
     beside : what is kept beside each of them; see Trainer.kept_with_draws.
     trace : what is watched of all sweeps after the burn-in.
     """
@@ -62,6 +66,7 @@ class KeptDraws:
         self.beside: list[Draw] = []
         self._kept_with_draws = trainer.kept_with_draws
         self._kept = kept_sweeps(spec)
+        self._halved = halved_names(plan)
         self._mean, self._mean_tested = MeanScore(str(spec.loss)), MeanScore(str(spec.loss))
 
     def evaluate(self, number: int) -> dict[str, float]:
@@ -74,6 +79,7 @@ class KeptDraws:
         kept = number in self._kept
         if kept:
             names = drawn_names(self.model)
+            self.draws[-1:] = [self._further(draw) for draw in self.draws[-1:]]
             self.beside.append(self._kept_with_draws())
             self.draws.append({name: np.array(self.model.parameters[name], order="C") for name in names})
         if self.validation is None:
@@ -84,6 +90,10 @@ class KeptDraws:
         if self.draws:
             score = self._mean.score()
         return self.validation.measure(self.model, self.validation.outcome_of(score))
+
+    def _further(self, draw: Draw) -> Draw:
+        """Return the last draw as it is kept once it has a successor."""
+        return {name: as_halves(array) if name in self._halved else array for name, array in draw.items()}
 
     def _scores(self) -> NDArray[np.float64]:
         return self._predicted(score_rows(self.model, self._watched)).ravel()
@@ -123,9 +133,11 @@ class KeptDraws:
         parts = [*under(MEAN, mean), *under(TRACE, trace), *(under(TESTED, tested) if self.tested else [])]
         beside = self._kept_with_draws() if count else {}
         require_names(progress, ["number", *beside, *(kept for draw in draws for kept in draw.values()), *parts])
-        for draw in draws:
+        for number, draw in enumerate(draws, 1):
             for name, kept in draw.items():
-                require_like(kept, progress[kept], np.asarray(self.model.parameters[name]))
+                is_half = number < count and name in self._halved and progress[kept].dtype == HALF
+                wanted = np.asarray(self.model.parameters[name])
+                require_like(kept, progress[kept], np.empty(wanted.shape, HALF) if is_half else wanted)
         self.draws = [{name: progress[kept].copy() for name, kept in draw.items()} for draw in draws]
         for name, one in beside.items():
             require_like(name, progress[name], np.empty((count, *one.shape)))
@@ -154,17 +166,43 @@ def kept_sweeps(spec: Spec) -> frozenset[int]:
     return frozenset(epochs - step * after // draws for step in range(draws)) if after > 0 else frozenset()
 
 
-def drawn_numbers(model: Model) -> int:
-    """Return how many numbers a draw of a model has."""
+def may_halve(facts: Mapping[str, Any]) -> bool:
+    """Return whether draws may be kept in 16 bits, by what is known of the rows; see Facts."""
+    return bool(facts.get("longest", np.inf) <= MOST_SQUARE)
+
+
+def halved_names(plan: Plan) -> Sequence[str]:
+    """Return the names of the arrays that all draws but the last keep in 16 bits: those of features, if all draws would
+    take more than MOST_DRAWN bytes."""
+    model = plan.model
+    is_large = len(kept_sweeps(plan.spec)) * draw_bytes(model) > MOST_DRAWN
+    return feature_arrays(model) if is_large and may_halve(plan.facts) else ()
+
+
+def feature_arrays(model: Model) -> list[str]:
+    """Return the names of the arrays of a draw that have numbers for each feature."""
+    return [name for name in drawn_names(model) if model.feature_axis(name) is not None]
+
+
+def draw_bytes(model: Model, halved: Sequence[str] = ()) -> int:
+    """Return bytes of a draw of a model with some arrays in 16 bits."""
     shapes = model.shapes()
-    return sum(int(np.prod(shapes[name])) for name in drawn_names(model))
+    types = {name: HALF if name in halved else REAL_TYPE for name in drawn_names(model)}
+    return sum(int(np.prod(shapes[name])) * type.itemsize for name, type in types.items())
 
 
-def draws_bytes(spec: Spec, model: Model) -> int:
+def kept_bytes(plan: Plan) -> int:
+    """Return bytes of the draws that a run keeps."""
+    kept = len(kept_sweeps(plan.spec))
+    return draw_bytes(plan.model) + (kept - 1) * draw_bytes(plan.model, halved_names(plan)) if kept else 0
+
+
+def draws_bytes(plan: Plan) -> int:
     """Return bytes of the draws that a run keeps, of their copies for scores, and of the scores that are watched."""
-    numbers, kept = drawn_numbers(model), kept_sweeps(spec)
+    spec, model, kept = plan.spec, plan.model, len(kept_sweeps(plan.spec))
     watched = WATCHED_ROWS * (spec.values["epochs"] - spec.values["burn_in"]) if kept else 0
-    return REAL_TYPE.itemsize * numbers * len(kept) + interleaved_bytes(model, len(kept)) + TRACE_BYTES * watched
+    reals = (kept - 1) * draw_bytes(model) if kept and halved_names(plan) else 0
+    return kept_bytes(plan) + reals + interleaved_bytes(model, kept) + TRACE_BYTES * watched
 
 
 def whole_draws(model: Model, earlier: Sequence[Draw]) -> list[Draw]:
@@ -179,6 +217,6 @@ def models_of(spec: Spec, model: Model, fields: int, draws: Sequence[Draw]) -> l
     found = []
     for draw in draws:
         twin = make_model(spec, model.features, model.outputs, fields, model.cutpoints)
-        twin.attach({**same, **model.constants, **draw})
+        twin.attach({**same, **model.constants, **as_reals(draw, model)})
         found.append(twin)
     return found

@@ -13,13 +13,14 @@ from fmcli.data.counts.occurrences import compact
 from fmcli.data.numbering import Numbering
 from fmcli.data.transform import marked
 from fmcli.model_file.container import ModelFile
-from fmcli.model_file.state import draw_name, parameter_of, state_arrays
+from fmcli.model_file.state import HALF, as_halves, draw_name, parameter_of, state_arrays
 from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import Spec
 from fmcli.solvers.newcomers import NONE
 from fmcli.solvers.trainer import Observer, Task
+from fmcli.training.draws import may_halve
 from fmcli.training.past import kept_past, past_arrays
 from fmcli.training.planning import Plan, strengths_of
 from fmcli.training.prepared import prepared_model
@@ -40,7 +41,10 @@ def grown_file(trained: Trained) -> ModelFile:
     tensors = dict(whole.arrays)
     for name, learned in learned_arrays(trained):
         if name in tensors:
-            tensors[name] = filled(plan, parameter_of(name), tensors[name], learned, new, places)
+            halved = tensors[name].dtype == HALF
+            before = tensors[name].astype(learned.dtype) if halved else tensors[name]
+            grown = filled(plan, parameter_of(name), before, learned, new, places)
+            tensors[name] = as_halves(grown) if halved and may_halve(plan.facts) else grown
     counts = whole.occurrences.counts
     if counts is not None:
         times = counts.astype(np.int32)

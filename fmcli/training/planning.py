@@ -24,7 +24,7 @@ from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.trainer import Task
 from fmcli.training import account
 from fmcli.training.account import MemoryNeed
-from fmcli.training.draws import drawn_numbers, draws_bytes
+from fmcli.training.draws import draw_bytes, draws_bytes, feature_arrays, may_halve
 from fmcli.training.prepared import earlier_of, prepared_model
 from fmcli.training.setup.fitting import Fitted, Validated, facts_of, fit, occurring
 from fmcli.training.setup.rows import Rows
@@ -200,7 +200,8 @@ def resolved(spec: Spec, facts: Mapping[str, Any], fitted: Fitted) -> Spec:
     if spec.solver_entry.is_sampler:
         sized = resolve(spec, **facts)
         model = prepared_model(sized, fitted.source, fitted.transform, fitted.settings.warm_start)
-        facts = {**facts, "drawn": drawn_numbers(model)}
+        halved = feature_arrays(model) if may_halve(facts) else ()
+        facts = {**facts, "drawn": draw_bytes(model), "kept": draw_bytes(model, halved)}
     return resolve(spec, **facts)
 
 
@@ -230,7 +231,7 @@ def evaluations(
 def with_copy(plan: Plan) -> Plan:
     """Return a plan whose model is copied as it is in its file, while it is in memory."""
     kept = plan.slots if plan.settings.may_keep_state(plan.spec, plan.model, plan.slots) else 0
-    return replace(plan, beside=state_bytes(plan.model, 1 + kept) + draws_bytes(plan.spec, plan.model))
+    return replace(plan, beside=state_bytes(plan.model, 1 + kept) + draws_bytes(plan))
 
 
 def usual_values(plan: Plan) -> Mapping[str, Any]:

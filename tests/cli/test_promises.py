@@ -43,6 +43,7 @@ RUNS = {
     "lbfgs": "-s lbfgs -e 3 -k 32 --holdout 0 sparse",
     "lbfgs with a full history": "-s lbfgs -e 11 -k 16 --tol 0 --holdout 0 sparse",
     "mcmc": "-s mcmc -e 11 --draws 10 -k 32 sparse",
+    "mcmc with draws of 16 bits": "-s mcmc -e 61 --burn-in 1 --draws 60 -k 32 sparse",
     "an ensemble of mcmc": "-s mcmc -e 5 --draws 4 --ensemble 3 -j 1 -k 32 sparse",
     "disk": "-e 2 --holdout 0 --disk --cache c -k 256 sparse",
     "relations": "-s cd -e 2 --holdout 0 --relation block=map -k 24 sparse",

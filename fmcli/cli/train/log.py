@@ -20,7 +20,6 @@ from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.sources import Gaps
 from fmcli.errors import BadInputError, UsageError
-from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -32,7 +31,7 @@ from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
 from fmcli.text import number, shell_word
-from fmcli.training.draws import drawn_numbers, kept_sweeps
+from fmcli.training.draws import halved_names, kept_bytes, kept_sweeps
 from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense, are_many
 from fmcli.training.setup.groups import groups_in_words
@@ -266,7 +265,7 @@ def log_sweeps(log: Log, plan: Plan) -> None:
     log.line(
         f"{sweeps:,} sweeps, of which the first {burn_in:,} are the burn-in; the model is the average of {kept:,} "
         f"draw{'s' if kept != 1 else ''} from the others, which {'take' if kept != 1 else 'takes'} "
-        f"{human_bytes(kept * drawn_numbers(plan.model) * REAL_TYPE.itemsize)}"
+        f"{human_bytes(kept_bytes(plan))}{', of 16-bit numbers' if halved_names(plan) else ''}"
     )
     log.line(f"priors: {groups_in_words(plan.source.fields, plan.settings)}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fmcli.model_file.state import draw_name, drawn_names
+from fmcli.model_file.state import as_reals, draw_name, drawn_names
 from fmcli.registry.build import build_model
 from fmcli.registry.models import MODELS
 from fmcli.solvers.trainer import Observer
@@ -45,7 +45,8 @@ def sets_of(warm_start: WarmStart) -> list[WarmStart]:
     count, members = int(warm_start.meta.get("draws", 1)), int(warm_start.meta.get("members", 1))
     names, found = drawn_names(warm_start.model, members), []
     for number in range(count - 1):
-        arrays = {**warm_start.arrays, **{name: warm_start.arrays[draw_name(number, name)] for name in names}}
+        draw = as_reals({name: warm_start.arrays[draw_name(number, name)] for name in names}, warm_start.model)
+        arrays = {**warm_start.arrays, **draw}
         kind, options = MODELS[warm_start.run.model], warm_start.run.options
         model = build_model(
             kind,
