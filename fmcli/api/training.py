@@ -140,15 +140,15 @@ def trained_model(
 ) -> Model:
     """Return the model of `train`; `interrupt` ends training once it is set. Raises the errors of `train`."""
     begin = time.perf_counter()
+    refuse(
+        is_labels(valid) and not is_labelled(data),
+        "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
+    )
     warm_start = resumed(choices.init_model, several=choices.only_new)
     spec = spec_of(choices, warm_start)
     others = alternatives_of(choices, spec) if choices.auto else []
     settings = settings_of(choices, spec, warm_start, others, begin, valid_name="valid", interrupt=interrupt)
     check_choices(choices, settings, valid)
-    refuse(
-        is_labels(valid) and not is_labelled(data),
-        "rows and their labels are one argument, a pair: fmcli.train((X, y)), not fmcli.train(X, y)",
-    )
     read = read_rows(data, spec, choices, warm_start)
     unweighted, evaluated = validating(valid, read, spec, auto=choices.auto)
     try:

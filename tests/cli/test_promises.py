@@ -134,7 +134,7 @@ def test_a_run_takes_what_it_promises(figures, name):
 def comparing(files):
     """A function that returns the bytes that a comparison promises, and its peak beyond that of one of few rows."""
     module = "__import__('fmcli.system.memory', fromlist=['memory'])"
-    forks = Forks({**os.environ, "PYTHONPATH": str(ROOT)}, PATIENCE, before=at_the_end(f"{module}.peak()"))
+    forks = Forks(dict(os.environ), PATIENCE, before=at_the_end(f"{module}.peak()"))
 
     def said(*words):
         done = forks.run(words, files)
