@@ -72,11 +72,12 @@ def write_relations(folder: Path, rng: np.random.Generator) -> None:
 
 
 def write_table(folder: Path, rng: np.random.Generator) -> None:
-    """Write a table of ratings, and one of users."""
+    """Write tables of ratings, pairs, films and users."""
     lines = ["user,film,rating,time\n"]
     lines += [f"{rng.integers(USERS)},f {rng.integers(FILMS)},{rng.integers(1, 6)},{i * 3}\n" for i in range(ROWS)]
     (folder / "ratings.csv").write_text("".join(lines))
     seen = {tuple(pair) for pair in rng.integers(0, (USERS, FILMS), size=(ROWS // 4, 2)).tolist()}
     (folder / "films.csv").write_text("user,film\n" + "".join(f"{u},{f}\n" for u, f in sorted(seen)))
+    (folder / "titles.csv").write_text("film,title\n" + "".join(f"f {i},title {i}\n" for i in range(FILMS)))
     jobs = ["user,job,age\n", *(f'{i},"job {i % JOBS}",{20 + i}\n' for i in range(USERS))]
     (folder / "users.csv").write_text("".join(jobs))
