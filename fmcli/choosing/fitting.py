@@ -35,7 +35,7 @@ class Events:
         """Tell the kind, the solver and the options of the run. again : whether all rows are trained on after it."""
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
-        """Return what observes the run of a plan. again : whether it is that of all rows; member : its number in an
+        """Return what observes the run of a plan. again : whether the run is on all rows; member : its number in an
         ensemble, from 1, whose members train at the same time."""
         return lambda epoch: None, Observer()
 

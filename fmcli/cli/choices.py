@@ -176,8 +176,8 @@ def help_of(choice: Option) -> str:
 def chosen(name: str, section: str = "", **attributes: Any) -> Callable[[F], F]:
     """Return the option of a choice.
 
-    section : of the help; "": that of the choice.
-    attributes : of click that this command has in place of those of the table, such as its help.
+    section : of the help; "": the section of the choice.
+    attributes : of click, such as the help, that replace the attributes of the table for this command.
     """
     choice = CHOICES[name]
     flag = choice.flag
@@ -200,7 +200,7 @@ def with_choices(*names: str | Callable[[Any], Any], **described: Mapping[str, A
     """Return a decorator that adds the options of choices to a command, which gets their values as `choices`.
 
     names : of choices; or further options, which have no value.
-    described : choice -> attributes of its option that this command has in place of those of the table.
+    described : choice -> attributes of its option that replace the attributes of the table for this command.
     """
     added = {name for name in names if isinstance(name, str)} | described.keys()
 

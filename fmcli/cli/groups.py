@@ -40,10 +40,10 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
 
 
 def with_held(ranking: RowGroups | None, choices: Choices, by: Held | None) -> RowGroups | None:
-    """Return what tells the groups of rows: those of ranking, or those that are held out as a whole.
+    """Return what tells the groups of rows, for ranking or because whole groups are held out.
 
-    ranking : what tells those of ranking, if there are some.
-    by : what tells those of folds; None: there are none.
+    ranking : what tells the groups of ranking, if there are some.
+    by : what tells the groups of folds; None: there are none.
 
     Raises UsageError if they differ.
     """

@@ -1,4 +1,4 @@
-"""The choices of a run about its rows: how text and tables are read, what columns are, and weights."""
+"""The choices of a run about its rows: how text and tables are read, the kinds of columns, and weights."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ OF_THE_RUN = (
         "solver",
         str,
         None,
-        "Solver. [default: that of the model, adagrad for most]",
+        "Solver. [default: the solver of the model, adagrad for most]",
         "solver",
         ("-s",),
     ),

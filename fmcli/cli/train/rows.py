@@ -100,7 +100,7 @@ def rows_of(log: Log, request: Request, bad: BadLines) -> tuple[Rows, str]:
 
 
 def is_read_once(request: Request) -> bool:
-    """Return whether the rows as they were read make only one plan: neither those of alternatives, nor of calibrating
+    """Return whether the rows as they were read make only one plan, and no plans of alternatives or calibrating
     folds."""
     return not request.settings.alternatives and request.choices.calibrate is None
 

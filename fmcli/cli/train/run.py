@@ -176,7 +176,7 @@ class RunLog(Events):
 
 
 def log_planned(log: Log, plan: Plan, looked: Looked, *, again: bool) -> None:
-    """Log what will be trained, what has been tried for it, and what its rows do not suffice for."""
+    """Log the run, the trials before it, and warnings about its rows."""
     log_plan(log, plan, again)
     for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
         log.warning(warning)

@@ -76,8 +76,7 @@ def held_of(choices: Choices) -> Held:
 
 
 def hash_bits_of(choices: Choices, warm_start: WarmStart | None) -> int:
-    """Return the bits of the hashes of ids, which those of a warm start must be; 0: ids are not hashed. Raises
-    UsageError."""
+    """Return the bits of the hashes of ids; 0: ids are not hashed. Raises UsageError if a warm start has other bits."""
     if warm_start is None:
         return choices.hash_bits or 0
     before = warm_start.transform.hash_bits
