@@ -258,7 +258,7 @@ def test_the_help_has_sections_defaults_ranges_and_all_pieces():
         "Examples:",
     ]
     assert [line for line in text.splitlines() if line in sections] == sections
-    assert "[default: that of the model, adagrad for most]" in text
+    assert "[default: the solver of the model, adagrad for most]" in text
     assert "has its own factors. [default: 8; 1 to 65536]" in text
     assert "linear weights. [default: --l2; >= 0]" in text
     assert "standard normal numbers. [alternate, ones or random]" in text
