@@ -7,6 +7,7 @@ import pytest
 from problems import dataset, parameters
 from test_every_pair import planted
 
+from fmcli.choosing.fitting import Events, fit
 from fmcli.cli.train.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
@@ -168,3 +169,46 @@ def test_if_the_refit_diverges_the_first_run_is_kept():
         refit.refit(chosen, refit.whole(chosen))
     assert caught.value.trained is chosen
     np.testing.assert_array_equal(parameters(plan.model)["w"], before["w"])
+
+
+class Heard(Events):
+    """Keeps the events of a run."""
+
+    def __init__(self):
+        self.names = []
+
+    def comparing(self, plan):
+        self.names.append("comparing")
+
+    def compared(self, looked):
+        self.names.append("compared")
+
+    def planned(self, plan, looked, *, again):
+        self.names.append(f"planned {again}")
+
+    def observed(self, plan, *, again, member=0):
+        self.names.append(f"observed {again} {member}")
+        return super().observed(plan, again=again, member=member)
+
+    def chosen(self, trained, *, again):
+        self.names.append(f"chosen {trained.best}")
+
+    def refitting(self, plan):
+        self.names.append(f"refitting {plan.spec.values['epochs']}")
+
+    def refitted(self, trained):
+        self.names.append(f"refitted {len(trained.epochs)}")
+
+
+def test_a_run_tells_its_events_in_their_order(rows):
+    spec, begins = make_spec("fm", "adagrad", None, {"epochs": 4}), ["comparing", "compared"]
+    heard, plan = Heard(), job.plan(rows, spec, holdout=0.2, refit=True)
+    _, figures = fit(plan, heard)
+    best = figures["best_epoch"]
+    ends = [f"chosen {best}", f"refitting {best}", "observed True 0", f"refitted {best}"]
+    assert heard.names == [*begins, "planned True", "observed False 0", *ends]
+    alone, members = Heard(), Heard()
+    fit(job.plan(rows, spec), alone)
+    assert alone.names == [*begins, "planned False", "observed False 0", "chosen 4"]
+    fit(job.plan(rows, spec), members, 2)
+    assert sorted(members.names[2:]) == ["observed False 1", "observed False 2", "planned False"]

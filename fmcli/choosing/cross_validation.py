@@ -207,7 +207,7 @@ def memory_of_folds(plan: Plan, members: int, shared: int, folds: Sequence[Fold]
     """Return the memory that the models of folds need, so many at a time, with the rows that a model predicts, and its
     scores and predictions, which are kept.
 
-    plan : that of a fold; shared : bytes of all rows as they were read.
+    plan : of a fold; shared : bytes of all rows as they were read.
     """
     numbers = sum(fold.train.nbytes + fold.test.nbytes for fold in folds)
     share = max(len(fold.test) / (len(fold.train) + len(fold.test)) for fold in folds)

@@ -150,7 +150,7 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
 
 
 def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
-    """Return the memory that a look and then a run of so many members need."""
+    """Return the memory that a look and then a run of `members` members need."""
     need = memory_of(plan, members)
     if plan.other is None or not can_compare(plan):
         return need

@@ -1,4 +1,4 @@
-"""The memory of a search: that of its rows, of the runs at the same time, and of what others have left."""
+"""The memory of a search: of its rows, of the runs at the same time, and of paused runs."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def value_of(outcome: Outcome | None, metric: str) -> float | None:
 
 
 def as_trial(plan: Plan) -> Plan:
-    """Return the plan of a run of which no file is made: no state is kept, and no refit follows."""
+    """Return the plan of a run that makes no file: no state is kept, and no refit follows."""
     return replace(plan, settings=replace(plan.settings, keep_state=False, refit=False))
 
 

@@ -221,7 +221,7 @@ def mark(worse: float, letter: str) -> str:
 
 
 def behind(of: dict[str, float], alternatives: Collection[dict[str, float]]) -> float:
-    """Return how much larger metrics are than those of the best alternative, in the mean over sets."""
+    """Return how much larger metrics are than the metrics of the best alternative, in the mean over sets."""
     best = {name: min(values[name] for values in alternatives if name in values) for name in of}
     return float(np.mean([min(of[name] / best[name], MOST_BEHIND) - 1 for name in of]))
 
