@@ -280,6 +280,7 @@ def test_what_answers_is_no_scheduler(monkeypatch, signals, answer):
 
         thread = threading.Thread(target=serve)
         thread.start()
+        before = threading.enumerate()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         try:
             with (
@@ -289,6 +290,8 @@ def test_what_answers_is_no_scheduler(monkeypatch, signals, answer):
                 connected(Address(address), signals),
             ):
                 pass
+            # The garbage collector must find no client that is not closed: it would wait for a lock of its own thread.
+            assert set(threading.enumerate()) <= set(before)
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()

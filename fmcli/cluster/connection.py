@@ -331,9 +331,13 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
                 tls_client_key=address.key,
                 require_encryption=True,
             )
+        client = Client.__new__(Client)
         try:
-            client = Client(address.text, timeout=PATIENCE, security=security)
+            Client.__init__(client, address.text, timeout=PATIENCE, security=security)
         except Exception as error:  # of any kind, MemoryError too: what answers may be no scheduler, and Dask trusts it
+            # Dask leaves the client to the garbage collector. If that runs while the next client starts, it waits for a
+            # lock that its own thread has.
+            client.close()
             reason = " ".join(str(error).split()) if isinstance(error, OSError) else ""
             reason = reason or f"what answers is no Dask scheduler ({type(error).__name__})"
             raise UnavailableError(f"cannot connect to the cluster {address.text}: {reason}") from error
