@@ -56,7 +56,7 @@ second pass applies what has changed (solvers/coordinate/relation_rows.pyx). Ste
 
 For a model that is no ColumnModel, the derivatives come from its gradients, which is correct but slow. L-BFGS needs
 only gradients. Each of these is a Trainer (solvers/trainer.py) with `prepare`, `bytes_needed` and `run`, and so is the
-closed form. Its `position`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
+closed form. Its `state`, with the model's live arrays, determines the rest of a run, so that a checkpoint keeps both
 (training/checkpoint.py). training/job.py evaluates the epochs of all of them in the same way, and keeps the best one.
 
 The folders

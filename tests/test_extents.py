@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 
 from fmcli.data import sources
-from fmcli.data.account import Account, Record, StoppedError
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.faults import BadLines
+from fmcli.data.line_counter import LineCounter, Record, StoppedError
 from fmcli.data.sources import FileRange, buffers, extents
 from fmcli.data.tables.reading import TableSource
 from fmcli.data.tables.schema import Schema
@@ -76,23 +76,23 @@ def test_a_file_that_changed(path):
 def told(inputs, bad, labelled=False):
     """The messages about lines, and the number of bad lines unless there is an error: of whole files, or of extents
     whose
-    records an account takes."""
+    records a counter takes."""
     messages = []
     bad = BadLines(bad.skip, bad.most, messages.append)
-    account = Account(bad, blank_is_row=not labelled)
+    counter = LineCounter(bad, blank_is_row=not labelled)
     how = {"columns": Columns(100), "format": "libsvm", "labelled": labelled}
     try:
         for extent in inputs:
             if isinstance(extent, str):
-                list(score_chunks([extent], str, **how, account=account))
+                list(score_chunks([extent], str, **how, counter=counter))
                 continue
             record, failed = Record(bad.skip, not labelled), None
             try:
                 with suppress(StoppedError):
-                    list(score_chunks([extent], str, **how, account=record))
+                    list(score_chunks([extent], str, **how, counter=record))
             except BadInputError as error:
                 failed = pickle.loads(pickle.dumps(error))
-            if error := account.error_in(extent.path, record.reports, failed):
+            if error := counter.error_in(extent.path, record.reports, failed):
                 raise error
     except BadInputError as error:
         return [*messages, str(error)], None

@@ -111,7 +111,7 @@ CIRCLES = {
     ("cli", "cli.completion"),
     ("data.numbering", "data.dictionary"),
     ("registry.solvers", "solvers.trainer"),
-    ("solvers.coordinate.trainer", "solvers.coordinate.partial"),
+    ("solvers.coordinate.trainer", "solvers.coordinate.new_features"),
     ("solvers.trainer", "solvers.coordinate.prior"),
     ("training.account", "training.planning"),
     ("training.draws", "training.planning"),

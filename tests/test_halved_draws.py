@@ -8,7 +8,7 @@ from modelfiles import copy_of
 from problems import dataset
 from test_checkpoint import Dying, Killed
 from test_every_pair import planted
-from test_newcomers import learned
+from test_new_features import learned
 
 from fmcli.choosing.fitting import Events
 from fmcli.errors import BadInputError

@@ -6,7 +6,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 from problems import TRAINED, dataset
-from test_newcomers import FEATURES, OLD, first_model, learned, random_data, saved
+from test_new_features import FEATURES, OLD, first_model, learned, random_data, saved
 
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Squared

@@ -232,7 +232,7 @@ def test_new_features_are_learned_as_from_joined_rows(tmp_path):
     save_model(str(tmp_path / "m"), job.train(job.plan(joined.take(np.arange(4)), spec)), {}, "libsvm")
     start = load_warm_start(str(tmp_path / "m"))
     plans = [
-        job.plan(data, start.of_newcomers({}), warm_start=start, only_new=True) for data in (joined, with_relations)
+        job.plan(data, start.of_new_features({}), warm_start=start, only_new=True) for data in (joined, with_relations)
     ]
     first, second = (grown_file(learn(plan)).tensors["V"] for plan in plans)
     np.testing.assert_array_equal(first, second)

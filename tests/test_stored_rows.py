@@ -87,7 +87,7 @@ def all_rows(path):
 
 
 def test_a_text_without_rows_changes_no_names_of_labels():
-    facts, names = caches.Facts(), ("spam", "ham")
+    facts, names = caches.CacheHeader(), ("spam", "ham")
     for text in (TextFacts(bytes=9, names=names), TextFacts(bytes=5, repeated_rows=2)):
         facts.take(text)
     assert (facts.names, facts.bytes, facts.repeated_rows) == (names, 14, 2)

@@ -93,7 +93,7 @@ def fit(
         return ensemble, ensemble_summary(ensemble, each)
     keeper.belongs_to(plan, again)
     observed = events.observed(plan, again=False)
-    if plan.newcomers:
+    if plan.new_features:
         trained = learn(plan, *observed, keeper)
         return trained, summary(trained)
     trained = train(plan, *observed, keeper)

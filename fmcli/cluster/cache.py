@@ -15,17 +15,17 @@ from fmcli.cluster.held_out import HeldOut
 from fmcli.cluster.partitions import Inputs, Opened, Space, described, names_of, opened
 from fmcli.cluster.residents import Homes, Resident
 from fmcli.cluster.shared import Goal, Shared
-from fmcli.data.account import Account
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX
 from fmcli.data.labels import Names, sorted_names
+from fmcli.data.line_counter import LineCounter
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.weights import ALL_WEIGHTLESS
 from fmcli.data.sources import Gaps
 from fmcli.data.sparse_ids import if_sparse
-from fmcli.data.stored.cache import MOST_LABELS, Facts
+from fmcli.data.stored.cache import MOST_LABELS, CacheHeader
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
 
@@ -155,7 +155,7 @@ def open_partitions(
     """
     extents = inputs.recipe[0]
     there, homes = Resident(cluster, inputs), Homes(cluster, len(extents))
-    account, found, rows = Account(bad, blank_is_row=False), [], 0
+    counter, found, rows = LineCounter(bad, blank_is_row=False), [], 0
 
     def send(number: int) -> Future:
         place = homes.of(number)
@@ -165,7 +165,7 @@ def open_partitions(
     for number, one in in_order:
         last = len(one.reports) - 1
         for at, (name, reports) in enumerate(zip(names_of(extents[number]), one.reports, strict=False)):
-            error = account.error_in(name, reports, one.error if at == last else None)
+            error = counter.error_in(name, reports, one.error if at == last else None)
             if error is not None:
                 raise error
         if one.error is not None:
@@ -186,9 +186,9 @@ def combined_names(found: Sequence[Names | None]) -> Names | None:
     return sorted_names([name.encode() for name in every], "the inputs")[0]
 
 
-def combined_facts(found: Sequence[Facts], names: Names | None, format: str) -> Facts:
+def combined_facts(found: Sequence[CacheHeader], names: Names | None, format: str) -> CacheHeader:
     """Return the facts about the rows of all partitions, apart from the number of columns."""
-    total = Facts(format=format, names=names)
+    total = CacheHeader(format=format, names=names)
     for facts in found:
         places = [names.index(name) for name in facts.names] if names and facts.names else None
         total.rows += facts.rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.stored.some_rows import Others
+from fmcli.data.stored.some_rows import RowLocations
 from fmcli.records import dataclass
 from fmcli.registry.streams import PREPARE_STREAM
 from fmcli.training.setup.hold_out import drawn, in_proportion
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HeldOut(Others):
+class HeldOut(RowLocations):
     """Partition -> int32, the rows of it that are not held out, by their numbers in its text.
 
     seed : of the run.

@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.cluster.tasks import all_matching, require_build, told
-from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.formats import Stream, detected
 from fmcli.data.labels import Names, relabelled
+from fmcli.data.line_counter import LineReport, Record, StoppedError
 from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.sources import FileRange, Gaps, extents, name_of, size_on_disk
-from fmcli.data.stored.cache import Cache, Facts, LateIdsError, write
+from fmcli.data.stored.cache import Cache, CacheHeader, LateIdsError, write
 from fmcli.data.stored.caching import Reading, text_rows
 from fmcli.errors import FmcliError
 from fmcli.records import dataclass
@@ -120,7 +120,7 @@ class Opened:
 
     reports: list[list[LineReport]]
     error: FmcliError | None
-    facts: Facts | None = None
+    facts: CacheHeader | None = None
     numbering: Numbering | Dictionary | None = None
     counts: NDArray[np.int32] | None = None
     checksum: int = 0

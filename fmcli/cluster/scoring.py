@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fmcli.cluster import tasks
 from fmcli.cluster.connection import Cluster
 from fmcli.cluster.tasks import Request, SharedModel, Survey
-from fmcli.data.account import Account
 from fmcli.data.faults import BadLines
+from fmcli.data.line_counter import LineCounter
 from fmcli.data.sources import FileRange, name_of
 from fmcli.errors import OutputError
 from fmcli.model_file.container import load
@@ -68,7 +68,7 @@ class Scoring:
     ) -> None:
         self._cluster, self._paths, self._request = cluster, paths, request
         self._counts = counts
-        self._account = Account(bad, blank_is_row=not request.labelled)
+        self._counter = LineCounter(bad, blank_is_row=not request.labelled)
         self._model = cluster.submit(_itself, model)
         self.progress = Progress()
 
@@ -141,7 +141,7 @@ class Scoring:
         results = self._cluster.in_order(items, send, lambda item: f"scoring {extent_of(item)}")
         for item, scored in results:
             self._counts.add(scored.counts)
-            error = self._account.error_in(name_of(extent_of(item).path), scored.reports, scored.error)
+            error = self._counter.error_in(name_of(extent_of(item).path), scored.reports, scored.error)
             self.progress.done += 1
             yield scored.result
             if error is not None:

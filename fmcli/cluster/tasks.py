@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import fmcli
-from fmcli.data.account import LineReport, Record, StoppedError
 from fmcli.data.chunks import Piece
 from fmcli.data.formats import RowGroups, Stream, detected
+from fmcli.data.line_counter import LineReport, Record, StoppedError
 from fmcli.data.sources import FileRange, extents, name_of
 from fmcli.data.tables.reading import By, TableSource
 from fmcli.errors import FmcliError, MissingInputError, NotEnoughMemoryError, OutputError, UsageError
@@ -202,7 +202,7 @@ def _scored(
             stream=request.stream,
             refuse_unseen=request.refuse_unseen,
             check=partial(require_known, scorer.labels) if request.labelled else None,
-            account=record,
+            counter=record,
         )
         with suppress(StoppedError):
             for piece in chunks:

@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LABEL, LARGEST_INDEX, Beside, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
+from fmcli.data.line_counter import LineCounter, Parsed
 from fmcli.data.lines import Entries
 from fmcli.data.parser import PADDING, Fault, Rows
 from fmcli.data.sources import Input, TextBuffer
@@ -89,7 +89,7 @@ def score_chunks(
     stream: Stream = Stream(),  # noqa: B008
     check: Callable[[Dataset], None] | None = None,
     labels: Names | None = NUMBERS,
-    account: Account | None = None,
+    counter: LineCounter | None = None,
 ) -> Generator[Chunk[T], None, None]:
     """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
     If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
@@ -98,12 +98,12 @@ def score_chunks(
     a label have NaN. A blank line is a row without entries. With `labelled`, each row needs a label, and blank lines
     are skipped as in training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
     `labels` are as in `read`; but if they are optional, any number may stand in place of a name, and with `labelled`
-    other names may follow them. `account` takes what the buffers say about their lines, in place of `bad`. All else is
+    other names may follow them. `counter` takes what the buffers say about their lines, in place of `bad`. All else is
     as in `read`; an error is raised after the chunks before it.
     """
     dictionary = columns.dictionary
-    account = account or Account(bad or BadLines(), blank_is_row=not labelled)
-    skip = account.bad.skip
+    counter = counter or LineCounter(bad or BadLines(), blank_is_row=not labelled)
+    skip = counter.bad.skip
     text = Text(paths, format, keep_fields, model, stream=stream, labelled=labelled, skip=skip)
     groups = text.groups(stream.row_groups)
     # Rows to predict are not read ahead: their program may wait for the answers. The parser knows their labels.
@@ -158,7 +158,7 @@ def score_chunks(
             fault = Fault(before, column, token, error.expected, "", b"", error.complaint, shown)
             return Parsed(lines, faulty, faults, read, None, fault)
 
-    for _, parsed in text.parsed(parse, threads, account):
+    for _, parsed in text.parsed(parse, threads, counter):
         if parsed.payload is not None:
             yield parsed.payload
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
-from fmcli.data.account import Account, Parsed
 from fmcli.data.faults import is_other_format, quote
 from fmcli.data.labels import NUMBERS, SURROGATES, Names, is_number
+from fmcli.data.line_counter import LineCounter, Parsed
 from fmcli.data.lines import Entries, Lines
 from fmcli.data.parser import MOST_FAULTS, PADDING, Fault
 from fmcli.data.sources import BUFFER_BYTES, FileRange, Input, LongLineError, TextBuffer, buffers, name_of, table_in
@@ -281,7 +281,7 @@ class Text:
         return self._form.search(buffer.data, buffer.start, buffer.stop)
 
     def parsed(
-        self, parse: Callable[[int, TextBuffer], Parsed[T]], threads: int, account: Account
+        self, parse: Callable[[int, TextBuffer], Parsed[T]], threads: int, counter: LineCounter
     ) -> Generator[tuple[TextBuffer, Parsed[T]], None, None]:
         """Yield all parsed buffers in order; raise the first error of the text after the buffers before it."""
         parse = through_scanner(parse)
@@ -294,9 +294,9 @@ class Text:
                 except StopIteration:
                     return
                 except LongLineError as error:
-                    raise account.located(error) from None
-                account.add(buffer.name, buffer.first, buffer.last, parsed)
-                self.require_format(account.blank_is_row, buffer.name)
+                    raise counter.located(error) from None
+                counter.add(buffer.name, buffer.first, buffer.last, parsed)
+                self.require_format(counter.blank_is_row, buffer.name)
                 yield buffer, parsed
                 self._spare.append(buffer.data)
 

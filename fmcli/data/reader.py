@@ -8,11 +8,11 @@ from contextlib import closing
 
 import numpy as np
 
-from fmcli.data.account import Account, Parsed
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import LARGEST_INDEX, RowGroups, Stream, Text
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
+from fmcli.data.line_counter import LineCounter, Parsed
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows
 from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
@@ -124,7 +124,7 @@ def read(
 
     size = taken = looked_at = 0
     on_disk = sum(map(size_on_disk, paths))
-    with closing(text.parsed(parse, threads, Account(bad, blank_is_row=False))) as results:
+    with closing(text.parsed(parse, threads, LineCounter(bad, blank_is_row=False))) as results:
         for buffer, parsed in results:
             first = size == 0  # at this time, no other thread has started
             size += buffer.size

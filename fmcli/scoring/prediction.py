@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from fmcli.data.account import Account
 from fmcli.data.chunks import Columns, Piece, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
+from fmcli.data.line_counter import LineCounter
 from fmcli.data.numbering import Numbering
 from fmcli.data.related.files import Joiner, RelationFiles, concatenated_pieces, refuse_labels
 from fmcli.data.sources import Gaps, Input, table_in
@@ -144,11 +144,11 @@ def each_chunk(
     refuse_unseen: bool = False,
     check: Callable[[Dataset], None] | None = None,
     relations: Sequence[RelationFiles] = (),
-    account: Account | None = None,
+    counter: LineCounter | None = None,
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled` every row needs a label; see fmcli.data.chunks.score_chunks, which has also `check` and `account`.
+    With `labelled` every row needs a label; see fmcli.data.chunks.score_chunks, which has also `check` and `counter`.
     Rows with relations are joined after `check`, and `work` must not raise RowError.
     """
     if relations:
@@ -206,7 +206,7 @@ def each_chunk(
         stream=stream,
         check=checked,
         labels=scorer.labels.names,
-        account=account,
+        counter=counter,
     ):
         result, cold, like_labels = piece.result
         counts.rows += piece.rows

@@ -10,7 +10,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
-from fmcli.solvers.trainer import Observer, Position, Trainer
+from fmcli.solvers.trainer import Observer, RunState, Trainer
 
 if TYPE_CHECKING:
     from fmcli.solvers.coordinate.prior import QuadraticPrior
@@ -62,13 +62,13 @@ class Minimizer(ABC):
         penalty, and returns whether to stop."""
 
     @abstractmethod
-    def position(self) -> Position:
+    def state(self) -> RunState:
         """Where the search is, at the end of an epoch: what the next one depends on beside the model's live arrays."""
 
     @abstractmethod
-    def move_to(self, position: Position, epochs: int) -> None:
-        """Go on from such a position, after so many epochs, with the live arrays that the model had then. Raises
-        ValueError if it is not a position of such a run."""
+    def load_state(self, state: RunState, epochs: int) -> None:
+        """Go on from such a state, after so many epochs, with the live arrays that the model had then. Raises
+        ValueError if it is not a state of such a run."""
 
 
 class MinimizingTrainer(Trainer):
@@ -97,11 +97,11 @@ class MinimizingTrainer(Trainer):
         """Return the minimizer, and the arguments of its `prepare`."""
         return self.minimizer, {}
 
-    def position(self) -> Position:
-        return self.engine.position()
+    def state(self) -> RunState:
+        return self.engine.state()
 
-    def move_to(self, position: Position, epochs: int) -> None:
-        self.engine.move_to(position, epochs)
+    def load_state(self, state: RunState, epochs: int) -> None:
+        self.engine.load_state(state, epochs)
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.engine.run(epochs, after)

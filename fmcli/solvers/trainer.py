@@ -18,14 +18,14 @@ from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
-from fmcli.solvers.newcomers import Newcomers
+from fmcli.solvers.new_features import NewFeatures
 
 if TYPE_CHECKING:
     from threading import Event
 
     from fmcli.solvers.coordinate.prior import PriorRows
 
-Position = Mapping[str, NDArray[Any]]
+RunState = Mapping[str, NDArray[Any]]
 
 
 class Observer:
@@ -67,7 +67,7 @@ class Task:
     seen : (features) whether these rows, or those of the warm start, have each feature, so that a solver that samples
         draws the parameters of others from their prior; None: it does not.
     earlier : the rows of the warm start, which hold parameters near their start values; None: nothing does.
-    newcomers : the features whose parameters are trained, all others being constant; None: all are trained.
+    new_features : the features whose parameters are trained, all others being constant; None: all are trained.
     """
 
     spec: Spec
@@ -77,7 +77,7 @@ class Task:
     epochs_before: int = 0
     deadline: float | None = None
     interrupt: Event | None = None
-    newcomers: Newcomers | None = None
+    new_features: NewFeatures | None = None
     earlier: PriorRows | None = None
     drawn: Mapping[str, NDArray[Any]] | None = None
     seen: NDArray[np.bool_] | None = None
@@ -120,7 +120,7 @@ class Trainer(ABC):
     Attributes
     ----------
     partial : whether the last epoch ended before all rows were done, because of the deadline.
-    pause : called within epochs wherever `position` describes the run; True: training ends there.
+    pause : called within epochs wherever `state` describes the run; True: training ends there.
     """
 
     partial = False
@@ -142,17 +142,17 @@ class Trainer(ABC):
     def resume(self, updates: int) -> None:  # noqa: B027 (only solvers that keep state have something to do)
         """Resume from the state that the model now has, after this many updates; called after `prepare`."""
 
-    def position(self) -> Position:
+    def state(self) -> RunState:
         """Where training is: in the midst of an epoch when `pause` is called, else at the end of one.
 
         Together with the model's live arrays, this determines the rest of the run. The arrays need not be copies.
         """
         return {}
 
-    def move_to(self, position: Position, epochs: int) -> None:
-        """Go on from such a position, after so many epochs; called after `prepare`, with the live arrays that the model
-        had then. Raises ValueError if it is not a position of such a run: it may come from a file."""
-        require_names(position, ())
+    def load_state(self, state: RunState, epochs: int) -> None:
+        """Go on from such a state, after so many epochs; called after `prepare`, with the live arrays that the model
+        had then. Raises ValueError if it is not a state of such a run: it may come from a file."""
+        require_names(state, ())
 
     def hyperparameters(self) -> dict[str, NDArray[np.float64]]:
         """Of a solver that samples: what it has drawn beside the parameters, by its names."""

@@ -196,7 +196,7 @@ def all_progress(arrays: Progress, most: int) -> list[Progress]:
 
 def runs_of(plan: Plan, refits: bool) -> int:
     """Return how many runs a plan has, one after the other: each draw or member learns new features alone."""
-    if plan.newcomers and plan.warm_start:
+    if plan.new_features and plan.warm_start:
         return int(plan.warm_start.meta.get("draws", 1))
     return 2 if refits else 1
 

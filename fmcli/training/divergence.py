@@ -38,7 +38,7 @@ class DivergenceCheck:
     def __init__(self, plan: Plan, loss: Loss, baseline: Baseline) -> None:
         self.plan, self.loss = plan, loss
         epochs = plan.spec.values["epochs"]
-        few = plan.one_pass or plan.newcomers is not None  # rows, so that a constant may fit their labels by chance
+        few = plan.one_pass or plan.new_features is not None  # rows, so that a constant may fit their labels by chance
         free = not few and plan.earlier is None
         comparable = LOSSES[plan.transform.labels.loss].task != "counts" and epochs > 0 and free
         self.constant = baseline.loss if comparable else math.inf

@@ -18,7 +18,7 @@ from fmcli.model_file.transform import transform_arrays, transform_entries
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import Spec
-from fmcli.solvers.newcomers import NONE
+from fmcli.solvers.new_features import NONE
 from fmcli.solvers.trainer import Observer, Task
 from fmcli.training.draws import may_halve
 from fmcli.training.past import kept_past, past_arrays
@@ -33,10 +33,10 @@ Arrays = dict[str, NDArray[Any]]
 def grown_file(trained: Trained) -> ModelFile:
     """Return the file of the whole model, with what a run has learned about new features."""
     plan = trained.plan
-    whole, newcomers = plan.settings.whole, plan.newcomers
+    whole, new_features = plan.settings.whole, plan.new_features
     assert whole is not None
-    assert newcomers is not None
-    new = np.flatnonzero(newcomers.features)
+    assert new_features is not None
+    new = np.flatnonzero(new_features.features)
     places = places_of(plan, whole)[new]
     tensors = dict(whole.arrays)
     for name, learned in learned_arrays(trained):
@@ -102,10 +102,10 @@ def filled(
         whole = np.array(array)
         np.moveaxis(whole, axis, 0)[places] = np.moveaxis(np.asarray(learned), axis, 0)[new]
         return whole
-    assert plan.newcomers is not None
+    assert plan.new_features is not None
     for number, layout in enumerate(model.layout):
         if parameter in layout.names:
-            owned = model.owners(number, plan.newcomers.features) != NONE
+            owned = model.owners(number, plan.new_features.features) != NONE
             if owned.any():
                 whole = np.array(array)
                 whole[:, owned] = learned[:, owned]

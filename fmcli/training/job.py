@@ -32,7 +32,7 @@ from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import SCALE_LABELS, Spec
 from fmcli.registry.streams import PREPARE_STREAM, START_STREAM, generator
 from fmcli.scoring.rows import score_rows
-from fmcli.solvers import newcomers
+from fmcli.solvers import new_features
 from fmcli.solvers.trainer import Observer
 from fmcli.system.allocator import return_freed_memory
 from fmcli.system.memory import LARGE, require_if_large
@@ -156,8 +156,8 @@ class Run:
 
     def _continue_from(self, progress: Progress) -> tuple[int, int]:
         """Return to progress that was kept. Returns the epoch and the row. Raises ValueError if it is not valid."""
-        model, best, position = (part(name, progress) for name in ("model", "best", "trainer"))
-        parts = [*under("model", model), *under("best", best), *under("trainer", position)]
+        model, best, state = (part(name, progress) for name in ("model", "best", "trainer"))
+        parts = [*under("model", model), *under("best", best), *under("trainer", state)]
         require_names(progress, ["stopped", "updates", "seconds", "epochs", *parts])
         arrays, ended = in_order(model), len(self.epochs)
         self.model.require_snapshot(arrays)
@@ -166,10 +166,10 @@ class Run:
         self.stopped = bool(whole_number(progress, "stopped", 0, 1))
         updates, seconds = whole_number(progress, "updates"), real_number(progress, "seconds")
         if self.stopped:
-            require_names(position, ())
+            require_names(state, ())
             self.trainer.resume(updates)
             return self.plan.epochs_before + ended, self.plan.source.visits
-        self.trainer.move_to(position, ended)
+        self.trainer.load_state(state, ended)
         self.begun = seconds
         return self.plan.epochs_before + ended + 1, self.trainer.row
 
@@ -208,14 +208,14 @@ class Run:
     def progress(self) -> dict[str, NDArray[Any]]:
         """Return the progress that the rest of the run depends on, between two epochs or where the trainer pauses,
         without copies."""
-        position = {} if self.stopped else self.trainer.position()
+        state = {} if self.stopped else self.trainer.state()
         return {
             "stopped": np.array(int(self.stopped)),
             "updates": np.array(self.trainer.updates),
             "seconds": np.array(time.perf_counter() - self.begin),
             "epochs": table_of(self.epochs),
             **under("best", self.best.progress()),
-            **under("trainer", position),
+            **under("trainer", state),
             **under("model", numbered(self.model.live())),
         }
 
@@ -270,8 +270,8 @@ def start(plan: Plan, loss: Loss) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # a bias that is not finite is refused there, too
             best = loss.best_constant(labels.targets, labels.weight, labels.rows)
             bias.T[...] = (best - empty_score(model))[: model.outputs]  # llfm has one for each anchor
-    if plan.newcomers:
-        newcomers.start(model, plan.newcomers, spec.values["init_std"], spec.values["seed"])
+    if plan.new_features:
+        new_features.start(model, plan.new_features, spec.values["init_std"], spec.values["seed"])
     if plan.warm_start:
         fresh = {name: model.parameters[name].copy() for name in (plan.earlier.scales if plan.earlier else ())}
         plan.warm_start.copy_parameters(model)

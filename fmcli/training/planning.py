@@ -103,9 +103,9 @@ class Plan(Fitted):
             self.epochs_before,
             settings.deadline,
             settings.interrupt,
-            self.newcomers,
+            self.new_features,
             self.earlier,
-            self.warm_start.drawn if self.newcomers and self.warm_start else None,
+            self.warm_start.drawn if self.new_features and self.warm_start else None,
             self.seen_before,
         )
 
@@ -141,7 +141,7 @@ class Plan(Fitted):
     @cached_property
     def earlier(self) -> PriorRows | None:
         """The rows of the warm start, if they hold its parameters."""
-        return None if self.newcomers else earlier_of(self.spec, self.source, self.transform, self.warm_start)
+        return None if self.new_features else earlier_of(self.spec, self.source, self.transform, self.warm_start)
 
     @property
     def one_pass(self) -> bool:

@@ -53,7 +53,7 @@ def file_of(
     Raises DivergedError if that state is not finite.
     """
     plan = trained.plan
-    if plan.newcomers is not None:
+    if plan.new_features is not None:
         return grown_file(trained)
     state = state_arrays(plan.model) if keep_state else {}
     if not are_finite(state.values()):

@@ -23,10 +23,10 @@ from fmcli.losses.loss import Loss
 from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import resolve
-from fmcli.solvers.coordinate.partial import PartialDescent
+from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
 from fmcli.solvers.coordinate.pieces import pieces
 from fmcli.solvers.coordinate.prior import PriorRows
-from fmcli.solvers.newcomers import find
+from fmcli.solvers.new_features import find
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
@@ -59,23 +59,23 @@ def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:
     if not plan.spec.values["epochs"] or not plan.source.in_memory or plan.settings.stream or model.anchored:
         return
     try:
-        spec = warm_start.of_newcomers({})
+        spec = warm_start.of_new_features({})
     except UsageError:  # they have no minimum
         return
     data = plan.data if len(plan.rows) == plan.data.rows else plan.data.take(plan.rows)
     known = np.bincount(data.index, minlength=data.features) < FEWEST_ROWS
     seen = warm_start.transform.seen
     known[: len(seen)] |= seen[: len(known)]
-    newcomers = find(data, known)
-    if not newcomers.sets:
+    new_features = find(data, known)
+    if not new_features.sets:
         return
     spec = resolve(spec, rows=1, nonzeros=data.nnz, features=data.features, validated=False)
-    PartialDescent(
+    NewFeaturesDescent(
         model,
         loss,
         Penalty(l2_w=spec.values["l2_w"], l2_v=spec.values["l2_v"]),
-        data.take(newcomers.rows),
+        data.take(new_features.rows),
         plan.settings.threads,
-        newcomers=newcomers,
+        new_features=new_features,
         tol=TOLERANCE,
     ).run(EPOCHS, lambda loss, penalty: False)

@@ -117,7 +117,7 @@ class Trained:
     @property
     def converged(self) -> bool:
         """Whether the relative decrease of the objective in the last epoch is at most the tolerance, if any."""
-        tolerance = None if self.plan.newcomers else self.plan.spec.values.get("tol")  # they end on their own
+        tolerance = None if self.plan.new_features else self.plan.spec.values.get("tol")  # they end on their own
         if tolerance is None or len(self.epochs) < max(2, self.plan.eligible):
             return False
         before, now = (epoch.objective for epoch in self.epochs[-2:])
@@ -176,7 +176,7 @@ def compared(trained: Trained, summary: Mapping[str, Any]) -> Comparison | None:
     summary : the summary of the run, from `summary`.
     """
     validation = trained.validated.plan.validation
-    if not trained.epochs or trained.plan.newcomers:
+    if not trained.epochs or trained.plan.new_features:
         return None
     if validation:
         name = validation.chooser

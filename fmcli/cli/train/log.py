@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fmcli.cli.train.request import Request
-    from fmcli.data.stored.cache import Facts
+    from fmcli.data.stored.cache import CacheHeader
     from fmcli.training.account import MemoryNeed
     from fmcli.training.setup.warm_start import WarmStart
 
@@ -58,7 +58,9 @@ SHOWN = 10
 PARTS = {"alpha": "alpha", "priors": "priors", "scores": f"predictions of {WATCHED_ROWS} rows"}
 
 
-def log_read(log: Log, inputs: tuple[str, ...], table: Table | Facts, took: float, gaps: Gaps | None = None) -> None:
+def log_read(
+    log: Log, inputs: tuple[str, ...], table: Table | CacheHeader, took: float, gaps: Gaps | None = None
+) -> None:
     """Log what was read, and warn about unusual data. gaps : of the tables, if workers have read them."""
     others = f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""
     numbering = table.dataset.numbering if isinstance(table, Table) else None
@@ -287,7 +289,7 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
     new = plan.seen.copy()
     known = warm_start.transform.seen
     new[: len(known)] &= ~known
-    if plan.newcomers:
+    if plan.new_features:
         learned = f"{int(new.sum()):,} new features, in {plan.source.count:,} rows"
         log.line(f"learning {learned}; all else is as in {path}")
         return

@@ -68,7 +68,7 @@ class Shards(Protocol):
     table : int64, numbers that differ if the rows do.
     """
 
-    facts: Facts
+    facts: CacheHeader
     counts: NDArray[np.int32]
     dictionary: Dictionary | None
     table: Numbers
@@ -93,7 +93,7 @@ class Located(Shards, Protocol):
 
 
 @dataclass
-class Facts:
+class CacheHeader:
     """The facts about all rows of a cache.
 
     format : "libsvm" or "ffm".
@@ -177,7 +177,7 @@ class Writer:
 
     def __init__(self, file: BinaryIO, shuffled: bool, threads: int) -> None:
         self.file, self.shuffled, self.threads = file, shuffled, threads
-        self.facts = Facts()
+        self.facts = CacheHeader()
         self.table: list[tuple[int, int, int, int, int]] = []
         self.counts = np.zeros(0, dtype=np.int32)
         self.dictionary: Dictionary | None = None
@@ -276,7 +276,7 @@ def write(
     shuffled: bool,
     threads: int,
     by_ids: bool,
-) -> Facts:
+) -> CacheHeader:
     """Write a cache of the rows of other weights than 0 into an open file. Another temporary file may be in the folder
     of `path`."""
     with ExitStack() as stack:
@@ -307,7 +307,7 @@ def write(
         return writer.facts
 
 
-def chunks_of(pieces: Iterable[TextRows], facts: Facts) -> Iterator[list[TextRows]]:
+def chunks_of(pieces: Iterable[TextRows], facts: CacheHeader) -> Iterator[list[TextRows]]:
     """Yield lists of pieces of at least CHUNK_BYTES, adding up their facts."""
     held: list[TextRows] = []
     for piece in pieces:
@@ -389,7 +389,7 @@ class Cache(Located):
         check_header(contents)
         self.about, self.shuffled, self.chunks = contents["about"], contents["shuffled"], contents["chunks"]
         labels = contents["facts"]["labels"]
-        self.facts = facts = Facts(**contents["facts"])
+        self.facts = facts = CacheHeader(**contents["facts"])
         self._places = None
         if facts.names is not None:
             facts.names, self._places = sorted_names([name.encode() for name in facts.names], self.path)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.account import Account
 from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled
+from fmcli.data.line_counter import LineCounter
 from fmcli.data.pieces import TextFacts, TextRows
 from fmcli.data.shards.weights import with_row_weights
 from fmcli.data.sources import Input, TableInput, name_of
@@ -102,11 +102,11 @@ def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int
 
 
 def text_rows(
-    inputs: Sequence[Input], reading: Reading, threads: int, bad: BadLines | None, account: Account | None = None
+    inputs: Sequence[Input], reading: Reading, threads: int, bad: BadLines | None, counter: LineCounter | None = None
 ) -> Generator[TextRows, None, None]:
     """Yield the rows of some inputs, piece by piece. Raises the errors of `reader.read`.
 
-    account : as in `score_chunks`, in place of `bad`.
+    counter : as in `score_chunks`, in place of `bad`.
     """
     bits = reading.hash_bits
     chunks = score_chunks(
@@ -120,7 +120,7 @@ def text_rows(
         bad=bad,
         stream=Stream(label_weights=reading.label_weights),
         labels=reading.labels,
-        account=account,
+        counter=counter,
     )
     with closing(chunks):
         rows: Iterable[TextRows] = pieces(chunks, reading.labels)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers
-from fmcli.data.stored.cache import Facts, Located
+from fmcli.data.stored.cache import CacheHeader, Located
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 
@@ -37,7 +37,7 @@ class SomeRows(Located):
         self.table = np.concatenate([cache.table.ravel(), numbers])
         self.counts = np.zeros_like(cache.counts)
         whole = cache.facts
-        self.facts = Facts(format=whole.format, fields=whole.fields, names=whole.names)
+        self.facts = CacheHeader(format=whole.format, fields=whole.fields, names=whole.names)
         for shard, rows in enumerate(self._kept):
             if len(rows):
                 data = self.load(shard)
@@ -86,7 +86,7 @@ def taken(
         yield here, shard, place_of[here], change(cache.load(shard)).take(place_of[here])
 
 
-def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]) -> tuple[Others, Dataset]:
+def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]) -> tuple[RowLocations, Dataset]:
     """Return the rows that are left of each shard without some rows, and these, changed, in the order of the text.
 
     numbers : of the rows in the text, increasing.
@@ -95,11 +95,11 @@ def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dat
     in_text = np.argsort(np.concatenate([here for here, *_ in found])).astype(np.int32)
     some = {shard: place for _, shard, place, _ in found}
     rows = {shard: cache.rows_of(shard) for shard in some}
-    return Others(rows, some), concatenated([data for *_, data in found]).take(in_text)
+    return RowLocations(rows, some), concatenated([data for *_, data in found]).take(in_text)
 
 
 @dataclass(frozen=True)
-class Others(Mapping[int, "RowNumbers"]):
+class RowLocations(Mapping[int, "RowNumbers"]):
     """Shard -> int32, its rows without some.
 
     rows : the number of rows of each shard.

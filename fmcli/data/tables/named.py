@@ -132,7 +132,7 @@ class ColumnRoles:
         """Return what the columns of a table are.
 
         names : of the columns, also of joined tables.
-        facts : column -> the figures of `Facts.of`, and `times`, how often each row of its table counts, and `is_text`,
+        facts : column -> the figures of `TableFacts.of`, `times`, how often each row of its table counts, `is_text`,
             whether it is text even if all cells are numbers, and `kind`, which the type of a column of a frame tells,
             or None, and `unmatched`, the number of rows that refer to no row of its table; columns without facts must
             be named.

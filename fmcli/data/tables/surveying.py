@@ -16,7 +16,7 @@ from fmcli.data.tables.head import Head
 from fmcli.data.tables.kinds import check_order
 from fmcli.data.tables.named import ColumnRoles
 from fmcli.data.tables.reading import head_of_table, joined_rows, no_match, opened, translated
-from fmcli.data.tables.scanner import Facts
+from fmcli.data.tables.scanner import TableFacts
 from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, VECTOR, WEIGHT, ColumnForm, Layout, Schema
 from fmcli.data.tables.unclear import date_order
 from fmcli.data.workers import in_order
@@ -64,7 +64,7 @@ def roles_of(named: ColumnRoles) -> Callable[[str, Head], str]:
 
 def surveyed(
     paths: Sequence[Input], named: ColumnRoles, threads: int, check: Callable[[list[str], str], None]
-) -> tuple[Head, Facts, int]:
+) -> tuple[Head, TableFacts, int]:
     """Return the head of the first of some tables, whose columns must be the same; the facts of all their cells, as far
     as columns are not named; and the number of rows.
 
@@ -87,11 +87,11 @@ def surveyed(
         check([*head.names, *head.unread], name)
         return [ColumnForm(roles(column, head), missing=form.missing) for column in head.names]
 
-    def survey(_: int, buffer: TextBuffer) -> tuple[Facts, int, int, int, list[Fault]]:
+    def survey(_: int, buffer: TextBuffer) -> tuple[TableFacts, int, int, int, list[Fault]]:
         assert buffer.scanner is not None
         return buffer.scanner.survey(buffer.data, buffer.start, buffer.stop)
 
-    total: Facts | None = None
+    total: TableFacts | None = None
     rows = 0
     for path in paths:
         lines = 0
@@ -101,7 +101,7 @@ def surveyed(
                 lines += buffer.before
                 if faulty:
                     raise BadInputError(describe(buffer.name, lines + faults[0].number + 1, faults[0]))
-                total = total or Facts(len(heads[0].names))
+                total = total or TableFacts(len(heads[0].names))
                 total.add(facts, lines)
                 lines, rows = lines + read, rows + found
     assert total is not None
@@ -238,7 +238,7 @@ def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -
     return {name: found for name, found in edges.items() if found}
 
 
-def figures(head: Head, facts: Facts, named: ColumnRoles, times: float, *, declared: bool = False) -> ColumnFacts:
+def figures(head: Head, facts: TableFacts, named: ColumnRoles, times: float, *, declared: bool = False) -> ColumnFacts:
     """Return the facts of the columns that are known by name.
 
     times : how often each row counts.

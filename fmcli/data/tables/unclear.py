@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-Facts = Mapping[str, Any]
-Columns = Mapping[str, Facts]
+Figures = Mapping[str, Any]
+Columns = Mapping[str, Figures]
 # The values of an option that help, each with its purpose; lists are tuples.
 Advice = dict[Any, str]
 
@@ -25,13 +25,13 @@ LISTS, LOCAL, MIXED_MARKS, NAMES = "lists", "local", "mixed marks", "names"
 UNCLEAR_DATES = (DATES, MIXED_DATES, NO_DATE)
 
 
-def present(facts: Facts) -> int:
+def present(facts: Figures) -> int:
     """Return the number of cells that are not missing."""
     found: int = facts["cells"] - facts["missing"]
     return found
 
 
-def date_order(facts: Facts) -> str | None:
+def date_order(facts: Figures) -> str | None:
     """Return what the dates of a column begin with, "day" or "month"; "" if they have years or points there, so that it
     does not matter; None if not all cells are dates, or if both are possible."""
     cells = present(facts)
@@ -41,19 +41,19 @@ def date_order(facts: Facts) -> str | None:
     return "day" if day_first else "month" if month_first else None
 
 
-def decimal_marks(facts: Facts) -> list[str]:
+def decimal_marks(facts: Figures) -> list[str]:
     """Return the decimal marks with which all cells of a column are numbers, if they are not all plain ones."""
     return fitting_marks(facts) if facts["texts"] and not facts["others"] else []
 
 
-def fitting_marks(facts: Facts) -> list[str]:
+def fitting_marks(facts: Figures) -> list[str]:
     """Return the decimal marks with which all cells of a column are numbers, but for odd texts."""
     cells = present(facts) - facts["others"]
     found = {",": facts["whole"] + facts["commas"], ".": facts["whole"] + facts["fractions"] + facts["dots"]}
     return [mark for mark, count in found.items() if count == cells]
 
 
-def cause(facts: Facts) -> str | None:
+def cause(facts: Figures) -> str | None:
     """Return why it is not clear what a column of text is; None if it is a column of names."""
     cells = present(facts)
     if max(facts["days"], facts["months"]) > SOME * cells:
@@ -74,7 +74,7 @@ def cause(facts: Facts) -> str | None:
     return NAMES if hardly_repeats(facts) and not facts["declared"] else None
 
 
-def hardly_repeats(facts: Facts) -> bool:
+def hardly_repeats(facts: Figures) -> bool:
     """Return whether a column has many names and most names have one row."""
     few = present(facts) * facts["times"] < ROWS_PER_TEXT * facts["distinct"]
     return bool(few and facts["distinct"] > FEW_TEXTS)
@@ -111,12 +111,12 @@ def listed(texts: Sequence[str], count: int) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _each(columns: Columns, text: Callable[[str, Facts], str]) -> str:
+def _each(columns: Columns, text: Callable[[str, Figures], str]) -> str:
     return listed([text(*one) for one in islice(columns.items(), MOST_DESCRIBED)], len(columns))
 
 
 def _names(columns: Columns) -> tuple[str, dict[str, Advice]]:
-    def text(name: str, one: Facts) -> str:
+    def text(name: str, one: Figures) -> str:
         return f"{name!r} has {one['distinct']:,} different texts in {present(one):,} cells, such as {one['example']!r}"
 
     every = tuple(columns)
@@ -157,7 +157,7 @@ def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 
 def _no_date(columns: Columns) -> tuple[str, dict[str, Advice]]:
-    def text(name: str, one: Facts) -> str:
+    def text(name: str, one: Figures) -> str:
         words = [f"{word!r} (line {line})" for word, line in one["odd"].items()]
         more = ", and other texts," if one["other_odd"] else ""
         return f"{listed(words, len(words))}{more} in the column {name!r}"
@@ -187,7 +187,7 @@ def _lists(columns: Columns) -> tuple[str, dict[str, Advice]]:
     )
 
 
-def shown(facts: Facts) -> str:
+def shown(facts: Figures) -> str:
     """Return a text of a column as an example, which is none that is odd there, such as one for missing values."""
     longest = 40
     text = next((word for word in facts["words"] if word not in facts["odd"]), next(iter(facts["words"])))

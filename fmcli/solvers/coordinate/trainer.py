@@ -23,7 +23,7 @@ from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
-from fmcli.solvers.trainer import Position
+from fmcli.solvers.trainer import RunState
 
 # Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free set that is
 # worth sharing among threads.
@@ -233,13 +233,13 @@ class CoordinateDescent(Minimizer):
         selected = [number for number in self.blocks if self.model.layout[number].touched == "selected"]
         self.sweeps.update({number: self._sweeps(number) for number in selected})
 
-    def position(self) -> Position:
+    def state(self) -> RunState:
         """Return scores and caches do not belong to it, because they are recomputed after each epoch."""
         return {"ended": np.array(self.ended)}
 
-    def move_to(self, position: Position, epochs: int) -> None:
-        require_names(position, CoordinateDescent.position(self))
-        self.ended = whole_number(position, "ended", epochs, epochs)
+    def load_state(self, state: RunState, epochs: int) -> None:
+        require_names(state, CoordinateDescent.state(self))
+        self.ended = whole_number(state, "ended", epochs, epochs)
         self._recompute_sweeps()
 
     def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
@@ -328,12 +328,12 @@ class CoordinateTrainer(MinimizingTrainer):
     minimizer = CoordinateDescent
 
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
-        newcomers = self.task.newcomers
-        if newcomers is None:
+        new_features = self.task.new_features
+        if new_features is None:
             return super().chosen()
-        from fmcli.solvers.coordinate.partial import PartialDescent  # which is a CoordinateDescent
+        from fmcli.solvers.coordinate.new_features import NewFeaturesDescent  # which is a CoordinateDescent
 
-        return PartialDescent, {"newcomers": newcomers, "tol": self.task.spec.values["tol"]}
+        return NewFeaturesDescent, {"new_features": new_features, "tol": self.task.spec.values["tol"]}
 
 
 def blocks_in_order(model: Parameters, *, held: bool = False) -> list[int]:

@@ -21,7 +21,7 @@ from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.full_batch.vectors import Vector, add_multiple, set_sum
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.remote import RemoteRows
-from fmcli.solvers.trainer import Observer, Position
+from fmcli.solvers.trainer import Observer, RunState
 
 # The rows are divided into slices. Threads sum the gradients of each slice, and the sums are added in order, so that
 # the result does not depend on the number of threads. If a gradient is large, there are fewer slices.
@@ -255,30 +255,30 @@ class LBFGS(Minimizer):
             oldest = self.pairs.pop(0) if len(self.pairs) > MEMORY else None
             self.spare = (oldest.step, oldest.change) if oldest else (np.empty_like(step), np.empty_like(change))
 
-    def position(self) -> Position:
+    def state(self) -> RunState:
         counts = np.array([self.iteration, self.round_began, len(self.pairs)])
         found = {"counts": counts, "point": self.point, "value": np.array(self.value), "gradient": self.gradient}
         vectors = [vector for pair in self.pairs for vector in (pair.step, pair.change)]
         return {**found, **dict(zip(pair_names(len(self.pairs)), vectors, strict=True))}
 
     @np.errstate(over="ignore", invalid="ignore")  # pairs of a file may overflow, and are left out
-    def move_to(self, position: Position, epochs: int) -> None:
-        self.iteration, self.round_began, pairs = whole_numbers(position, "counts", 3)
+    def load_state(self, state: RunState, epochs: int) -> None:
+        self.iteration, self.round_began, pairs = whole_numbers(state, "counts", 3)
         within("counts", self.iteration, epochs, epochs)
         within("counts", self.round_began, 0, epochs)
         vectors = ["point", "gradient", *pair_names(within("counts", pairs, 0, MEMORY))]
-        require_names(position, ["counts", "value", *vectors])
+        require_names(state, ["counts", "value", *vectors])
         for name in vectors:
-            require_like(name, position[name], np.empty(self.objective.size))
-            require_finite(name, position[name])
-        self.point, self.gradient, *kept = (position[name].copy() for name in vectors)
-        self.value, self.pairs = real_number(position, "value"), []
+            require_like(name, state[name], np.empty(self.objective.size))
+            require_finite(name, state[name])
+        self.point, self.gradient, *kept = (state[name].copy() for name in vectors)
+        self.value, self.pairs = real_number(state, "value"), []
         for step, change in zip(kept[::2], kept[1::2], strict=True):
             self._remember(step, change)
 
 
 def pair_names(pairs: int) -> list[str]:
-    """Return the names of the vectors of pairs in a position."""
+    """Return the names of the vectors of pairs in a state."""
     return [f"{name}.{pair}" for pair in range(pairs) for name in ("step", "change")]
 
 

@@ -14,7 +14,7 @@ from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import HYPERPRIORS
 from fmcli.registry.streams import SAMPLING_STREAM, generator
-from fmcli.solvers.gibbs.newcomers import NewcomersSampler
+from fmcli.solvers.gibbs.new_features import NewFeaturesSampler
 from fmcli.solvers.gibbs.sampler import GibbsSampler, Hyperpriors, bytes_of_priors
 from fmcli.solvers.minimizer import MinimizingTrainer
 from fmcli.solvers.trainer import Observer, Task
@@ -27,7 +27,7 @@ def places_of_groups(task: Task) -> NDArray[np.int32] | None:
     Raises UsageError for new features in another group.
     """
     assert task.drawn is not None
-    assert task.newcomers is not None
+    assert task.new_features is not None
     ours, theirs = task.source.fields, task.drawn[PRIOR_GROUPS]
     if theirs.tolist() == [NO_GROUP]:
         return None
@@ -35,7 +35,7 @@ def places_of_groups(task: Task) -> NDArray[np.int32] | None:
         raise UsageError("the model has priors for each field, and the rows have no fields; give rows with fields")
     places = np.minimum(np.searchsorted(theirs, ours.numbers), len(theirs) - 1)
     unknown = np.flatnonzero(theirs[places] != ours.numbers)
-    if np.isin(ours.place[task.newcomers.features], unknown).any():
+    if np.isin(ours.place[task.new_features.features], unknown).any():
         raise UsageError(f"the model has no priors for new features of field {ours.numbers[unknown[0]]}")
     return np.asarray(places[ours.place], dtype=np.int32)
 
@@ -69,9 +69,9 @@ class GibbsTrainer(MinimizingTrainer):
         of_rows = task.source.fields
         fields, minimizer = None if of_rows is None else of_rows.place, GibbsSampler
         arguments: dict[str, Any] = {"seen": task.seen}
-        if task.newcomers is not None:
-            fields, minimizer = places_of_groups(task), NewcomersSampler
-            arguments = {"newcomers": task.newcomers, "drawn": task.drawn}
+        if task.new_features is not None:
+            fields, minimizer = places_of_groups(task), NewFeaturesSampler
+            arguments = {"new_features": task.new_features, "drawn": task.drawn}
         self.engine = minimizer(
             task.model,
             loss,

@@ -19,7 +19,7 @@ from fmcli.solvers.stochastic.pairs import PairEpochs
 from fmcli.solvers.stochastic.round_epochs import RoundEpochs
 from fmcli.solvers.stochastic.rows import RowEpochs
 from fmcli.solvers.stochastic.solver import Solver
-from fmcli.solvers.trainer import Observer, Position, Task, Trainer
+from fmcli.solvers.trainer import Observer, RunState, Task, Trainer
 
 # Non-zeros between two checks of the clock: some 30 ms of work, a hundred times what the check costs.
 CHUNK_NONZEROS = 1 << 21
@@ -58,18 +58,18 @@ class StochasticTrainer(Trainer):
     def row(self) -> int:
         return self.done
 
-    def position(self) -> Position:
+    def state(self) -> RunState:
         place = {"number": np.array(self.number), "done": np.array(self.done)}
         sums = {"total": np.array(self.total), "weight": np.array(self.weight)}
-        return {**self.solver.position(), **place, **sums, "updates": np.array(self.updates)}
+        return {**self.solver.state(), **place, **sums, "updates": np.array(self.updates)}
 
-    def move_to(self, position: Position, epochs: int) -> None:
-        require_names(position, self.position())
-        self.number = whole_number(position, "number", epochs + 1, epochs + 1)
-        self.done = whole_number(position, "done", 0, self.task.source.visits - 1)
-        self.total, self.weight = real_number(position, "total"), real_number(position, "weight")
-        updates = whole_number(position, "updates")
-        self.solver.move_to(position)
+    def load_state(self, state: RunState, epochs: int) -> None:
+        require_names(state, self.state())
+        self.number = whole_number(state, "number", epochs + 1, epochs + 1)
+        self.done = whole_number(state, "done", 0, self.task.source.visits - 1)
+        self.total, self.weight = real_number(state, "total"), real_number(state, "weight")
+        updates = whole_number(state, "updates")
+        self.solver.load_state(state)
         self.resume(updates)
 
     def bytes_needed(self) -> int:

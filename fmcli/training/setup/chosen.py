@@ -26,7 +26,7 @@ def spec_of(choices: Choices, warm_start: WarmStart | None) -> Spec:
     if warm_start is None:
         return make_spec(choices.model or DEFAULT_MODEL, choices.solver, choices.loss, options)
     if choices.only_new:
-        return warm_start.of_newcomers(options)
+        return warm_start.of_new_features(options)
     return warm_start.continued(choices.model, choices.solver, choices.loss, options)
 
 

@@ -20,7 +20,7 @@ from fmcli.registry.build import is_bounded
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec, for_dense_rows, needed_for
-from fmcli.solvers.newcomers import Newcomers, find
+from fmcli.solvers.new_features import NewFeatures, find
 from fmcli.training.setup.clipping import fit_clip
 from fmcli.training.setup.columns import on_columns
 from fmcli.training.setup.groups import groups_of
@@ -55,7 +55,7 @@ class Fitted:
     seen : bool (features), whether each feature occurs in the rows to train on.
     counts : int32 (features), the number of rows to train on that have each feature; None if it takes more than these.
     odd_columns : columns whose scale is a problem even then, if there are any.
-    newcomers : the new features, if only their parameters are learned.
+    new_features : the new features, if only their parameters are learned.
     held : bytes that the rows of the run take.
     """
 
@@ -66,7 +66,7 @@ class Fitted:
     seen: NDArray[np.bool_]
     counts: NDArray[np.int32] | None
     odd_columns: OddColumns | None
-    newcomers: Newcomers | None
+    new_features: NewFeatures | None
     held: int
 
     @property
@@ -86,9 +86,9 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> tuple[F
     rows, settings = on_columns(settings, rows)
     settings = on_dense_rows(settings, rows, validated=valid is not None)
     transform, rows, spec = learn_transform(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
-    source, newcomers = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler), None
+    source, new_features = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler), None
     if settings.only_new:
-        source, newcomers = with_newcomers(source, settings.warm_start)
+        source, new_features = with_new_features(source, settings.warm_start)
     seen, counts, transform = occurring(source, transform, settings)
     if valid is None:
         validated = rows.validated(transform, source.data)
@@ -103,7 +103,7 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> tuple[F
         seen,
         counts,
         find_odd_columns(source.data, source.rows, spec.values[SCALE]),
-        newcomers,
+        new_features,
         held if counts is None else held + counts.nbytes,
     )
     return fitted, validated
@@ -119,13 +119,13 @@ def occurring(
     return seen, counts, replace(transform, marks=marked(both))
 
 
-def with_newcomers(source: TrainingRows, warm_start: WarmStart | None) -> tuple[TrainingRows, Newcomers]:
+def with_new_features(source: TrainingRows, warm_start: WarmStart | None) -> tuple[TrainingRows, NewFeatures]:
     """Return the rows that have features which a warm start has not seen, and these. Raises NothingNewError."""
     assert warm_start is not None
-    newcomers = find(source.data, warm_start.transform.seen)
-    if not newcomers.sets:
+    new_features = find(source.data, warm_start.transform.seen)
+    if not new_features.sets:
         raise NothingNewError(f"{warm_start.path} has seen all features of the rows")
-    return TrainingRows(source.data, newcomers.rows, source.fields), newcomers
+    return TrainingRows(source.data, new_features.rows, source.fields), new_features
 
 
 def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, Rows, Spec]:
@@ -234,17 +234,17 @@ def are_many(spec: Spec, nonzeros: int) -> bool:
 
 def facts_of(fitted: Fitted, *, validated: bool) -> dict[str, Any]:
     """Return the facts that `resolve` takes, by name; see Facts. validated : whether there are validation data."""
-    source, warm_start, newcomers = fitted.source, fitted.settings.warm_start, fitted.newcomers
+    source, warm_start, new_features = fitted.source, fitted.settings.warm_start, fitted.new_features
     facts: dict[str, Any] = {
         "rows": source.count,
-        "weight": 1.0 if newcomers else source.total_weight,  # penalties per row, whose losses are summed
+        "weight": 1.0 if new_features else source.total_weight,  # penalties per row, whose losses are summed
         "nonzeros": source.nonzeros,
         "features": int(fitted.seen.sum()),
         "longest": source.longest_square,
         "validated": validated,
         "updates": warm_start is not None,
     }
-    if warm_start is not None and not newcomers:
+    if warm_start is not None and not new_features:
         facts["earlier"] = warm_start.past_weight
         facts["holds"] = can_hold(warm_start, source, fitted.counts)
     if fitted.spec.solver_entry.is_sampler:

@@ -24,7 +24,7 @@ PENALTIES = frozenset(
 
 # The solver of new features, and its options: as many epochs as it takes until all parameters stand still.
 LEARNS_NEW = next(solver for solver in SOLVERS.values() if solver.learns_new)
-OF_NEWCOMERS = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
+OF_NEW_FEATURES = {"epochs": 1000, "tol": 1e-6, "l1_from_epoch": 1}
 # For each draw of a solver that samples: sweeps over the new features, of which the last one is kept. Given all others,
 # the factors of a feature are drawn at once, so that few forget the start.
 SWEEPS = {"epochs": 20, "burn_in": 19, "draws": 1}
@@ -68,7 +68,7 @@ class PreviousRun:
         values = {**spec.values, **{name: usual[name].times(factor) for name, factor in multiples.items()}}
         return replace(spec, values=values, multiples=multiples)
 
-    def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
+    def of_new_features(self, options: Mapping[str, Any]) -> Spec:
         """Return the spec of a run that learns new features alone: by coordinate descent, whatever solver this run had,
         with that solver's penalties, which are then relative to the sum of the losses; or if this run's solver samples,
         by that one.
@@ -83,7 +83,7 @@ class PreviousRun:
             return make_spec(self.model, solver.name, self.loss, {**lasting, **SWEEPS, **options})
         usual = {**solver.defaults, **kind.with_solver.get(solver.name, {})}
         penalties = {name: usual[name] for name in ("l2_w", "l2_v") if REFINES[name] not in options}
-        return make_spec(self.model, solver.name, self.loss, {**lasting, **penalties, **OF_NEWCOMERS, **options})
+        return make_spec(self.model, solver.name, self.loss, {**lasting, **penalties, **OF_NEW_FEATURES, **options})
 
     def inherited(
         self, model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any]

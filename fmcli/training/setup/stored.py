@@ -23,7 +23,7 @@ from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.training_rows import RowNumbers
 from fmcli.data.shards.weights import Weighting, with_label_weights
-from fmcli.data.stored.cache import Cache, Facts, Shards
+from fmcli.data.stored.cache import Cache, CacheHeader, Shards
 from fmcli.data.stored.some_rows import SomeRows, taken, without
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.transform import Transform
@@ -275,7 +275,7 @@ def as_they_are(data: Dataset, rows: RowNumbers) -> Dataset:
     return data.changed(numbering=None)
 
 
-def label_totals(facts: Facts, labels: Labels, of_labels: Mapping[float, float]) -> LabelTotals | None:
+def label_totals(facts: CacheHeader, labels: Labels, of_labels: Mapping[float, float]) -> LabelTotals | None:
     """Return the labels of all rows, as the loss expects them, with the weights by label; None if there are too many
     different ones."""
     if facts.labels is None:
@@ -329,7 +329,7 @@ class ShardStatistics:
         )
 
 
-def weights_of_labels(facts: Facts, weighting: Weighting) -> dict[float, float]:
+def weights_of_labels(facts: CacheHeader, weighting: Weighting) -> dict[float, float]:
     """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does, and if there are too many labels."""
     if facts.labels is None:
         raise BadInputError("there are too many different labels for weights by label", class_weight=LEAVE_OUT)

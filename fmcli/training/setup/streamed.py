@@ -13,7 +13,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, Weighting, pieces_that_count
-from fmcli.data.stored.cache import Facts
+from fmcli.data.stored.cache import CacheHeader
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.text import readable
@@ -47,7 +47,7 @@ class Segments:
     """
 
     def __init__(self, pieces: Iterable[TextRows], source: str, unit: int, threads: int) -> None:
-        self.facts, self._source, self._least_bytes = Facts(), source, SEGMENT_BYTES
+        self.facts, self._source, self._least_bytes = CacheHeader(), source, SEGMENT_BYTES
         self._read = self._named(segments(self._counted(pieces), lambda: self._least_bytes, unit, threads))
         self._ahead: list[Segment] = []
 

@@ -192,9 +192,9 @@ class WarmStart:
             self.check_trained_by_epochs(kind)
         return self.run.continued(model, solver, loss, options)
 
-    def of_newcomers(self, options: Mapping[str, Any]) -> Spec:
+    def of_new_features(self, options: Mapping[str, Any]) -> Spec:
         """Return the spec of a run that learns the features that this model has not seen, all other parameters being
-        constant; see PreviousRun.of_newcomers.
+        constant; see PreviousRun.of_new_features.
 
         Raises the errors of make_spec, and UsageError for models whose parameters do not belong to features, or whose
         loss has no minimum to find.
@@ -215,7 +215,7 @@ class WarmStart:
             reason = f"its {pairs:,} pairs share entries by a hash, and those of new features have none of their own"
         if reason:
             raise UsageError(f"{self.path} cannot learn new features alone: {reason}", only_new=LEAVE_OUT)
-        return self.run.of_newcomers(options)
+        return self.run.of_new_features(options)
 
     def labels_for(self, spec: Spec) -> Labels:
         """Return the labels of this model, under the loss of the spec. Raises UsageError if it takes others."""

@@ -36,19 +36,19 @@ def fold_in(path: str, file: ModelFile, rows: Rows, threads: int = 1) -> FoldedI
     """Return the model in a file, whose path is for messages, with the new features of labelled rows: as `train -i PATH
     --only-new` learns them, without the state of its solver. Its arrays are copied.
 
-    Raises the errors of WarmStart.of_newcomers and of `train`.
+    Raises the errors of WarmStart.of_new_features and of `train`.
     """
     tensors = {name: array for name, array in file.tensors.items() if not name.startswith(f"{STATE}.")}
     warm_start = warm_start_of(path, replace(file, meta={**file.meta, "slots": None}, tensors=tensors), several=True)
-    settings = Settings(warm_start.of_newcomers({}), warm_start=warm_start, only_new=True, threads=threads)
+    settings = Settings(warm_start.of_new_features({}), warm_start=warm_start, only_new=True, threads=threads)
     try:
         plan = prepare(settings, rows)
     except NothingNewError:
         return FoldedIn(scorer_of(path, file), 0, 0)
     grown = grown_file(learn(plan))
-    assert plan.newcomers is not None
-    features = int(np.count_nonzero(plan.newcomers.features))
-    return FoldedIn(scorer_of(path, grown), features, len(plan.newcomers.rows))
+    assert plan.new_features is not None
+    features = int(np.count_nonzero(plan.new_features.features))
+    return FoldedIn(scorer_of(path, grown), features, len(plan.new_features.rows))
 
 
 def fold_in_files(

@@ -336,11 +336,11 @@ cdef class Scanner:
         return numbers, report.lines, [described(fault) for fault in report.faults]
 
     def survey(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the Facts of the columns in rows, and what `translate` returns beside the lines. Runs without the
+        """Return the TableFacts of the columns in rows, and what `translate` returns beside the lines. Runs without the
         GIL."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef Facts facts = Facts(self.form.columns.size())
+        cdef TableFacts facts = TableFacts(self.form.columns.size())
         cdef TableReport report
         cdef Survey* scanner = new Survey(self.form)
         try:
@@ -418,7 +418,7 @@ cdef class Keys:
         return report.lines, [described(fault) for fault in report.faults]
 
 
-cdef class Facts:
+cdef class TableFacts:
     """Counts and examples of the cells of each column."""
 
     cdef vector[ColumnFacts]* columns
@@ -429,7 +429,7 @@ cdef class Facts:
     def __dealloc__(self):
         del self.columns
 
-    def add(self, Facts other, int64_t lines):
+    def add(self, TableFacts other, int64_t lines):
         """Add the facts of the rows that follow; `lines` is the number of lines before them."""
         cdef size_t column
         with nogil:

@@ -139,21 +139,21 @@ cdef class FOBOS(Solver):
     def updates(self):
         return 0 if self.inner is None else self.inner.updates
 
-    def position(self):
+    def state(self):
         """Return rows stay behind; the tables of a schedule follow from the number of the steps that they have missed.
         """
         visited = {f"visited.{b}": np.asarray(array) for b, array in enumerate(self.memory)}
-        return {**super().position(), "steps": np.array(self.now), **visited}
+        return {**super().state(), "steps": np.array(self.now), **visited}
 
-    def move_to(self, position):
-        cdef int step, missed = whole_number(position, "steps", 0, LONGEST - 1)
-        super().move_to(position)
+    def load_state(self, state):
+        cdef int step, missed = whole_number(state, "steps", 0, LONGEST - 1)
+        super().load_state(state)
         for b, array in enumerate(self.memory):
             name = f"visited.{b}"
-            require_like(name, position[name], np.asarray(array))
-            within(name, int(position[name].min()), 0, missed)
-            within(name, int(position[name].max()), 0, missed)
-            np.asarray(array)[...] = position[name]
+            require_like(name, state[name], np.asarray(array))
+            within(name, int(state[name].min()), 0, missed)
+            within(name, int(state[name].max()), 0, missed)
+            np.asarray(array)[...] = state[name]
         self.now = 0 if self.scheduled else missed
         for step in range(1, missed + 1 if self.scheduled else 0):
             self.now = step

@@ -66,14 +66,14 @@ cdef class Solver:
         """Updates made so far, if the next one depends on their number; else 0."""
         return 0
 
-    def position(self):
+    def state(self):
         """Return name -> array: what the next update depends on in the midst of an epoch, beside the model's live
         arrays."""
         return {"updates": np.array(self.updates)}
 
-    def move_to(self, position):
-        """Go on from such a position, with the live arrays that the model had then; called after `start`."""
-        self.resume(int(position["updates"]))
+    def load_state(self, state):
+        """Go on from such a state, with the live arrays that the model had then; called after `start`."""
+        self.resume(int(state["updates"]))
 
     def end_epoch(self):
         """Called after each epoch, before anything reads the parameters; returns whether the penalty has changed."""

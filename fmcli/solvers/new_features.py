@@ -25,7 +25,7 @@ NONE = -1
 
 
 @dataclass(frozen=True)
-class Newcomers:
+class NewFeatures:
     """The new features of some rows.
 
     number : int32 (features), the number of the set that each feature is in, or NONE.
@@ -45,7 +45,7 @@ class Newcomers:
         return np.asarray(self.number != NONE)
 
 
-def find(data: Dataset, seen: NDArray[np.bool_]) -> Newcomers:
+def find(data: Dataset, seen: NDArray[np.bool_]) -> NewFeatures:
     """Return the new features of rows. seen : (features) which features are known, of the first ones."""
     new = data.seen()
     new[: len(seen)] &= ~seen[: len(new)]
@@ -58,7 +58,7 @@ def find(data: Dataset, seen: NDArray[np.bool_]) -> Newcomers:
     numbers = np.full(data.features, NONE, dtype=np.int32)
     numbers[new] = number
     sets = int(number.max(initial=NONE)) + 1
-    return Newcomers(numbers, sets, keys_of(data.numbering, data.features, new), rows.astype(np.int32))
+    return NewFeatures(numbers, sets, keys_of(data.numbering, data.features, new), rows.astype(np.int32))
 
 
 def connected(column: NDArray[np.int32], row: NDArray[np.intp], columns: int, rows: int) -> NDArray[np.int32]:
@@ -107,17 +107,17 @@ def normal_numbers(keys: Keys, count: int, seed: int, stream: int) -> NDArray[np
     return np.asarray(np.sqrt(-2 * np.log(uniform[:, :count])) * np.cos(angle))
 
 
-def start(model: Resumable, newcomers: Newcomers, init_std: float | list[float], seed: int) -> None:
+def start(model: Resumable, new_features: NewFeatures, init_std: float | list[float], seed: int) -> None:
     """Set the start values of new features in a model that has those of all features (Resumable.start): random ones
     depend on the feature alone."""
-    new = np.flatnonzero(newcomers.features)
+    new = np.flatnonzero(new_features.features)
     for number, (name, std) in enumerate(random_arrays(model, init_std)):
         axis = model.feature_axis(name)
         if axis is None:
             continue
         values: NDArray[Any] = np.moveaxis(model.parameters[name], axis, 0)
         shape = values.shape[1:]
-        drawn = normal_numbers(newcomers.keys[new], int(np.prod(shape)), seed, number)
+        drawn = normal_numbers(new_features.keys[new], int(np.prod(shape)), seed, number)
         started = values[new] != 0  # of the others, no score depends on them
         values[new] = np.where(started, std * drawn.reshape(len(new), *shape), 0).astype(REAL_TYPE)
 

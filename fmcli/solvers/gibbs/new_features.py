@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from fmcli.base.mixing import mixed
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.solvers.coordinate.columns import Columns
-from fmcli.solvers.coordinate.partial import sets_of_rows
+from fmcli.solvers.coordinate.new_features import sets_of_rows
 from fmcli.solvers.gibbs.sampler import GibbsSampler
-from fmcli.solvers.newcomers import NONE, Newcomers
+from fmcli.solvers.new_features import NONE, NewFeatures
 
 
-class NewcomersSampler(GibbsSampler):
+class NewFeaturesSampler(GibbsSampler):
     """Draws the parameters of new features, given those of all others, and the precision of the labels, the priors and
     the cutpoints of the draw that has these.
 
@@ -28,15 +28,15 @@ class NewcomersSampler(GibbsSampler):
     def prepare(
         self,
         *arguments: Any,
-        newcomers: Newcomers | None = None,
+        new_features: NewFeatures | None = None,
         drawn: Mapping[str, NDArray[Any]] | None = None,
         **keywords: Any,
     ) -> None:
         """Allocate the states of samples. drawn : what was kept beside the draw; see Trainer.kept_with_draws;
         and the numbers of the groups of features. `fields` are places among these."""
-        assert newcomers is not None
+        assert new_features is not None
         assert drawn is not None
-        self.new_rows = [sets != NONE for sets in sets_of_rows(self.model, newcomers)]
+        self.new_rows = [sets != NONE for sets in sets_of_rows(self.model, new_features)]
         super().prepare(*arguments, **{**keywords, "summed": True})
         self.priors.noise = float(drawn.get(NOISE, 1.0))
         begin = 0
@@ -48,23 +48,23 @@ class NewcomersSampler(GibbsSampler):
                 for columns, column in zip(priors, values.T, strict=True):
                     table[:, columns] = column[: len(table), None]
             begin += rows * len(priors)
-        self._set_keys(newcomers)
+        self._set_keys(new_features)
 
-    def _set_keys(self, newcomers: Newcomers) -> None:
+    def _set_keys(self, new_features: NewFeatures) -> None:
         """Let random numbers depend on ids, not on places."""
-        new = np.flatnonzero(newcomers.features)
+        new = np.flatnonzero(new_features.features)
         of_feature = np.zeros(self.model.features, dtype=np.uint64)
-        of_feature[new] = mixed(newcomers.keys[new])
+        of_feature[new] = mixed(new_features.keys[new])
         blocks = []
         for number in range(len(self.model.layout)):
-            owner = self.model.owners(number, newcomers.features)
+            owner = self.model.owners(number, new_features.features)
             blocks.append(mixed(of_feature[owner] + ranks(owner)).astype(np.uint32))
-        of_set = np.zeros(newcomers.sets, dtype=np.uint64)
-        np.add.at(of_set, newcomers.number[new], of_feature[new])
-        entries = np.flatnonzero(newcomers.features[self.data.index])
+        of_set = np.zeros(new_features.sets, dtype=np.uint64)
+        np.add.at(of_set, new_features.number[new], of_feature[new])
+        entries = np.flatnonzero(new_features.features[self.data.index])
         row = np.searchsorted(self.data.indptr, entries, side="right") - 1
         sets = np.zeros(self.data.rows, dtype=np.int32)
-        sets[row] = newcomers.number[self.data.index[entries]]
+        sets[row] = new_features.number[self.data.index[entries]]
         self.priors.set_keys(blocks, mixed(of_set[sets] + ranks(sets)).astype(np.uint32))
 
     def _order(self, number: int, columns: Columns) -> NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""The account of lines that the buffers of a text give, and the errors that follow from it."""
+"""Counts the lines of the buffers of a text, and makes the errors that follow from the counts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Parsed(NamedTuple, Generic[T]):
 
 
 class LineReport(NamedTuple):
-    """The account of the lines of a text buffer; `first` and `last` as in sources.TextBuffer."""
+    """The lines of a text buffer; `first` and `last` as in sources.TextBuffer."""
 
     first: bool
     last: bool
     parsed: Parsed[None]
 
 
-class Account:
+class LineCounter:
     """Takes the buffers of the inputs in order, and knows the numbers of their lines.
 
     bad : what happens to lines with errors.
@@ -81,8 +81,8 @@ class StoppedError(Exception):
     """A report of a Record has an error; what follows it is of no use."""
 
 
-class Record(Account):
-    """Keeps what the buffers of an extent say for an Account, which knows the lines before the extent."""
+class Record(LineCounter):
+    """Keeps what the buffers of an extent say for a LineCounter, which knows the lines before the extent."""
 
     def __init__(self, skip: bool, blank_is_row: bool) -> None:
         super().__init__(BadLines(skip), blank_is_row)

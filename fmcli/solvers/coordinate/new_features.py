@@ -12,26 +12,26 @@ from fmcli.models.parameters import Resumable
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
-from fmcli.solvers.newcomers import NONE, Newcomers
-from fmcli.solvers.trainer import Position
+from fmcli.solvers.new_features import NONE, NewFeatures
+from fmcli.solvers.trainer import RunState
 
 
-class PartialDescent(CoordinateDescent):
+class NewFeaturesDescent(CoordinateDescent):
     """Cyclic descent on the SUM of the losses plus penalty, by the parameters of new features; all others are constant.
 
-    Each set of newcomers ends on its own, once no parameter of it moves in an epoch by more than `tol` times the
+    Each set of new features ends on its own, once no parameter of it moves in an epoch by more than `tol` times the
     largest one that moves. So the result for a set is that of its rows alone, bit by bit.
     """
 
-    def prepare(self, by_gradient: bool = False, newcomers: Newcomers | None = None, tol: float = 0.0) -> None:
+    def prepare(self, by_gradient: bool = False, new_features: NewFeatures | None = None, tol: float = 0.0) -> None:
         """Allocate the states of samples."""
-        assert newcomers is not None
-        self.newcomers, self.tol = newcomers, tol
-        self.active = np.ones(newcomers.sets, dtype=np.bool_)
+        assert new_features is not None
+        self.new_features, self.tol = new_features, tol
+        self.active = np.ones(new_features.sets, dtype=np.bool_)
         self.total = self.data.total_weight()
         self.descent = Descent(self.model, self.loss, self.penalty, self.data, by_gradient=by_gradient, summed=True)
         self.descent.watch()
-        self.set_of_row = sets_of_rows(self.model, newcomers)
+        self.set_of_row = sets_of_rows(self.model, new_features)
         self._begin()
 
     @property
@@ -64,20 +64,20 @@ class PartialDescent(CoordinateDescent):
             self.active = still
             self.sweeps = {number: self._sweeps(number) for number in self.blocks}
 
-    def position(self) -> Position:
-        return {**super().position(), "active": self.active.astype(np.uint8)}
+    def state(self) -> RunState:
+        return {**super().state(), "active": self.active.astype(np.uint8)}
 
-    def move_to(self, position: Position, epochs: int) -> None:
-        require_names(position, self.position())
-        active = position["active"]
+    def load_state(self, state: RunState, epochs: int) -> None:
+        require_names(state, self.state())
+        active = state["active"]
         if active.shape != self.active.shape or active.dtype != np.uint8:
-            raise ValueError("active is not of these newcomers")
+            raise ValueError("active is not of these new features")
         self.active = active.astype(np.bool_)
-        super().move_to({"ended": position["ended"]}, epochs)
+        super().load_state({"ended": state["ended"]}, epochs)
         self.sweeps = {number: self._sweeps(number) for number in self.blocks}
 
 
-def sets_of_rows(model: Resumable, newcomers: Newcomers) -> list[NDArray[np.int32]]:
-    """Return for each block (rows) the set of newcomers that each row belongs to, or NONE."""
-    owners = (model.owners(number, newcomers.features) for number in range(len(model.layout)))
-    return [np.where(owner == NONE, NONE, newcomers.number[owner]).astype(np.int32) for owner in owners]
+def sets_of_rows(model: Resumable, new_features: NewFeatures) -> list[NDArray[np.int32]]:
+    """Return for each block (rows) the set of new features that each row belongs to, or NONE."""
+    owners = (model.owners(number, new_features.features) for number in range(len(model.layout)))
+    return [np.where(owner == NONE, NONE, new_features.number[owner]).astype(np.int32) for owner in owners]
