@@ -108,9 +108,9 @@ above it in this list, so that there are no circles; there are none of the folde
                   previous run and the warm start from its model, the columns, and the fit of the transform;
                   training/several has what takes several runs: one pass over the segments of a stream, an ensemble,
                   the refit, new features that each set of parameters of a model learns alone
-    choosing      comparing options by runs that share the rows in memory: folds and cross-validation; the look before a
-                  run, and the search for kinds, solvers and options (search.py), whose candidates pause and go on
-                  (candidates.py) and are kept in a study
+    choosing      comparing options by runs that share the rows in memory: folds and cross-validation; the quick
+                  search before a run, and the search for kinds, solvers and options (search.py), whose candidates
+                  pause and go on (candidates.py) and are kept in a study
     cluster       the same on a Dask cluster: extents of the inputs, tasks of workers, results in order; in training,
                   the partitions of the rows, rounds of row solvers, gradients of L-BFGS
     api           from Python: matrices and files as rows, training, the search, a model; the keyword parameters of

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from problems import validation_rows
-from test_look import Foretold
+from test_quick_search import Foretold
 
 import fmcli
 from fmcli.choosing import runs, search
 from fmcli.choosing.candidates import Candidate, TrialRecord, TrialResult
-from fmcli.choosing.look import Looked, folds_of, look
+from fmcli.choosing.quick_search import QuickSearch, folds_of, quick_search
 from fmcli.choosing.runs import of_epochs, work
 from fmcli.choosing.search import MOST_TRAININGS, Search, Tuning
 from fmcli.cli.train.log import log_trials
@@ -65,18 +65,20 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     train = runs.train
     monkeypatch.setattr(runs, "train", counted)
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
-    chosen, looked = look(plan)
+    chosen, searched = quick_search(plan)
     assert chosen.spec.model == "llfm"
-    assert [alternative.chosen for alternative in looked.trials] == [True] + [False] * (len(looked.trials) - 1)
-    values = [alternative.reached.value for alternative in looked.trials if alternative.reached.value is not None]
+    assert [alternative.chosen for alternative in searched.trials] == [True] + [False] * (len(searched.trials) - 1)
+    values = [alternative.reached.value for alternative in searched.trials if alternative.reached.value is not None]
     assert values == sorted(values)
-    assert values[0] < 0.8 * next(alternative.reached.value for alternative in looked.trials if alternative.number == 0)
+    assert values[0] < 0.8 * next(
+        alternative.reached.value for alternative in searched.trials if alternative.number == 0
+    )
     held = [np.sort(validation_rows(one).label) for one in (plan, chosen)]
     assert np.array_equal(*held)
     assert len(held[0]) == ROWS // 5
     usual = job.train(plan)
     one = (len(usual.epochs) + usual.best) * work(plan)
-    for alternative in looked.trials:
+    for alternative in searched.trials:
         own = sum(spent for model, solver, spent in done if (model, solver) == (alternative.model, alternative.solver))
         assert own == pytest.approx(alternative.trainings * one)
     assert 5 < sum(spent for *_, spent in done) / one <= MOST_TRAININGS
@@ -86,10 +88,10 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
 
 def test_the_usual_kind_stays_unless_another_is_clearly_better():
     plan = planned(signs([(0, 1)]), {"rank": 1, "l2": 1e-5})
-    chosen, looked = look(plan)
+    chosen, searched = quick_search(plan)
     assert chosen is plan
-    assert len(looked.trials) == 6
-    assert [(one.model, one.solver) for one in looked.trials if one.chosen] == [("fm", "adagrad")]
+    assert len(searched.trials) == 6
+    assert [(one.model, one.solver) for one in searched.trials if one.chosen] == [("fm", "adagrad")]
 
 
 def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(monkeypatch):
@@ -98,7 +100,7 @@ def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(
     epochs, trainings = [], []
     for least in (0, 10**9):
         monkeypatch.setattr(search, "LEAST_WORK", least)
-        trials = look(plan)[1].trials
+        trials = quick_search(plan)[1].trials
         epochs.append(trials[0].reached.epochs)
         trainings.append(sum(one.trainings for one in trials))
         assert trials[0].model == "llfm"
@@ -108,7 +110,7 @@ def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(
 
 def test_the_least_work_is_not_for_samplers(monkeypatch):
     monkeypatch.setattr(search, "LEAST_WORK", 10**9)
-    trials = look(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
+    trials = quick_search(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
     sampled = next(one for one in trials if one.solver == "mcmc")
     assert sampled.trainings <= MOST_TRAININGS / 2 < sum(one.trainings for one in trials) / 2
     assert 0 < sampled.reached.epochs < 300
@@ -117,10 +119,10 @@ def test_the_least_work_is_not_for_samplers(monkeypatch):
 def test_a_sampler_is_left_out_if_another_kind_is_far_better_than_its_own(monkeypatch):
     """fm of rank 1 has one of three products, which llfm has; of one product, it has all."""
     for products, trained in (([(0, 1), (2, 3), (4, 5)], False), ([(0, 1)], True)):
-        trials = look(planned(signs(products), {"rank": 1, "epochs": 20}))[1].trials
+        trials = quick_search(planned(signs(products), {"rank": 1, "epochs": 20}))[1].trials
         assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [trained]
     monkeypatch.setattr(search, "HOPELESS", 1e9)
-    trials = look(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))[1].trials
+    trials = quick_search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))[1].trials
     assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [True]
 
 
@@ -139,12 +141,14 @@ def test_a_sampler_is_not_left_out_because_another_run_of_its_kind_failed():
 def test_few_rows_are_compared_on_folds():
     """The usual run counts by the epoch that is best in the mean of the folds, on all of which each is trained."""
     plan = planned(
-        signs([(0, 1)]), {"rank": 1, "epochs": 6}, {"look": True, "alternatives": [make_spec("linear", "adagrad")]}
+        signs([(0, 1)]),
+        {"rank": 1, "epochs": 6},
+        {"quick_search": True, "alternatives": [make_spec("linear", "adagrad")]},
     )
     usual = Candidate(folds_of(plan, 6))
     usual.train(6)
     assert len(usual.runs) == ROWS // validation_rows(plan).rows == 5
-    assert next(one for one in look(plan)[1].trials if one.number == 0).reached == usual.reached
+    assert next(one for one in quick_search(plan)[1].trials if one.number == 0).reached == usual.reached
 
 
 def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
@@ -157,7 +161,7 @@ def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
 
     race_of = Search.race_of
     monkeypatch.setattr(Search, "race_of", recorded)
-    look(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))
+    quick_search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))
     (others, reached, all_work, of_others), (_, _, rest, of_samplers), ((best,), (longest,), left, _) = raced
     assert rest + of_others in (2 * all_work - 1, 2 * all_work)
     assert left == rest - of_samplers
@@ -197,13 +201,13 @@ def test_kinds_that_the_rows_do_not_suit_are_no_alternatives():
     data = signs([(0, 1)], rows=150)
     plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1}, {"patience": 1})
     assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.alternatives}
-    assert not {"ffm", "kernel-basis"} & {one.model for one in look(plan)[1].trials}
+    assert not {"ffm", "kernel-basis"} & {one.model for one in quick_search(plan)[1].trials}
 
 
 @pytest.mark.parametrize("settings", [{"holdout": 0.0}, {"deadline": 1e12}])
 def test_nothing_is_compared_without_held_out_rows_or_with_a_deadline(settings):
     plan = planned(signs([(0, 1)], rows=120), {"epochs": 2}, settings)
-    assert look(plan) == (plan, Looked((), []))
+    assert quick_search(plan) == (plan, QuickSearch((), []))
 
 
 def test_the_first_sweeps_of_a_sampler_are_burned_in():
@@ -215,7 +219,7 @@ def test_threads_do_not_change_what_is_chosen_from_python(tmp_path):
     data = signs([(0, 1), (2, 3), (4, 5)], rows=200)
     X = data.value.reshape(-1, FEATURES)
     for n in (1, 2):
-        model = fmcli.train((X, data.label), auto=True, look=False, epochs=8, rank=1, threads=n)
+        model = fmcli.train((X, data.label), auto=True, quick_search=False, epochs=8, rank=1, threads=n)
         assert model.kind == "llfm"
         model.save(tmp_path / f"{n}")
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()

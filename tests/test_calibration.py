@@ -75,7 +75,7 @@ def planted(rows, seed=1):
 def test_a_calibrated_model_predicts_shares_although_its_labels_were_weighted(method, tmp_path):
     x, y = planted(2600, seed=3)
     x, test, y, label = x[:600], x[600:], y[:600], y[600:]
-    options = {"epochs": 5, "class_weight": "balanced", "look": False, "seed": 3}
+    options = {"epochs": 5, "class_weight": "balanced", "quick_search": False, "seed": 3}
     plain, model = fmcli.train((x, y), **options), fmcli.train((x, y), calibrate=method, **options)
     before, after = (
         reliability(Outcome("logistic", 2.0 * label - 1, one.predict(test)[:, None], predicted=True)).error
@@ -95,7 +95,7 @@ def test_the_map_is_fitted_to_rows_that_a_model_has_not_seen():
     random = np.random.default_rng(0)
     x, y = np.eye(200, dtype=np.float32), random.integers(0, 2, 200)
     x = np.hstack([x, random.integers(0, 2, (200, 30)).astype(np.float32)])
-    options = {"model": "linear", "solver": "lbfgs", "epochs": 50, "l2": 1e-4, "holdout": 0, "look": False}
+    options = {"model": "linear", "solver": "lbfgs", "epochs": 50, "l2": 1e-4, "holdout": 0, "quick_search": False}
     certain, unsure = (fmcli.train((x, y), calibrate=one, **options).predict(x) for one in (None, "platt"))
     assert np.abs(certain - 0.5).mean() > 0.4
     assert np.abs(unsure - 0.5).mean() < 0.2
@@ -103,7 +103,7 @@ def test_the_map_is_fitted_to_rows_that_a_model_has_not_seen():
 
 def test_files_with_a_map_that_is_not_one_are_refused():
     x, y = planted(200)
-    file = fmcli.train((x, y), calibrate="isotonic", epochs=1, look=False)._file
+    file = fmcli.train((x, y), calibrate="isotonic", epochs=1, quick_search=False)._file
     good = file.tensors["calibration"]
     assert scorer_of("m", ModelFile(dict(file.meta), dict(file.tensors))).calibration.method == "isotonic"
     falls, repeated, beyond = good.copy(), good.copy(), good.copy()

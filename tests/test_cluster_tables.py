@@ -41,7 +41,7 @@ def files(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("tables"), np.random.default_rng(0)
     for name, gaps in (("a1.csv", False), ("a2.csv", True)):
         (folder / name).write_text(text_of(rng, gaps))
-    fmcli.train(folder / "a1.csv", **NAMED, epochs=3, holdout=0, look=False).save(folder / "m.fm")
+    fmcli.train(folder / "a1.csv", **NAMED, epochs=3, holdout=0, quick_search=False).save(folder / "m.fm")
     return folder
 
 
@@ -129,7 +129,7 @@ def test_training_finds_the_columns_there(files, tmp_path, monkeypatch, capfd):
         yield here
 
     monkeypatch.setattr(connection, "connected", connected)
-    options = ["--label", "stars", "--several", "tags", "-s", "lbfgs", "-e", "4", "--holdout", "0", "--no-look"]
+    options = ["--label", "stars", "--several", "tags", "-s", "lbfgs", "-e", "4", "--holdout", "0", "--no-quick-search"]
     models = []
     for inputs in (["--cluster", "local:2", str(files / "a*.csv")], [str(files / "a1.csv"), str(files / "a2.csv")]):
         command.main([*options, "-o", str(tmp_path / "m.fm"), *inputs], standalone_mode=False)

@@ -26,7 +26,9 @@ SHRINKING = {"rank": 4, "init_std": float(1e3 * TINY), "l2_v": 10.0, "epochs": 3
 )
 def test_factors_that_shrink_to_nothing_become_0(model, solver, options):
     data = planted("linear", "squared", rows=300)[0]
-    plan = job.plan(data, make_spec(model, solver, None, {**SHRINKING, **options}), holdout=0.0, look=False, threads=2)
+    plan = job.plan(
+        data, make_spec(model, solver, None, {**SHRINKING, **options}), holdout=0.0, quick_search=False, threads=2
+    )
     job.train(plan)
     factors = np.concatenate([array.ravel() for array in plan.model.parameters.values() if array.ndim >= 2])
     assert np.count_nonzero(factors) < len(factors)
@@ -37,6 +39,6 @@ def test_afterwards_arithmetic_is_as_before():
     data = planted("linear", "squared", rows=300)[0]
     half = np.array([TINY]) / 2
     for solver in ("adagrad", "cd"):
-        job.train(job.plan(data, make_spec("fm", solver, None, SHRINKING), holdout=0.0, look=False))
+        job.train(job.plan(data, make_spec("fm", solver, None, SHRINKING), holdout=0.0, quick_search=False))
         assert half[0] != 0
         assert np.array_equal(half + half, [TINY])

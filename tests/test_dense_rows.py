@@ -33,7 +33,7 @@ def dense(rng):
 
 def planned(rows, options=None, model="fm", solver=None, loss=None, **settings):
     spec = make_spec(model, solver, loss, options or {})
-    return job.plan(rows, spec, **{"holdout": None, "look": True, **settings})
+    return job.plan(rows, spec, **{"holdout": None, "quick_search": True, **settings})
 
 
 @pytest.mark.parametrize(("share", "solver"), [(1.0, "cd"), (0.5, "cd"), (0.3, "adagrad")])
@@ -75,7 +75,7 @@ def test_runs_of_dense_rows_wait_longer_for_a_better_epoch(rng, monkeypatch, sha
         {"loss": "huber"},
         {"model": "anova"},
         {"holdout": 0.0},
-        {"look": False},
+        {"quick_search": False},
         {"keep_state": True},
         {"stream": True},
     ],
@@ -102,7 +102,7 @@ def test_nor_is_it_chosen_with_a_deadline_or_for_many_rows(dense, monkeypatch):
         assert planned(dense).spec.solver == solver
 
 
-def test_an_update_is_by_the_usual_solver_without_penalties_that_a_look_chose(dense, tmp_path):
+def test_an_update_is_by_the_usual_solver_without_penalties_that_a_quick_search_chose(dense, tmp_path):
     plan = planned(dense)
     spec = replace(plan.spec, given=plan.spec.given | {"l2_v"}, values={**plan.spec.values, "l2_v": 0.5, "epochs": 2})
     trained = job.train(replace(plan, spec=spec))

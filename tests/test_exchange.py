@@ -151,7 +151,9 @@ def trained(kind, tmp_path, **options):
     rows = ["".join(f" {f}:{f * 4 + rng.integers(4)}:{rng.random():.3f}" for f in range(3)) for _ in range(40)]
     label = [int(rng.random() < 0.5) for _ in rows]
     (tmp_path / "train").write_text("".join(f"{y}{row}\n" for y, row in zip(label, rows, strict=True)))
-    return fmcli.train(str(tmp_path / "train"), model=kind, **{"epochs": 2, "holdout": 0, "look": False, **options})
+    return fmcli.train(
+        str(tmp_path / "train"), model=kind, **{"epochs": 2, "holdout": 0, "quick_search": False, **options}
+    )
 
 
 PURE = {"bias": False, "linear": False}

@@ -103,7 +103,7 @@ def data(rows=120, columns=9, seed=0):
 
 
 OPTIONS = [
-    ({"solver": "adagrad"}, {}),  # with a look and a refit
+    ({"solver": "adagrad"}, {}),  # with a quick search and a refit
     ({"solver": "cd", "scale": "zscore"}, {"min_count": 35}),
     ({"model": "hofm", "solver": "lbfgs"}, {"holdout": "last:0.2"}),
     ({"solver": "mcmc"}, {}),
@@ -121,7 +121,7 @@ def test_the_predictions_are_those_of_a_loop_over_the_estimator(options, choices
     fields = np.arange(x.shape[1]) % 3 if options.get("model") == "ffm" else None
     for estimator, label in ((FMRegressor, numbers), (FMClassifier, classes)):
         given = {**options, "epochs": 4}
-        settings = {"look": True, "threads": 2, **held(choices.get("holdout")).settings}
+        settings = {"quick_search": True, "threads": 2, **held(choices.get("holdout")).settings}
         settings |= {name: value for name, value in choices.items() if name in ("min_count", "refit")}
         made = of_matrix(x, label, fields=fields)
         rows = RowsInMemory(made.dataset, made.names)
@@ -156,7 +156,7 @@ def test_weights_of_labels_are_those_of_the_training_rows():
     folds = list(folds_of(fold_numbers(candidate, rows.facts_of_rows(), Folding(2, stratified=False)), in_order=False))
     (fold, _), (tested, _) = folds, cross_validate(candidate, rows, rows.facts_of_rows(), folds, ["auc"])
     one = FMClassifier(
-        model="linear", epochs=2, holdout=0, class_weight="balanced", n_jobs=1, look=False, random_state=0
+        model="linear", epochs=2, holdout=0, class_weight="balanced", n_jobs=1, quick_search=False, random_state=0
     )
     one.fit(x[fold.train], label[fold.train])
     assert tested.predicted[:, 0].tolist() == one.predict_proba(x[fold.test])[:, 1].tolist()

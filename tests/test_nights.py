@@ -12,7 +12,7 @@ from fmcli.solvers.coordinate.past import turned_slopes
 
 NIGHTS = 10
 # The first night chooses the unit of labels, so it is not the unit of all rows.
-CONVERGED = {"scale_labels": False, "epochs": 100, "tol": 0.0, "holdout": 0, "look": False, "threads": 1}
+CONVERGED = {"scale_labels": False, "epochs": 100, "tol": 0.0, "holdout": 0, "quick_search": False, "threads": 1}
 # Given and default strengths, of parts, and such that make weights 0.
 STRENGTHS = [
     {},
@@ -100,7 +100,7 @@ def test_a_constant_feature_by_defaults(rng):
         "loss": "squared",
         "bias": False,
         "holdout": 0,
-        "look": False,
+        "quick_search": False,
         "scale_labels": False,
     }
     found = in_nights(X, y, weight, update={}, **first).predict(X[:1])
@@ -114,7 +114,7 @@ def test_rare_clicks_forget_less_than_without_what_the_file_keeps(rng):
     likely = 1 / (1 + np.exp(4.3 - rng.normal(0, 0.5, fields * each)[ids].sum(axis=1)))
     X = csr_matrix((np.ones(rows * fields, np.float32), ids.ravel(), fields * np.arange(rows + 1)))
     y = (rng.random(rows) < likely) * 1.0
-    first = {"model": "linear", "solver": "cd", "look": False, "holdout": 0}
+    first = {"model": "linear", "solver": "cd", "quick_search": False, "holdout": 0}
 
     def excess(model):
         p = model.predict(X)
@@ -142,7 +142,7 @@ def test_interactions_that_no_night_shows_alone_are_learned(rng):
     def rmse(model):
         return np.sqrt(np.mean((model.predict(X[held]) - y[held]) ** 2))
 
-    first = {"model": "fm", "solver": "cd", "look": False}
+    first = {"model": "fm", "solver": "cd", "quick_search": False}
     whole, linear = (rmse(fmcli.train((X[known], y[known]), **{**first, "model": kind})) for kind in ("fm", "linear"))
     nights = rmse(in_nights(X[known], y[known], update={}, **first))
     assert nights < whole + 0.01 < linear - 0.03
@@ -164,7 +164,7 @@ def test_factors_that_turn_have_the_slopes_of_their_new_direction(rng):
 def test_the_slopes_of_small_factors_are_about_those_over_all_earlier_rows(rng, tmp_path):
     X, y = planted(rng, users=60, rows=2400)
     in_file = str(tmp_path / "m.fm")
-    model = in_nights(X, y, update={}, model="fm", solver="cd", look=False)
+    model = in_nights(X, y, update={}, model="fm", solver="cd", quick_search=False)
     model.save(in_file)
     V, residual = model.parameters["V"][0].astype(float), y - model.predict(X)
     slopes = load(in_file).tensors[past_name(SLOPE, "V")].reshape(V.shape)

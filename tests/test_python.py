@@ -31,7 +31,7 @@ def planted(rows=ROWS, seed=0):
 
 
 X, Y = planted()
-QUICK = {"epochs": 3, "holdout": 0, "look": False}
+QUICK = {"epochs": 3, "holdout": 0, "quick_search": False}
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_canonical_float32_is_not_copied_and_cannot_be_written_to():
 
 def test_a_planted_model_is_learned(model):
     held_out, expected = planted(seed=5)
-    linear = fmcli.train((X, Y), model="linear", look=False)
+    linear = fmcli.train((X, Y), model="linear", quick_search=False)
     scores = [one.evaluate((held_out, expected), ["rmse"])["rmse"] for one in (model, linear)]
     assert scores[0] < 0.5 * scores[1]
 
@@ -218,7 +218,7 @@ def test_draws_have_a_spread():
 def test_callbacks_see_each_epoch_and_end_training():
     seen = []
     callbacks = [lambda epoch: seen.append(epoch.number), lambda epoch: epoch.number == 4]
-    model = fmcli.train((X, Y), look=False, callbacks=callbacks)
+    model = fmcli.train((X, Y), quick_search=False, callbacks=callbacks)
     assert seen == [1, 2, 3, 4]
     assert [one["epoch"] for one in model.history] == seen
     assert model.history[0].keys() == {"epoch", "loss", "penalty", "objective", "valid_rmse", "valid_mae", "seconds"}
@@ -244,7 +244,7 @@ def test_callbacks_see_the_epochs_of_the_members_of_an_ensemble():
 
 def test_callbacks_do_not_see_the_refit_of_a_member():
     seen = []
-    model = fmcli.train((X, Y), ensemble=2, epochs=2, look=False, refit=True, callbacks=seen.append)
+    model = fmcli.train((X, Y), ensemble=2, epochs=2, quick_search=False, refit=True, callbacks=seen.append)
     assert sorted((epoch.member, epoch.number) for epoch in seen) == [(1, 1), (1, 2), (2, 1), (2, 2)]
     assert len(model.history) == 4
 
@@ -264,7 +264,7 @@ def test_an_interrupt_ends_training_with_the_best_model():
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.warns(UserWarning, match="training was interrupted"):
-        model = fmcli.train((X, Y), epochs=100_000, patience=100_000, look=False, callbacks=[interrupt])
+        model = fmcli.train((X, Y), epochs=100_000, patience=100_000, quick_search=False, callbacks=[interrupt])
     assert 3 <= len(model.history) <= 4
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert np.isfinite(model.predict(X)).all()
@@ -277,7 +277,9 @@ def test_an_interrupt_ends_the_training_of_all_members():
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.warns(UserWarning, match="training was interrupted"):
-        model = fmcli.train((X, Y), ensemble=2, epochs=100_000, patience=100_000, callbacks=interrupt, look=False)
+        model = fmcli.train(
+            (X, Y), ensemble=2, epochs=100_000, patience=100_000, callbacks=interrupt, quick_search=False
+        )
     assert {one["member"] for one in model.history} == {1, 2}
     assert np.isfinite(model.predict(X)).all()
 
@@ -289,7 +291,7 @@ def test_a_second_interrupt_is_raised():
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        fmcli.train((X, Y), look=False, callbacks=[interrupt])
+        fmcli.train((X, Y), quick_search=False, callbacks=[interrupt])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -320,8 +322,8 @@ def test_a_run_resumes_from_a_model_and_from_its_file(model, tmp_path):
 
 
 def test_the_last_rows_are_held_out():
-    model = fmcli.train((X, Y), holdout="last:0.25", refit=False, epochs=5, look=False)
-    first = fmcli.train((X[:300], Y[:300]), valid=(X[300:], Y[300:]), epochs=5, look=False)
+    model = fmcli.train((X, Y), holdout="last:0.25", refit=False, epochs=5, quick_search=False)
+    first = fmcli.train((X[:300], Y[:300]), valid=(X[300:], Y[300:]), epochs=5, quick_search=False)
     assert [one["valid_rmse"] for one in model.history] == [one["valid_rmse"] for one in first.history]
 
 

@@ -180,10 +180,10 @@ class Heard(Events):
     def comparing(self, plan):
         self.names.append("comparing")
 
-    def compared(self, looked):
+    def compared(self, searched):
         self.names.append("compared")
 
-    def planned(self, plan, looked, *, again):
+    def planned(self, plan, searched, *, again):
         self.names.append(f"planned {again}")
 
     def observed(self, plan, *, again, member=0):

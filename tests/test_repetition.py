@@ -68,7 +68,7 @@ def test_the_noise_of_a_sampler_counts_weights():
 def test_an_estimator_without_rows_of_weight_0():
     X, y, weight, _ = problem()
     kept = weight > 0
-    options = {"solver": "cd", "holdout": 0, "look": False, "random_state": 0}
+    options = {"solver": "cd", "holdout": 0, "quick_search": False, "random_state": 0}
     some = FMRegressor(**options).fit(X, y, sample_weight=kept.astype(float))
     np.testing.assert_array_equal(some.predict(X), FMRegressor(**options).fit(X[kept], y[kept]).predict(X))
     with pytest.raises(ValueError, match=r"it must be positive"):

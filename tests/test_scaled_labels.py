@@ -56,13 +56,13 @@ def assert_same_in_other_units(predict, units=UNITS):
 
 @pytest.mark.parametrize(("model", "solver"), list(zip(MODELS, cycle(ROW_SOLVERS), strict=False)))
 def test_the_unit_of_labels_does_not_matter_to_any_kind(model, solver):
-    options = {} if MODELS[model].closed_form else {"look": False, "epochs": 30, "solver": solver}
+    options = {} if MODELS[model].closed_form else {"quick_search": False, "epochs": 30, "solver": solver}
     assert_same_in_other_units(lambda label: predicted(label, model, **options))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_the_unit_of_labels_does_not_matter_to_any_solver(solver):
-    options = {"look": False, "epochs": 20, "solver": solver}
+    options = {"quick_search": False, "epochs": 20, "solver": solver}
     units = [(1e-6, 0.0), (1e6, 0.0), (1e-3, 1e3)]
     assert_same_in_other_units(lambda label: predicted(label, **options), units)
 
@@ -87,7 +87,7 @@ def test_weights_count_for_the_unit():
 
 def test_scaled_labels_are_labels_that_are_standardized_by_hand():
     center, scale = LABEL.mean(), LABEL.std()
-    options = {"clip": False, "look": False}
+    options = {"clip": False, "quick_search": False}
     by_hand = predicted((LABEL - center) / scale, scale_labels=False, **options)
     assert np.abs(predicted(LABEL, **options) - (center + scale * by_hand)).max() < PRECISION
     assert np.abs(predicted(LABEL, scale_labels=False, **options) - predicted(LABEL, **options)).max() > PRECISION

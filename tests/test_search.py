@@ -75,8 +75,8 @@ def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
     assert candidate.reached.best == (means.argmin() + 1,) * 3
 
 
-def test_trials_are_compared_on_five_folds_where_a_look_has_four(monkeypatch):
-    """For a look, 5,000 held-out rows are enough."""
+def test_trials_are_compared_on_five_folds_where_a_quick_search_has_four(monkeypatch):
+    """For a quick search, 5,000 held-out rows are enough."""
     plan = planned(signs([(0, 1)], rows=8000), {"rank": 1}, {"alternatives": (), "holdout": 0.2})
     assert most_folds(plan) == 4
     assert Wanted().folds_of(plan) == 5

@@ -27,10 +27,10 @@ from fmcli.registry.options import OPTIONS
 from fmcli.sklearn import FMClassifier, FMFeatures, FMRanker, FMRegressor, expected_failed_checks
 
 ESTIMATORS = [
-    FMClassifier(epochs=20, look=False),
-    FMRegressor(epochs=20, look=False),
-    FMRanker(epochs=4, look=False),
-    FMFeatures(epochs=3, look=False),
+    FMClassifier(epochs=20, quick_search=False),
+    FMRegressor(epochs=20, quick_search=False),
+    FMRanker(epochs=4, quick_search=False),
+    FMFeatures(epochs=3, quick_search=False),
     FMRegressor(solver="mcmc", epochs=3),
 ]
 ROWS, COLUMNS = 300, 10
@@ -46,7 +46,7 @@ def planted(rows=ROWS, seed=0):
 
 X, Y = planted()
 CLASS = np.where(np.median(Y) < Y, 7, 3)
-QUICK = {"epochs": 5, "holdout": 0, "look": False, "random_state": 1}
+QUICK = {"epochs": 5, "holdout": 0, "quick_search": False, "random_state": 1}
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
@@ -63,7 +63,7 @@ def test_the_checks_of_scikit_learn(estimator):
 
 def test_a_planted_model_is_learned():
     held_out, expected = planted(seed=3)
-    estimators = FMRegressor(rank=2, epochs=200, look=False), FMRegressor(model="linear", look=False)
+    estimators = FMRegressor(rank=2, epochs=200, quick_search=False), FMRegressor(model="linear", quick_search=False)
     errors = [np.mean((one.fit(X, Y).predict(held_out) - expected) ** 2) for one in estimators]
     assert errors[0] < 0.3 * errors[1]
     classifier = FMClassifier(rank=2).fit(X, CLASS)
@@ -125,7 +125,7 @@ def test_a_loss_without_probabilities_has_no_predict_proba():
 
 def test_evaluation_sets_choose_the_epoch():
     pairs = [(X[200:250], Y[200:250]), (X[250:], Y[250:])]
-    options = {"epochs": 8, "look": False, "random_state": 2}
+    options = {"epochs": 8, "quick_search": False, "random_state": 2}
     several = FMRegressor(**options).fit(X[:200], Y[:200], eval_set=pairs)
     one = FMRegressor(**options).fit(X[:200], Y[:200], eval_set=(X[200:], Y[200:]))
     assert [epoch["valid_rmse"] for epoch in several.history_] == [epoch["valid_rmse"] for epoch in one.history_]

@@ -12,8 +12,8 @@ from test_every_pair import LEARNABLE, planted
 
 from fmcli.choosing.cross_validation import FoldTraining, cross_validate, fold_numbers
 from fmcli.choosing.folds import Folding, folds_of
-from fmcli.choosing.look import look
 from fmcli.choosing.plans import fold_plans
+from fmcli.choosing.quick_search import quick_search
 from fmcli.data.counts.occurrences import CHECKSUMS, checksum, checksum_of
 from fmcli.data.faults import BadLines
 from fmcli.data.pieces import TextFacts, TextRows, concatenated
@@ -234,7 +234,7 @@ def test_the_held_out_rows_are_those_of_rows_in_memory(small, tmp_path, monkeypa
     ("options", "settings", "weighting"),
     [
         ({}, {}, None),
-        ({"scale": "zscore"}, {"look": True}, None),
+        ({"scale": "zscore"}, {"quick_search": True}, None),
         ({}, {"min_count": 60, "share_rare": True}, Weighting(balanced=True)),
     ],
 )
@@ -267,12 +267,13 @@ def test_kinds_are_compared_on_the_shards_of_a_cache_as_in_memory(small, tmp_pat
     data = planted("fm", "squared", rows=ROWS)[0]
     others = tuple(make_spec(kind, "lbfgs", None, {"epochs": 5}) for kind in ("fm", "poly2"))
     settings = Settings(make_spec("linear", "lbfgs", None, {"epochs": 5}), holdout=None, alternatives=others)
-    looked = [
-        look(prepare(settings, one))[1] for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
+    searches = [
+        quick_search(prepare(settings, one))[1]
+        for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
     ]
-    kinds = [[(one.model, one.reached.epochs, one.chosen) for one in each.trials] for each in looked]
+    kinds = [[(one.model, one.reached.epochs, one.chosen) for one in each.trials] for each in searches]
     assert kinds[0] == kinds[1]
-    values = [[one.reached.value for one in each.trials] for each in looked]
+    values = [[one.reached.value for one in each.trials] for each in searches]
     assert values[0] == pytest.approx(values[1], rel=1e-4)
     assert len(values[0]) == 3
 

@@ -22,7 +22,7 @@ class Keywords(TypedDict, total=False):
     ensemble: int | None
     holdout: float | str | None
     refit: bool | None
-    look: bool | None
+    quick_search: bool | None
     auto: bool | None
     metrics: Sequence[str] | None
     patience: int | None
@@ -129,7 +129,7 @@ class Parameters(TypedDict, total=False):
     ensemble: int | None
     holdout: float | str | None
     refit: bool | None
-    look: bool | None
+    quick_search: bool | None
     auto: bool | None
     metrics: Sequence[str] | None
     patience: int | None

@@ -11,7 +11,7 @@ from fmcli.api.values import choice_value
 from fmcli.api.words import counterpart
 from fmcli.errors import UsageError
 from fmcli.names import find_name
-from fmcli.registry.choices import CHOICES, DEFAULTS, RUN, Choices, spelled
+from fmcli.registry.choices import ALIASES, CHOICES, DEFAULTS, RUN, Choices, spelled
 from fmcli.registry.kinds import ValueKind
 from fmcli.registry.options import Option
 from fmcli.registry.words import notes
@@ -32,6 +32,7 @@ OF_ROWS = tuple(name for name, choice in PARAMETERS.items() if choice.of_rows)
 def split(given: Mapping[str, Any]) -> Choices:
     """Return keyword arguments as choices; None means the default of each. Raises UsageError for names that do not
     exist, and for values of other types or out of range."""
+    given = listed(given)
     for name in given:
         if name not in PARAMETERS:
             why = CHOICES[name].absent if name in CHOICES else ""
@@ -40,6 +41,16 @@ def split(given: Mapping[str, Any]) -> Choices:
             find_name("option", name, PARAMETERS)
     values = {name: choice_value(PARAMETERS[name], value) for name, value in given.items()}
     return Choices.of({**values, "disk": values.get("cache") is not None})
+
+
+def listed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments by the names that are listed. Raises UsageError for one that has both its names."""
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if (own := ALIASES.get(name, name)) in found:
+            raise UsageError(f"{own} is given twice, also by its other name; give it once")
+        found[own] = value
+    return found
 
 
 def parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> Iterator[Parameter]:

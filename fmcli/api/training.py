@@ -25,7 +25,7 @@ from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.cross_validation import FoldTraining
 from fmcli.choosing.fitting import Epochs, fit
-from fmcli.choosing.look import Looked, few_of_class
+from fmcli.choosing.quick_search import QuickSearch, few_of_class
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import read_groups
 from fmcli.data.shards.weights import weigh_labels
@@ -302,13 +302,13 @@ class Recording(Epochs):
         super().__init__(self._record)
         self._history, self._callbacks = history, callbacks
 
-    def compared(self, looked: Looked) -> None:
-        for trial in looked.trials:
+    def compared(self, searched: QuickSearch) -> None:
+        for trial in searched.trials:
             words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
             LOG.info("compared: %s by %s: %s %s%s", *words)
-        for one in looked.values:
+        for one in searched.values:
             tried = one.option, one.value, one.metric, one.found, one.usual, one.before
-            LOG.info("look: %s %s: %s %s, with %s %s", *tried)
+            LOG.info("quick search: %s %s: %s %s, with %s %s", *tried)
 
     def refitting(self, plan: Plan) -> None:
         LOG.info("training on all rows for the %d epochs that held-out rows have chosen", plan.spec.values["epochs"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from fmcli.api.errors import in_python
 from fmcli.api.model import Model
-from fmcli.api.parameters import split, with_parameters
+from fmcli.api.parameters import listed, split, with_parameters
 from fmcli.api.rows import as_data, form_of
 from fmcli.api.training import (
     LOG,
@@ -109,7 +109,7 @@ def tune(
     The logger "fmcli" has the progress.
     """
     with in_python():
-        begin = time.perf_counter()
+        begin, choices = time.perf_counter(), listed(choices)
         in_words = {name: value for name, value in choices.items() if name in OPTIONS and isinstance(value, str)}
         ranges = {name: in_range(OPTIONS[name], value) for name, value in in_words.items() if is_range(value)}
         asked = split({name: choices[name] for name in choices if name not in ranges})
@@ -141,7 +141,7 @@ def tune(
         found = tuned(plan, wanted, on_trial=log_trial)
         best = winner_of(found.chosen, ranges)
         own = {name: value for name, value in choices.items() if name in asked.given and name != "max_seconds"}
-        result = {**own, "model": best.model, **best.options, "look": False}
+        result = {**own, "model": best.model, **best.options, "quick_search": False}
         if best.solver is not None:
             result["solver"] = best.solver
         if best.epochs is not None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from fmcli.choosing.look import Looked, look_once
+from fmcli.choosing.quick_search import QuickSearch, searched_once
 from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.job import train
@@ -28,10 +28,10 @@ class Events:
     def comparing(self, plan: Plan) -> None:
         """Tell that other kinds, solvers and options are compared now."""
 
-    def compared(self, looked: Looked) -> None:
+    def compared(self, searched: QuickSearch) -> None:
         """Tell what has been compared."""
 
-    def planned(self, plan: Plan, looked: Looked, *, again: bool) -> None:
+    def planned(self, plan: Plan, searched: QuickSearch, *, again: bool) -> None:
         """Tell the kind, the solver and the options of the run. again : whether all rows are trained on after it."""
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
@@ -83,11 +83,11 @@ def fit(
     keeper = keeper or Checkpointer()
     if keeper.choices is None:
         events.comparing(plan)
-    plan, looked = look_once(plan, keeper)
-    events.compared(looked)
+    plan, searched = searched_once(plan, keeper)
+    events.compared(searched)
     plan = completed(plan)
     again = refits(plan)
-    events.planned(plan, looked, again=again)
+    events.planned(plan, searched, again=again)
     if members > 1:
         ensemble, each = train_ensemble(plan, members, events.observed)
         return ensemble, ensemble_summary(ensemble, each)

@@ -1,4 +1,4 @@
-"""A whole search: the look before it, the study that keeps its trials, and what trains the best one on all rows."""
+"""A whole search: the quick search before it, the study of its trials, and what trains the best one on all rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fmcli.choosing.candidates import Candidate, SearchLimits
-from fmcli.choosing.look import Look, with_values
 from fmcli.choosing.plans import can_compare, can_stretch, most_folds
 from fmcli.choosing.proposals import load_optuna
+from fmcli.choosing.quick_search import TriedValue, with_values
 from fmcli.choosing.search import Found, Search, Tuning
 from fmcli.choosing.study import Study
 from fmcli.errors import UsageError
@@ -83,13 +83,13 @@ class Wanted:
 
 
 class Begun(NamedTuple):
-    """A search before its first trial. stretched : whether stretches of consecutive rows are held out; looks : what the
-    look has tried; known : how many trials the study has; memory : what the search needs."""
+    """A search before its first trial. stretched : whether stretches of consecutive rows are held out; tried : the
+    values of the quick search; known : how many trials the study has; memory : what the search needs."""
 
     plan: Plan
     folds: int
     stretched: bool
-    looks: Sequence[Look]
+    tried: Sequence[TriedValue]
     known: int
     memory: MemoryNeed
 
@@ -98,7 +98,7 @@ class Winner(NamedTuple):
     """The run that trains the best trial on all rows.
 
     solver : None: the kind has none.
-    options : that a look or the search has chosen, or of which only some values were asked for.
+    options : that a quick search or the search has chosen, or of which only some values were asked for.
     epochs : None: other rows choose them, or all are needed.
     """
 
@@ -120,7 +120,7 @@ def tuned(
     folds = wanted.folds_of(plan)
     stretched = can_stretch(plan)
     with Study(wanted.study, identity_of(plan, wanted, folds, stretched)) as study, one_blas_thread():
-        plan, looks = with_values(plan, wanted.deadline)
+        plan, tried = with_values(plan, wanted.deadline)
 
         def after(candidate: Candidate) -> None:
             study.add(candidate.record())
@@ -129,7 +129,7 @@ def tuned(
         conduct = SearchLimits(study.known, wanted.deadline)
         of = wanted.most, wanted.ranges, folds, stretched, conduct, after, wanted.sampler, wanted.path
         search = Search(plan, Tuning(*of))
-        on_begin(Begun(plan, folds, stretched, looks, study.trials, search.memory))
+        on_begin(Begun(plan, folds, stretched, tried, study.trials, search.memory))
         return search.run()
 
 
@@ -147,7 +147,7 @@ def identity_of(plan: Plan, wanted: Wanted, folds: int, stretched: bool) -> dict
 
 
 def chosen_options(candidate: Candidate, ranges: Mapping[str, Range]) -> dict[str, Any]:
-    """Return the options that a look or the search has chosen, or of which only some values were asked for."""
+    """Return the options that a quick search or the search has chosen, or of which only some values were asked for."""
     spec = candidate.plan.spec
     names = {*(spec.given - candidate.plan.settings.spec.given), *candidate.settings, *ranges}
     return {name: spec.values[name] for name in sorted(names) if name in OPTIONS and spec.takes(name)}

@@ -18,6 +18,8 @@ from fmcli.registry.run_choices import OF_THE_RUN
 # All choices of a run, by name: beside the options of models, solvers and losses, and with them.
 RUN = {option.name: option for option in (*OF_THE_RUN, *OF_THE_ROWS)}
 CHOICES: dict[str, Option] = {**RUN, **OPTIONS}
+# Other names of choices, which both front ends accept and do not list.
+ALIASES = {option.alias: option.name for option in CHOICES.values() if option.alias}
 # The value of each choice that is not made.
 DEFAULTS: Mapping[str, Any] = {**dict.fromkeys(OPTIONS), **{name: option.default for name, option in RUN.items()}}
 

@@ -13,7 +13,7 @@ from fmcli.registry.ranges import Range
 
 @dataclass(frozen=True)
 class Trial:
-    """Other values of an option, which a look before a cheap run tries on held-out rows.
+    """Other values of an option, which the quick search before a cheap run tries on held-out rows.
 
     paths : the values of a path are tried one after the other, as long as each is better than the one before; the
         next path if the first value was not.
@@ -44,7 +44,7 @@ class Entry:
     options : names of the options that the class takes as keywords.
     defaults : defaults of options that differ from the defaults in OPTIONS.
     refuses : option -> the reason why it cannot be used with this component.
-    looks : option -> other values to try before a run, if it is not given.
+    tries : option -> the values that the quick search tries, if it is not given.
     tunes : option -> its values in a search, if none is given.
     """
 
@@ -54,7 +54,7 @@ class Entry:
     options: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     refuses: Mapping[str, str] = field(default_factory=dict)
-    looks: Mapping[str, Trial] = field(default_factory=dict)
+    tries: Mapping[str, Trial] = field(default_factory=dict)
     tunes: Mapping[str, Range] = field(default_factory=dict)
 
     def load(self) -> Any:

@@ -144,7 +144,7 @@ _FARTHER = {_BY_COLUMNS: {"init_std": 0.1}}
 # penalty from the first epoch they would never leave it, so that the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
 # On small sparse data, factors have overfit before that epoch.
-_SGL_LOOKS = {"l1_from_epoch": Trial(((1 / 3,),))}
+_SGL_TRIES = {"l1_from_epoch": Trial(((1 / 3,),))}
 # The penalty of whole features takes the weights of those that are in few rows, so that a linear model is better.
 _WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
@@ -239,7 +239,7 @@ _MODELS = (
         with_solver=_SGL_WITH,
         positive=("l1", "group_l1"),
         unpenalised="fm",
-        looks=_SGL_LOOKS,
+        tries=_SGL_TRIES,
         tunes=_TUNED | _TUNED_L1 | _TUNED_GROUP,
     ),
     ModelEntry(
@@ -253,7 +253,7 @@ _MODELS = (
         positive=("group_l1",),
         unpenalised="fm",
         refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
-        looks=_SGL_LOOKS | _WEAKER_GROUPS,
+        tries=_SGL_TRIES | _WEAKER_GROUPS,
         tunes=_TUNED | _TUNED_GROUP,
     ),
     ModelEntry(
@@ -267,7 +267,7 @@ _MODELS = (
         positive=("l1",),
         unpenalised="fm",
         refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
-        looks=_SGL_LOOKS,
+        tries=_SGL_TRIES,
         tunes=_TUNED | _TUNED_L1,
     ),
     ModelEntry(
@@ -305,7 +305,7 @@ _MODELS = (
         _START["hofm-simplex"],
         solver=_BY_COLUMNS,
         with_solver={"mcmc": {"init_std": START_OF_SHARED_SAMPLES, "prior_shape": 0.5}},
-        looks=_FEWER_FACTORS,
+        tries=_FEWER_FACTORS,
         cost=1.5,
         tunes=_TUNED,
     ),
@@ -390,7 +390,7 @@ _MODELS = (
         "fmcli.models.local.llfm:LLFM",
         (*_FM, "anchors", "neighbours", "coding_c", "lc", "llfm_variant", "anchor_rate"),
         with_solver={"ftrl": {"anchor_rate": 0.01}},
-        looks=_ONE_ANCHOR,
+        tries=_ONE_ANCHOR,
         apart=False,
         cost=2.7,
         cost_with={"cd": 1.6},

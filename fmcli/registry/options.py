@@ -31,6 +31,7 @@ class Option:
     by_degree : whether it may be a list with one value per degree; see ModelEntry.by_degree.
     metavar : what stands for the value in the help of the command; "": by the kind.
     absent : why functions of Python do not have it; "": they do.
+    alias : another name that is accepted and not listed; "": there is none.
     of_rows : whether estimators do not have it, because `fit` gets rows and labels.
     """
 
@@ -47,6 +48,7 @@ class Option:
     by_degree: bool = False
     metavar: str = ""
     absent: str = ""
+    alias: str = ""
     of_rows: bool = False
 
     @property

@@ -261,13 +261,14 @@ OF_THE_RUN = (
         "validation",
     ),
     Option(
-        "look",
+        "quick_search",
         bool,
         True,
         "Before the run, try other values of options that are not given on held-out rows, such as a stronger penalty "
         "of factors, and take those that are better, if non-zeros * rank is at most 7e6; with solvers that are not "
-        "stochastic, also on a part of more rows. [default: look]",
+        "stochastic, also on a part of more rows. [default: quick-search]",
         "validation",
+        alias="look",
     ),
     Option(
         "auto",

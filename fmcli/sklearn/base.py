@@ -15,7 +15,7 @@ from fmcli.api.data import Data, field_numbers, name_of
 from fmcli.api.errors import in_python
 from fmcli.api.matrix import is_records, require_no_times, require_unmasked
 from fmcli.api.model import Model
-from fmcli.api.parameters import OF_ROWS, RENAMED, documented, parameters, split
+from fmcli.api.parameters import OF_ROWS, RENAMED, documented, listed, parameters, split
 from fmcli.api.rows import form_of, is_frame, of_pair
 from fmcli.api.training import LOG, resumed, trained_model
 from fmcli.api.words import counterpart
@@ -56,7 +56,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
     every = [own, *parameters(RENAMED, (*OF_ROWS, *cls._without)), *more]
 
     def __init__(self: Any, **given: Any) -> None:  # noqa: N807 (it becomes that of the class)
-        known = cls._usual
+        known, given = cls._usual, listed(given)
         if unknown := given.keys() - known.keys():
             name = min(unknown)
             raise TypeError(f"{cls.__name__} has no parameter {name!r}{counterpart(name)}")

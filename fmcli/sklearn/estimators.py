@@ -27,8 +27,8 @@ else:
 
 # Names of losses.
 SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
-# One more epoch on all rows given: as ``fmcli train -i MODEL --keep-state -e 1 --no-look --holdout 0``.
-STEP = {"epochs": 1, "keep_state": True, "look": False, "holdout": 0}
+# One more epoch on all rows given: as ``fmcli train -i MODEL --keep-state -e 1 --no-quick-search --holdout 0``.
+STEP = {"epochs": 1, "keep_state": True, "quick_search": False, "holdout": 0}
 # The metric of a ranker's score.
 RANKING = "ndcg"
 

@@ -67,14 +67,14 @@ def seconds(run: Callable[[], object]) -> float:
 def of_fmcli(X: sp.csr_matrix, y: np.ndarray) -> Callable[[Any], object]:
     import fmcli
 
-    model = fmcli.train((X, y), rank=RANK, epochs=2, holdout=0, look=False)
+    model = fmcli.train((X, y), rank=RANK, epochs=2, holdout=0, quick_search=False)
     return lambda rows: model.predict(rows, threads=1)
 
 
 def of_estimator(X: sp.csr_matrix, y: np.ndarray) -> Callable[[Any], object]:
     from fmcli.sklearn import FMClassifier
 
-    return FMClassifier(rank=RANK, epochs=2, holdout=0, look=False).fit(X, y).predict_proba
+    return FMClassifier(rank=RANK, epochs=2, holdout=0, quick_search=False).fit(X, y).predict_proba
 
 
 def of_modern_fm(X: sp.csr_matrix, y: np.ndarray) -> Callable[[Any], object]:
@@ -192,7 +192,7 @@ def measured(folder: Path, shape: int) -> None:
     del value, index, ends  # which other forms of X do without
     X = X.tocsc() if form == "csc" else X.astype(np.float64) if form == "float64" else X
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    model = fmcli.train((X, y), look=False, **options)
+    model = fmcli.train((X, y), quick_search=False, **options)
     peak = of_status("VmHWM") - before
     parameters = sum(array.nbytes for array in model.parameters.values())
     print(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes, parameters, y.nbytes, peak)

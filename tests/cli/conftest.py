@@ -71,8 +71,8 @@ class Run:
     The command runs in the process of the tests (see inprocess.py), or in one that is forked if `fork` (see forks.py).
     If further keywords of `start` are given, a new process is started instead.
 
-    Training without the options --look, --no-look and --auto does not look for better values of options before the run:
-    this takes most of the time of a small run.
+    Training has no quick search, unless --quick-search, --no-quick-search or --auto are given: it takes most of the
+    time of a small run.
     """
 
     def __init__(self, start: Callable[..., subprocess.Popen[bytes]], forks: Forks, folder: Path) -> None:
@@ -87,8 +87,10 @@ class Run:
         **keywords,
     ) -> subprocess.CompletedProcess:
         """`input` is standard input, `variables` are added to the environment."""
-        if arguments[:1] == ("train",) and not {"--look", "--no-look", "--auto"}.intersection(arguments):
-            arguments = ("train", "--no-look", *arguments[1:])
+        if arguments[:1] == ("train",) and not {"--quick-search", "--no-quick-search", "--auto"}.intersection(
+            arguments
+        ):
+            arguments = ("train", "--no-quick-search", *arguments[1:])
         if not keywords:
             return (self.forks.run if fork else run_here)(arguments, self.folder, input, variables)
         if input is None and "stdin" not in keywords:
@@ -148,5 +150,5 @@ def large(tmp_path_factory) -> Path:
 
 def _model(tmp_path_factory, name: str) -> Path:
     path = tmp_path_factory.mktemp("model") / f"{name}.fm"
-    run_here(["train", "-q", "--no-look", "-o", path, SAMPLE / name], path.parent).check_returncode()
+    run_here(["train", "-q", "--no-quick-search", "-o", path, SAMPLE / name], path.parent).check_returncode()
     return path

@@ -38,7 +38,7 @@ def rows(sample):
 
 
 def test_a_killed_run_continues(run, start, rows, tmp_path):
-    command = ("train", "-e", "400", "--holdout", "0.1", "--patience", "400", "--no-look")
+    command = ("train", "-e", "400", "--holdout", "0.1", "--patience", "400", "--no-quick-search")
     run(*command, "-o", "whole", rows)
     process = start(*command, *OFTEN, "-o", "m", rows)
     wait_for(tmp_path / "c")
@@ -56,7 +56,15 @@ def test_a_killed_run_continues(run, start, rows, tmp_path):
 @pytest.mark.parametrize(("number", "solver"), [(signal.SIGINT, "adagrad"), (signal.SIGTERM, "cd")])
 def test_a_signal_waits_for_the_checkpoint(start, rows, tmp_path, number, solver):
     process = start(
-        "train", "-s", solver, "--no-look", *(["--tol", "0"] if solver == "cd" else []), "-e", "1000000", *KEEP, rows
+        "train",
+        "-s",
+        solver,
+        "--no-quick-search",
+        *(["--tol", "0"] if solver == "cd" else []),
+        "-e",
+        "1000000",
+        *KEEP,
+        rows,
     )
     while not process.stderr.readline().startswith(b"epoch"):
         assert process.poll() is None

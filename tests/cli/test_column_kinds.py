@@ -10,7 +10,7 @@ import pytest
 import fmcli
 from fmcli.data.tables.kinds import is_id
 
-QUICK = ("-e", "1", "--holdout", "0", "--no-look", "--label", "y")
+QUICK = ("-e", "1", "--holdout", "0", "--no-quick-search", "--label", "y")
 
 
 def kinds(run, tmp_path, header, rows, *options):

@@ -5,22 +5,22 @@ import json
 import numpy as np
 import pytest
 
-FOLDS = ["cv", "-q", "--no-look", "--folds", "3", "-e", "2"]
+FOLDS = ["cv", "-q", "--no-quick-search", "--folds", "3", "-e", "2"]
 
 
 def test_the_report_does_not_depend_on_threads_and_folds_can_be_read_again(run, sample, tmp_path):
     rows = tmp_path / "rows"
     rows.write_bytes(b"".join((sample / "adult.train.ffm").read_bytes().splitlines(keepends=True)[:300]))
     files = ["--write-folds", "folds", "-o", "oof", "--log-json", "log"]
-    text = run.ok(*FOLDS, "-j", "1", "--json", *files, "--against", "-m ffm -k 2 -e 2 --no-look", rows).stdout
-    assert run.ok(*FOLDS, "-j", "3", "--json", "--against", "-m ffm -k 2 -e 2 --no-look", rows).stdout == text
+    text = run.ok(*FOLDS, "-j", "1", "--json", *files, "--against", "-m ffm -k 2 -e 2 --no-quick-search", rows).stdout
+    assert run.ok(*FOLDS, "-j", "3", "--json", "--against", "-m ffm -k 2 -e 2 --no-quick-search", rows).stdout == text
     first = json.loads(text)
     again = json.loads(run.ok(*FOLDS[:3], "-e", "2", "--folds", "folds", "--json", rows).stdout)
     assert again == {**first, "against": []}
     values = [fold["metrics"]["auc"] for fold in first["folds"]]
     assert first["means"][1] == {"metric": "auc", "mean": np.mean(values), "sd": np.std(values, ddof=1)}
     other = first["against"][0]
-    assert other["options"] == "-m ffm -k 2 -e 2 --no-look"
+    assert other["options"] == "-m ffm -k 2 -e 2 --no-quick-search"
     pairs = zip(first["folds"], other["folds"], strict=True)
     apart = [one["metrics"]["auc"] - two["metrics"]["auc"] for one, two in pairs]
     assert other["differences"][1]["difference"] == pytest.approx(np.mean(apart))
@@ -28,7 +28,7 @@ def test_the_report_does_not_depend_on_threads_and_folds_can_be_read_again(run, 
     folds, lines = np.loadtxt(tmp_path / "folds", dtype=int), rows.read_bytes().splitlines(keepends=True)
     (tmp_path / "train").write_bytes(b"".join(line for line, fold in zip(lines, folds, strict=True) if fold != 1))
     (tmp_path / "test").write_bytes(b"".join(line for line, fold in zip(lines, folds, strict=True) if fold == 1))
-    run.ok("train", "-q", "--no-look", "-e", "2", "-o", "m", "train")
+    run.ok("train", "-q", "--no-quick-search", "-e", "2", "-o", "m", "train")
     expected = run.ok("predict", "-q", "m", "test").stdout.splitlines()
     found = (tmp_path / "oof").read_bytes().splitlines()
     assert [line for line, fold in zip(found, folds, strict=True) if fold == 1] == expected

@@ -22,7 +22,9 @@ def adult(run, sample):
         (run.folder / name).write_text("".join(lines[:rows]))
 
     def made(*options):
-        run.ok("train", "-q", "--no-look", *instead(["--holdout", "0", "-e", "3", "-o", "m"], *options), "train")
+        run.ok(
+            "train", "-q", "--no-quick-search", *instead(["--holdout", "0", "-e", "3", "-o", "m"], *options), "train"
+        )
         return "m", "test"
 
     return made
@@ -32,7 +34,7 @@ def adult(run, sample):
 def ratings(run, tmp_path):
     """The names of a model of a table, and of this table."""
     (tmp_path / "r.csv").write_text(RATINGS)
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "--label", "stars", "-o", "m", "r.csv")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "--label", "stars", "-o", "m", "r.csv")
     return "m", "r.csv"
 
 
@@ -92,7 +94,7 @@ def test_parts_of_draws_are_averages_over_them(run, adult):
 def test_classes_have_parts_each(run, tmp_path):
     rows = "".join(f"{'abc'[i % 3]} {i % 3}:1 {3 + i % 5}:0.5\n" for i in range(60))
     (tmp_path / "c").write_text(rows)
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "--loss", "softmax", "-o", "m", "c")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "--loss", "softmax", "-o", "m", "c")
     for row in objects(run.ok("predict", "--explain", "1", "--explain-format", "json", "m", "c")):
         assert [parts["class"] for parts in row["classes"]] == ["a", "b", "c"]
         assert max(map(sums, row["classes"])) <= 1e-12
@@ -141,14 +143,14 @@ def test_rows_have_ids_and_blank_rows_have_only_the_base(run, adult, tmp_path):
 
 def test_names_with_quotes_and_bytes_that_are_not_text(run, tmp_path):
     (tmp_path / "rows").write_bytes(b'1 a"b\\c:1 d\xff:1 e%20f:1\n2 a"b\\c:1\n' * 9)
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "-o", "m", "rows")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "-o", "m", "rows")
     (found, *_) = objects(run.ok("predict", "--explain", "0", "--explain-format", "json", "m", "rows"))
     assert set(found["features"]) == {'a"b\\c', "d\\xff", "e f"}
 
 
 def test_entries_of_ffm_have_their_fields(run, tmp_path):
     (tmp_path / "rows").write_text("1 0:3:1 1:5:1 2:3:0.5\n0 0:4:1 1:5:1 2:6:1\n" * 20)
-    run.ok("train", "-q", "-m", "ffm", "--no-look", "--holdout", "0", "-o", "m", "rows")
+    run.ok("train", "-q", "-m", "ffm", "--no-quick-search", "--holdout", "0", "-o", "m", "rows")
     (found, *_) = objects(run.ok("predict", "--explain", "1", "--explain-format", "json", "m", "rows"))
     assert set(found["features"]) == {"0:3", "1:5", "2:3"}
     assert sums(found) <= 1e-12
@@ -213,7 +215,7 @@ def test_permuted_columns_lose_what_the_labels_depend_on(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = "".join(f"{i % 2} {i % 2}:1 {2 + rng.integers(5)}:1\n" for i in range(300))
     (tmp_path / "rows").write_text(rows)
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "-m", "linear", "-o", "m", "rows")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "-m", "linear", "-o", "m", "rows")
     options = ("inspect", "--importance", "rows", "--permute", "--json", "m")
     done = run.ok(*options)
     found = json.loads(done.stdout)["permuted"]

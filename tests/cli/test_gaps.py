@@ -9,7 +9,7 @@ from inprocess import instead
 
 import fmcli
 
-QUICK = ("-e", "8", "--holdout", "0", "--no-look", "--label", "y")
+QUICK = ("-e", "8", "--holdout", "0", "--no-quick-search", "--label", "y")
 
 
 def rows_of(count, gaps, seed=1):
@@ -40,7 +40,7 @@ def test_a_gap_is_the_mean_and_a_feature(run, tmp_path, solver, scale):
     filled = [(mean(rows) if x == "" else x, color, y, x == "") for x, color, y in rows]
     text = [f"{y} x:{x:.9g} {'x=:1 ' if gone else ''}color={color}:1" for x, color, y, gone in filled]
     (tmp_path / "t.txt").write_text("\n".join(text) + "\n")
-    options = ("--scale", scale, "-s", solver, "-e", "4", "--holdout", "0", "--no-look")
+    options = ("--scale", scale, "-s", solver, "-e", "4", "--holdout", "0", "--no-quick-search")
     run.ok("train", *options, "--label", "y", "-o", "table.fm", "t.csv")
     run.ok("train", *options, "-o", "text.fm", "t.txt")
     expected = run.ok("predict", "text.fm", "t.txt").stdout
@@ -82,7 +82,7 @@ def test_a_gap_at_scoring_is_the_mean_and_is_counted(run, tmp_path):
     run.ok("train", *QUICK, "--bins", "4", "-o", "b.fm", "t.csv")
     gap, number, _ = run.ok("predict", "b.fm", "new.csv").stdout.split()
     assert gap == number
-    done = run.ok("train", "-e", "1", "--no-look", "-i", "m.fm", "-o", "n.fm", "new.csv")
+    done = run.ok("train", "-e", "1", "--no-quick-search", "-i", "m.fm", "-o", "n.fm", "new.csv")
     assert "its mean stands for 2 missing cells" in done.stderr
 
 
@@ -147,7 +147,7 @@ def test_gaps_of_frames(tmp_path):
     cells = [None if row[0] == "" else row[0] for row in rows]
     columns = {"x": cells, "color": [row[1] for row in rows], "y": [row[2] for row in rows]}
     nan = {**columns, "x": [float("nan") if cell is None else cell for cell in cells]}
-    options = {"label": "y", "epochs": 3, "holdout": 0, "look": False}
+    options = {"label": "y", "epochs": 3, "holdout": 0, "quick_search": False}
     fmcli.train(tmp_path / "t.csv", **options).save(tmp_path / "t.fm")
     for frame in (pandas.DataFrame(columns), pandas.DataFrame(nan), polars.DataFrame(columns), polars.DataFrame(nan)):
         model = fmcli.train(frame, **options)

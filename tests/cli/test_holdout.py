@@ -25,7 +25,7 @@ def trained_on(run, tmp_path):
     )
 
     def rows(*options):
-        fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "-o", "m"]
+        fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-quick-search", "-o", "m"]
         run.ok("train", *fixed, *options, "t")
         run.ok("export", "m", "w.txt")
         weights = (tmp_path / "w.txt").read_text().split("\narray w ")[1].splitlines()[1].split()
@@ -82,7 +82,7 @@ def test_the_last_times_of_a_table_are_held_out(run, tmp_path, clock):
     times = np.array([seconds(text) for text in texts])
     rows = [f"{n % 2},r{n},{text}" for n, text in enumerate(texts)]
     (tmp_path / "t.csv").write_text("y,row,time\n" + "\n".join(rows) + "\n")
-    fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "--label", "y", "-o", "m"]
+    fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-quick-search", "--label", "y", "-o", "m"]
     run.ok("train", *fixed, "--categorical", "row", "--holdout", "time:time:0.1", "t.csv")
     run.ok("export", "m", "w.txt")
     text = (tmp_path / "w.txt").read_text()
@@ -167,7 +167,7 @@ def test_each_class_has_its_share_of_the_held_out_rows(run, tmp_path, options):
 @pytest.mark.parametrize(("positives", "warned"), [(12, True), (60, False)])
 def test_few_held_out_rows_of_a_class_are_named(run, tmp_path, positives, warned):
     rare(tmp_path, positives)
-    done = run.ok("train", "--look", "-x", "auc", "-e", "3", "-o", "m", "t")
+    done = run.ok("train", "--quick-search", "-x", "auc", "-e", "3", "-o", "m", "t")
     held = round(0.2 * positives)
     assert "holding out 20 % (600 rows)" in done.stderr
     assert (f"only {held} of the 600 held-out rows on each of 5 folds have the label 1" in done.stderr) == warned

@@ -158,7 +158,7 @@ def test_validation_data_have_the_columns_of_the_training_rows(run, tmp_path):
     run.ok("train", "-q", "-e", "1", "-v", "v", "-o", "m", "-", input=rows(int).encode())
 
 
-QUICK = ("-e", "3", "--no-look")
+QUICK = ("-e", "3", "--no-quick-search")
 
 
 @pytest.mark.parametrize("kind", ["fm", "ffm", "poly2"])

@@ -200,7 +200,22 @@ def test_the_factors_of_a_bilinear_model_have_a_row_for_every_feature(run, tmp_p
     """Of many features of which few occur, as its weights and groups have."""
     rows = [f"{i % 2} 0:{97 * i}:1 1:{80_000 + 91 * i}:1" for i in range(40)]
     (tmp_path / "rows").write_text("\n".join(rows) + "\n")
-    run.ok("train", "-q", "-m", "bilinear", "-k", "2", "-e", "3", "--holdout", "0", "--no-look", "-o", "m.fm", "rows")
+    run.ok(
+        "train",
+        "-q",
+        "-m",
+        "bilinear",
+        "-k",
+        "2",
+        "-e",
+        "3",
+        "--holdout",
+        "0",
+        "--no-quick-search",
+        "-o",
+        "m.fm",
+        "rows",
+    )
     run.ok("export", "m.fm", "m.npz")
     run.ok("export", "m.fm", "m.tsv")
     arrays = np.load(tmp_path / "m.npz")

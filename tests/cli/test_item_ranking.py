@@ -82,7 +82,7 @@ def test_users_get_lists_of_their_own_by_default(run, tmp_path):
     (tmp_path / "users.csv").write_text("user\n" + "".join(f"u{user}\n" for user in range(120)))
     run.ok("negatives", "-q", "--pair", "user,item", "--per-pair", "2", "-o", "rows.csv", "log.csv")
     columns = ("--label", "label", "--group-field", "user", "--categorical", "user")
-    done = run.ok("train", "--look", "--loss", "bpr", *columns, "--log-json", "log", "-o", "m", "rows.csv")
+    done = run.ok("train", "--quick-search", "--loss", "bpr", *columns, "--log-json", "log", "-o", "m", "rows.csv")
     assert re.search(
         r"holding out .* rows, ranked with other items of their users, [\d,]+ rows in all\) to choose", done.stderr
     )
@@ -98,7 +98,9 @@ def test_users_get_lists_of_their_own_by_default(run, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fmcli.load(tmp_path / "m").recommend(users, items, 8)
-    run.ok("train", "-q", "--no-look", "--loss", "bpr", *columns, "--l2-v", "1e3", "-e", "2", "-o", "m", "rows.csv")
+    run.ok(
+        "train", "-q", "--no-quick-search", "--loss", "bpr", *columns, "--l2-v", "1e3", "-e", "2", "-o", "m", "rows.csv"
+    )
     assert "all rows of users.csv get the same list" in run.ok(*command, "--seen", "rows.csv").stderr
     with pytest.warns(UserWarning, match=r"all rows of given get the same list.*\(categorical\).*weaker l2_v"):
         fmcli.load(tmp_path / "m").recommend(users, items, 8, seen=tmp_path / "rows.csv")
@@ -107,12 +109,24 @@ def test_users_get_lists_of_their_own_by_default(run, tmp_path):
 def test_users_without_features_are_told_before_training(run, tmp_path, rng):
     rows = [f"u{user},i{item},{label}" for user in range(40) for label in (0, 1) for item in rng.permutation(20)[:6]]
     (tmp_path / "r.csv").write_text("\n".join(["user,item,y", *rows]) + "\n")
-    command = ("train", "--loss", "bpr", "--label", "y", "--group-field", "user", "--no-look", "-e", "1", "r.csv")
+    command = (
+        "train",
+        "--loss",
+        "bpr",
+        "--label",
+        "y",
+        "--group-field",
+        "user",
+        "--no-quick-search",
+        "-e",
+        "1",
+        "r.csv",
+    )
     text = "the rows have no features of users: different groups have the same rows"
     err = run.ok(*command).stderr
     assert err.index(text) < err.index("epoch 1 ")
     assert text not in run.ok(*command, "--categorical", "user").stderr
-    options = {"loss": "bpr", "label": "y", "group_field": "user", "look": False, "epochs": 1, "holdout": 0}
+    options = {"loss": "bpr", "label": "y", "group_field": "user", "quick_search": False, "epochs": 1, "holdout": 0}
     with pytest.warns(UserWarning, match=rf"{text}.*\(categorical makes"):
         fmcli.train(tmp_path / "r.csv", **options)
     with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from fmcli.registry.row_choices import OF_TABLES
 from fmcli.sklearn import FMClassifier
 
 QUICK = ("-q", "-e", "1", "--holdout", "0", "-o", "m.fm")
-FAST = {"epochs": 1, "holdout": 0, "look": False}
+FAST = {"epochs": 1, "holdout": 0, "quick_search": False}
 ROWS = 120
 # Option -> values that agree with what is known, and values that do not, with words of the error.
 OPTIONS = {

@@ -22,7 +22,8 @@ def folder(tmp_path_factory, forks):
     (folder / "items.csv").write_text("item\n" + "".join(f"i{item}\n" for item in range(ITEMS)))
     sizes = ["-k", str(RANK), "-e", "31", "--burn-in", "1", "-j", "2"]
     done = forks.run(
-        ["train", *COLUMNS, "-s", "mcmc", *sizes, "--no-look", "--holdout", "0", "-o", "m.fm", "rows.csv"], folder
+        ["train", *COLUMNS, "-s", "mcmc", *sizes, "--no-quick-search", "--holdout", "0", "-o", "m.fm", "rows.csv"],
+        folder,
     )
     assert done.returncode == 0, done.stderr
     (folder / "log").write_text(done.stderr)

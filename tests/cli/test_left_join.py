@@ -2,7 +2,7 @@
 
 import pytest
 
-QUICK = ("-e", "4", "--holdout", "0", "--no-look", "--label", "y")
+QUICK = ("-e", "4", "--holdout", "0", "--no-quick-search", "--label", "y")
 USERS = 12
 AGES = [20.5 + 1.25 * user for user in range(USERS)]
 MEAN = sum(AGES) / USERS

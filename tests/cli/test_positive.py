@@ -152,11 +152,11 @@ def test_comparisons_take_it(run, tmp_path, command):
 def test_from_python(tmp_path):
     table(tmp_path, "Yes", "no")
     path = str(tmp_path / "t.csv")
-    usual, other = (fmcli.train(path, label="y", look=False, positive=one) for one in (None, "no"))
+    usual, other = (fmcli.train(path, label="y", quick_search=False, positive=one) for one in (None, "no"))
     assert usual.labels == ["no", "Yes"]
     assert other.labels == ["Yes", "no"]
     np.testing.assert_allclose(usual.predict(path), 1 - other.predict(path), atol=0.01)
-    model = fmcli.train(([{"a": 1}, {"b": 1}] * 60, np.array([1, 2] * 60)), positive=1, look=False)
+    model = fmcli.train(([{"a": 1}, {"b": 1}] * 60, np.array([1, 2] * 60)), positive=1, quick_search=False)
     assert model.labels == [2.0, 1.0]
     with pytest.raises(fmcli.errors.UsageError, match="the positive label of"):
         fmcli.train(path, label="y", init_model=usual, positive="no")
@@ -168,7 +168,7 @@ def test_of_estimators_the_second_class_is_positive(rng):
     X = rng.normal(size=(200, 3))
     for labels in (("no", "Yes"), ("apple", "berry"), (1, 2)):
         y = np.where(X[:, 0] > 0, labels[1], labels[0])
-        model = FMClassifier(look=False, epochs=5).fit(X, y)
+        model = FMClassifier(quick_search=False, epochs=5).fit(X, y)
         proba, score = model.predict_proba(X), model.decision_function(X)
         place = list(model.classes_).index(y.dtype.type(labels[1]))
         assert proba[X[:, 0] > 1, place].min() > proba[X[:, 0] < -1, place].max()

@@ -99,7 +99,7 @@ def test_rows_that_are_written_have_a_share(monkeypatch, tmp_path, command):
     table.write_text("label,name\n" + "".join(f"{row % 2},{'n' * 40}{row % 7}\n" for row in range(150_000)))
     given = rows if command == "predict" else table
     packed.write_bytes(gzip.compress(given.read_bytes(), 1))
-    trained = ["train", "-qq", "--no-look", "-e", "0", "-o", tmp_path / "m", rows]
+    trained = ["train", "-qq", "--no-quick-search", "-e", "0", "-o", tmp_path / "m", rows]
     assert on_terminal(monkeypatch, 80, trained)[0] == TRAINED
     options = ["-j", "1", tmp_path / "m"] if command == "predict" else ["--label", "label", "--categorical", "name"]
     for path in (given, packed):

@@ -29,7 +29,7 @@ SHARE, OTHERS, MOST = 1.15, 14 * MIB, 1.5
 LEAST = 2.0
 
 # A table of different names, whose reading takes more than what follows.
-NAMES = "--label y --categorical user,item --holdout 0 --no-look -k 1 -e 1"
+NAMES = "--label y --categorical user,item --holdout 0 --no-quick-search -k 1 -e 1"
 # Runs in which different objects take most of the memory: model, solver, shape of the rows, further options.
 RUNS = {
     "adagrad": "-e 2 --holdout 0 -k 256 sparse",
@@ -72,8 +72,8 @@ UPDATES = {
 
 # Commands that compare runs, and log what they need.
 COMPARISONS = {
-    "folds in turn": "cv -j 1 --folds 3 -e 2 --no-look -k 256",
-    "folds at the same time": "cv -j 2 --folds 3 -e 2 --no-look -k 128",
+    "folds in turn": "cv -j 1 --folds 3 -e 2 --no-quick-search -k 256",
+    "folds at the same time": "cv -j 2 --folds 3 -e 2 --no-quick-search -k 128",
     "folds of mcmc": "cv -j 2 --folds 3 -e 11 -s mcmc --draws 10 -k 16",
     "trials in turn": "tune -j 1 --folds 1 --trials 3 -m fm -s adagrad --l2 1e-6..1e-4 -k 512",
     "trials at the same time": "tune -j 2 --folds 2 --trials 4 -m fm -s adagrad --l2 1e-6..1e-4 -k 256",

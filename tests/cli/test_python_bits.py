@@ -71,11 +71,11 @@ def test_python_trains_the_model_of_the_command(run, tmp_path, model, solver, lo
         options["epochs"] = 4
     (tmp_path / "t.txt").write_text(text_of(X, y, fields, group))
     named = [word for flag, name in (("-m", model), ("-s", solver), ("--loss", loss)) if name for word in (flag, name)]
-    words = (*named, *flags(options), "--no-look", "--holdout", "0.2", "-o", "command.fm", "t.txt")
+    words = (*named, *flags(options), "--no-quick-search", "--holdout", "0.2", "-o", "command.fm", "t.txt")
     run.ok("train", *words, fork=True)  # a new process, which has one BLAS thread from its beginning
 
     data = fmcli.Data(X, y, fields=fields, group=group)
-    trained = fmcli.train(data, model=model, solver=solver, loss=loss, look=False, holdout=0.2, **options)
+    trained = fmcli.train(data, model=model, solver=solver, loss=loss, quick_search=False, holdout=0.2, **options)
     trained.save(tmp_path / "python.fm")
 
     assert (tmp_path / "python.fm").read_bytes() == (tmp_path / "command.fm").read_bytes()
@@ -85,7 +85,7 @@ def test_python_trains_the_model_of_the_command(run, tmp_path, model, solver, lo
 def test_the_look_and_the_refit_are_those_of_the_command(run, tmp_path):
     X, y = table("binary")
     (tmp_path / "t.txt").write_text(text_of(X, y, None, None))
-    run.ok("train", "--look", "--seed", "7", "t.txt")
+    run.ok("train", "--quick-search", "--seed", "7", "t.txt")
     fmcli.train((X, y), seed=7).save(tmp_path / "python.fm")
     assert (tmp_path / "python.fm").read_bytes() == (tmp_path / "t.txt.fm").read_bytes()
 

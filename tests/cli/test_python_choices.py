@@ -11,7 +11,7 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))
 Y = (X[:, 0] + RNG.normal(size=400) > 1).astype(int)
 NAMES = "\xe4b"
-QUICK = {"epochs": 3, "look": False, "holdout": 0}
+QUICK = {"epochs": 3, "quick_search": False, "holdout": 0}
 
 
 def test_the_weight_of_positive_rows_multiplies_their_odds():
@@ -49,7 +49,7 @@ def test_a_schema_tells_the_columns(run, table, tmp_path):
         "train", "--label", "y", "--encoding", "latin-1", "--categorical", "code", "--print-schema", "t.csv"
     )
     (tmp_path / "s.json").write_bytes(printed.stdout)
-    run.ok("train", "-q", "--schema", "s.json", "-e", "3", "--no-look", "--holdout", "0", "-o", "m.fm", "t.csv")
+    run.ok("train", "-q", "--schema", "s.json", "-e", "3", "--no-quick-search", "--holdout", "0", "-o", "m.fm", "t.csv")
     model = fmcli.train(table, schema=tmp_path / "s.json", **QUICK)
     np.testing.assert_array_equal(model.predict(table), fmcli.load(tmp_path / "m.fm").predict(table))
     with pytest.raises(ValueError, match="knows the column 'code' as names; leave out numeric"):

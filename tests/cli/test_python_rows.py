@@ -13,7 +13,7 @@ from fmcli.sklearn import FMClassifier, FMFeatures, FMRanker, FMRegressor
 duckdb = pytest.importorskip("duckdb")
 
 ROWS, COLUMNS, PIECE = 240, 15, 50
-QUICK = {"epochs": 3, "seed": 2, "look": False}
+QUICK = {"epochs": 3, "seed": 2, "quick_search": False}
 TABLE = f"""
     SELECT (1 + (i % 20 + i * 7 % 30) % 5)::DOUBLE AS stars, 'u' || i % 20 AS user, 'f' || i * 7 % 30 AS film,
         (20.5 + i % 20)::DOUBLE AS age, CASE WHEN i % 7 > 0 THEN 'n' || i % 3 || ', x' END AS note, i % 12 AS code
@@ -67,7 +67,7 @@ def test_a_frame_with_its_labels_apart_trains_what_its_csv_does(frames, tmp_path
     assert (tmp_path / "0.fm").read_bytes() == (tmp_path / "1.fm").read_bytes()
     apart = fmcli.train((columns, stars), **named, **QUICK)
     equal_parameters(apart, of_csv)
-    estimator = FMRegressor(**named, epochs=3, random_state=2, look=False).fit(columns, stars)
+    estimator = FMRegressor(**named, epochs=3, random_state=2, quick_search=False).fit(columns, stars)
     equal_parameters(estimator.model_, of_csv)
     assert estimator.n_features_in_ == 5
     np.testing.assert_array_equal(estimator.predict(columns), of_csv.predict(tmp_path / "t.csv"))
@@ -116,7 +116,7 @@ def test_the_types_of_a_frame_tell_what_its_columns_are():
     label = np.arange(len(frame)) % 7 > 2
     for rows in (slice(None), slice(0, 40), slice(40, 200)):
         part = frame.slice(*slice(*rows.indices(len(frame))).indices(len(frame))[:1], len(label[rows]))
-        model = FMClassifier(epochs=1, look=False).fit(part, label[rows]).model_
+        model = FMClassifier(epochs=1, quick_search=False).fit(part, label[rows]).model_
         assert model._scorer.table.kinds == wanted
     named = fmcli.train((frame, label), categorical="few", numeric="whole", ignore="rare", **QUICK)
     assert {**wanted, "few": "category", "rare": "ignored"} == named._scorer.table.kinds
@@ -141,7 +141,7 @@ def test_names_that_hardly_repeat_and_ids_among_quantities_are_told(train, tmp_p
         "train": lambda **named: fmcli.train(frame.assign(y=y), label="y", **named, **QUICK),
         "pair": lambda **named: fmcli.train((frame, y), **named, **QUICK),
         "cache": lambda **named: fmcli.train(frame.assign(y=y), label="y", cache=tmp_path / "c", **named, **QUICK),
-        "estimator": lambda **named: FMRegressor(epochs=1, look=False, **named).fit(frame, y),
+        "estimator": lambda **named: FMRegressor(epochs=1, quick_search=False, **named).fit(frame, y),
         "chunks": lambda **named: fmcli.train(iter([frame.assign(y=y)]), label="y", **named, **QUICK),
     }
     calls[train]()
@@ -207,7 +207,7 @@ def test_labels_are_any_texts(names, tmp_path):
     model = fmcli.train((X, label), loss="softmax", class_weight=dict.fromkeys(names, 2.0), **QUICK)
     model.save(tmp_path / "m.fm")
     assert set(fmcli.load(tmp_path / "m.fm").labels) == set(model.predict(X, "label")) | set(names) == set(names)
-    estimator = FMClassifier(epochs=20, look=False).fit(X, label)
+    estimator = FMClassifier(epochs=20, quick_search=False).fit(X, label)
     assert estimator.score(X, label) > 0.7
     chosen = estimator.classes_[estimator.predict_proba(X).argmax(axis=1)]
     np.testing.assert_array_equal(chosen, estimator.predict(X))
@@ -220,7 +220,7 @@ def test_labels_are_any_texts(names, tmp_path):
 
 def test_estimators_take_frames(frames):
     _, columns, stars = frames
-    quick = {"epochs": 2, "look": False, "rank": 3}
+    quick = {"epochs": 2, "quick_search": False, "rank": 3}
     classifier = FMClassifier(**quick, missing="feature").fit(columns, stars > 3, eval_set=[(columns, stars > 3)] * 2)
     assert "note=" in classifier.model_.parameters["features"].tolist()
     assert classifier.predict_proba(columns).shape == (ROWS, 2)
@@ -265,7 +265,7 @@ def test_a_cache_is_that_of_the_command_and_used_again(run, tmp_path):
         f"{label:.3f} " + " ".join(f"{j}:{X[row, j]:.3f}" for j in X[[row]].indices) for row, label in enumerate(Y)
     )
     (tmp_path / "t.txt").write_text(text + "\n")
-    run.ok("train", "--disk", "--cache", "command.cache", "-e", "3", "--seed", "2", "--no-look", "t.txt")
+    run.ok("train", "--disk", "--cache", "command.cache", "-e", "3", "--seed", "2", "--no-quick-search", "t.txt")
     for _ in range(2):
         fmcli.train(tmp_path / "t.txt", cache=tmp_path / "t.cache", **QUICK).save(tmp_path / "python.fm")
         assert (tmp_path / "python.fm").read_bytes() == (tmp_path / "t.txt.fm").read_bytes()
@@ -277,7 +277,7 @@ def test_a_cache_of_several_shards_is_trained_on(tmp_path, monkeypatch):
     monkeypatch.setattr("fmcli.data.stored.cache.CHUNK_BYTES", 2_000)
     monkeypatch.setattr("fmcli.data.stored.cache.SHARD_BYTES", 2_000)
     chunks = ((X[at : at + PIECE], Y[at : at + PIECE]) for at in range(0, ROWS, PIECE))
-    model = fmcli.train(chunks, cache=tmp_path / "c", valid=(X, Y), epochs=40, rank=2, memory=3, look=False)
+    model = fmcli.train(chunks, cache=tmp_path / "c", valid=(X, Y), epochs=40, rank=2, memory=3, quick_search=False)
     assert model.evaluate((X, Y), ["r2"])["r2"] > 0.8
 
 

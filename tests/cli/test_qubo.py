@@ -41,7 +41,7 @@ def trained(run, tmp_path):
             for _ in range(80)
         )
         (tmp_path / "rows").write_text(rows)
-        usual = ("-q", "--no-look", "--holdout", "0", "-e", "5", "-o", "m")
+        usual = ("-q", "--no-quick-search", "--holdout", "0", "-e", "5", "-o", "m")
         run.ok("train", "-m", *options, *usual, "rows")
         return tmp_path
 
@@ -113,7 +113,7 @@ def test_models_that_are_not_quadratic_are_refused(run, trained, options, reason
 
 def test_classes_are_refused(run, tmp_path):
     (tmp_path / "rows").write_text("a 1:1\nb 2:1\nc 3:1\n" * 9)
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "--loss", "softmax", "-o", "m", "rows")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "--loss", "softmax", "-o", "m", "rows")
     assert "several scores" in run.fails(2, "export", "--qubo", "m", "q.json").stderr
 
 

@@ -23,7 +23,7 @@ def text(run, tmp_path):
     for name, rows in (("train", SEEN), ("test", TEST)):
         (tmp_path / name).write_text("".join(f"{y} {u}:1 {film(i)}\n" for u, i, y in rows))
     (tmp_path / "films").write_text("".join(f"{film(i)}\n" for i in range(FILMS)))
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "-e", "8", "-k", "3", "-o", "m", "train")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "-e", "8", "-k", "3", "-o", "m", "train")
     return "evaluate", "m", "test", "--over", "films"
 
 
@@ -82,7 +82,7 @@ def test_tables_and_threads(run, tmp_path):
     for name, rows in (("train.csv", SEEN), ("test.csv", TEST)):
         (tmp_path / name).write_text("user,film,stars\n" + "".join(f"u{u},f{i},{y}\n" for u, i, y in rows))
     join = ("--join", "film=f.csv")
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "--label", "stars", *join, "-o", "m", "train.csv")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "--label", "stars", *join, "-o", "m", "train.csv")
     command = ("evaluate", "m", "test.csv", "--over", "f.csv", "--seen", "train.csv", "--relevant", "4", *join)
     found = {run.ok(*command, *more).stdout for more in ([], ["-j", "1"], ["-j", "3"], ["--group-field", "user"])}
     assert len(found) == 1
@@ -130,7 +130,7 @@ def log(run, tmp_path):
     (tmp_path / "films.csv").write_text("film\n" + "".join(f"f{i}\n" for i in range(FILMS)))
     (tmp_path / "users.csv").write_text("user\n" + "".join(f"u{u}\n" for u in range(USERS)))
     run.ok("negatives", "-q", "--pair", "user,film", "--per-pair", "3", "-o", "rows.csv", "pairs.csv")
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "--label", "label", "-o", "m", "rows.csv")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "--label", "label", "-o", "m", "rows.csv")
     return len(pairs[::2])
 
 
@@ -147,7 +147,7 @@ def test_negatives_are_not_seen_and_pairs_need_no_label(run, tmp_path, log):
     assert found[0] == json.loads(run.ok(*evaluate, "--seen", "rows.csv", "--group-field", "user").stdout)
     lists = {run.ok(*recommend, "--seen", seen).stdout for seen in ("pairs.csv", "rows.csv")}
     assert len(lists) == 1
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "-o", "m", "rows.libsvm")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "-o", "m", "rows.libsvm")
     assert {run.ok(*recommend, "--seen", seen).stdout for seen in ("pairs.csv", "rows.csv")} == lists
     of_text = run.ok("evaluate", "--json", "m", "test.libsvm", "--over", "films.libsvm", "--seen", "rows.libsvm").stdout
     assert json.loads(of_text)["pairs_seen"] == log
@@ -156,7 +156,21 @@ def test_negatives_are_not_seen_and_pairs_need_no_label(run, tmp_path, log):
 @pytest.mark.parametrize("loss", ["squared", "bpr"])
 def test_of_two_labels_the_larger_one_is_relevant(run, tmp_path, log, loss):
     """Whatever the two numbers are: 1 and 2 as 0 and 1, for rows, for all items, and in training."""
-    train = ("train", "-q", "--no-look", "--loss", loss, "--group-field", "user", "-x", "map", "-x", "ndcg", "-e", "3")
+    train = (
+        "train",
+        "-q",
+        "--no-quick-search",
+        "--loss",
+        loss,
+        "--group-field",
+        "user",
+        "-x",
+        "map",
+        "-x",
+        "ndcg",
+        "-e",
+        "3",
+    )
     found = []
     for low in (0, 1, -3):
         for name in ("rows", "test"):
@@ -201,7 +215,19 @@ def test_seen_rows_that_tell_nothing_are_named(run, tmp_path, log):
 
 def test_a_log_without_labels_is_seen_whatever_tells_the_users(run, tmp_path, log):
     """The column of groups in training has the users if it has features; else rows need labels for their groups."""
-    train = ("train", "-q", "--no-look", "--loss", "bpr", "--label", "label", "--group-field", "user", "-e", "2")
+    train = (
+        "train",
+        "-q",
+        "--no-quick-search",
+        "--loss",
+        "bpr",
+        "--label",
+        "label",
+        "--group-field",
+        "user",
+        "-e",
+        "2",
+    )
     command = ("evaluate", "--json", "-x", "recall@10", "m", "test.csv", "--over", "films.csv", "--seen")
     run.ok(*train, "--categorical", "user", "-o", "m", "rows.csv")
     found = [json.loads(run.ok(*command, name).stdout) for name in ("pairs.csv", "rows.csv")]

@@ -9,7 +9,7 @@ import fmcli
 
 USERS, FILMS = 20, 30
 RATINGS = [(i % USERS, i * 7 % FILMS, 1 + (i % USERS + i * 7 % FILMS) % 5) for i in range(400)]
-TRAIN = ("train", "-q", "--no-look", "--holdout", "0", "-e", "5", "-k", "4", "-o", "m")
+TRAIN = ("train", "-q", "--no-quick-search", "--holdout", "0", "-e", "5", "-k", "4", "-o", "m")
 
 
 @pytest.fixture
@@ -93,7 +93,9 @@ def test_python_leaves_out_the_pairs_of_a_frame(tmp_path):
     duckdb.sql(f"CREATE OR REPLACE TABLE r AS SELECT 'u' || u AS user, i AS film, y AS stars FROM {values(RATINGS)}")
     distinct = "SELECT DISTINCT {0} FROM r ORDER BY {0}"
     frame, users, films = map(duckdb.sql, ("FROM r", distinct.format("user"), distinct.format("film")))
-    model = fmcli.train(frame, label="stars", categorical=["film"], numeric=None, epochs=2, holdout=0, look=False)
+    model = fmcli.train(
+        frame, label="stars", categorical=["film"], numeric=None, epochs=2, holdout=0, quick_search=False
+    )
     named = [[str(row[0]) for row in rows.fetchall()] for rows in (users, films)]
     known = {(f"u{u}", str(i)) for u, i, _ in RATINGS}
     pairs = np.array([[(user, film) in known for film in named[1]] for user in named[0]])
@@ -168,7 +170,7 @@ def test_one_user_from_standard_input(run, text):
 
 
 def test_poly2_is_scored_by_pairs(run, text):
-    run.ok("train", "-q", "--no-look", "--holdout", "0", "-m", "poly2", "-o", "m", "train")
+    run.ok("train", "-q", "--no-quick-search", "--holdout", "0", "-m", "poly2", "-o", "m", "train")
     done = run.ok("recommend", "--seen", "train", *text)
     assert "all pairs are scored one by one, because its pairs of features have a weight each" in done.stderr
     assert len(lines(done)) == 1 + USERS * 10

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("rules")
     lines = [f"{y} " + " ".join(f"{j}:{x:.3f}" for j, x in enumerate(row)) for row, y in zip(*ROWS, strict=True)]
     (path / "rows").write_text("\n".join(lines))
-    fmcli.train(ROWS, solver="cd", epochs=2, look=False).save(path / "m.fm")
+    fmcli.train(ROWS, solver="cd", epochs=2, quick_search=False).save(path / "m.fm")
     return path
 
 

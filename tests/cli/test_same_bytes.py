@@ -15,7 +15,7 @@ def on_one_core():
     ("columns", "arguments"),
     [
         pytest.param(12, ("-m", "kernel-basis", "-k", "200"), id="kernel-basis"),
-        pytest.param(300, ("-s", "lbfgs", "-k", "400", "-e", "2", "--no-look"), id="lbfgs"),
+        pytest.param(300, ("-s", "lbfgs", "-k", "400", "-e", "2", "--no-quick-search"), id="lbfgs"),
     ],
 )
 def test_cores_and_threads_change_nothing(run, tmp_path, columns, arguments):

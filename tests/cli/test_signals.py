@@ -23,7 +23,7 @@ def wait_for(condition):
 @pytest.mark.parametrize("number", ENDING)
 def test_training_that_is_interrupted_leaves_an_older_model(start, sample, adult_model, tmp_path, number):
     shutil.copy(adult_model, tmp_path / "m")
-    process = start("train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm")
+    process = start("train", "--no-quick-search", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm")
     line = b""
     while not line.startswith(b"epoch"):
         line = process.stderr.readline()

@@ -9,7 +9,7 @@ import pytest
 
 import fmcli
 
-QUICK = ("-q", "-e", "2", "--holdout", "0", "--no-look")
+QUICK = ("-q", "-e", "2", "--holdout", "0", "--no-quick-search")
 DAYS = [datetime(2024, 2, 27) + timedelta(hours=11 * n, minutes=n) for n in range(120)]
 
 
@@ -108,7 +108,7 @@ def test_rows_are_split_and_held_out_by_dates(run, tmp_path, form):
     )
     assert len(first) + len(last) == len(days)
     assert max(first) < min(last)
-    fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-look", "--label", "y", "-o", "m"]
+    fixed = ["-q", "-m", "linear", "-s", "sgd", "-e", "2", "--no-refit", "--no-quick-search", "--label", "y", "-o", "m"]
     run.ok("train", *fixed, "--categorical", "row", "--holdout", "time:when:0.3", "t.csv")
     run.ok("export", "m", "w.txt")
     text = (tmp_path / "w.txt").read_text()
@@ -161,7 +161,9 @@ def test_frames_files_and_joins_have_the_same_times(run, tmp_path):
     pd, pl, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     parquet = pytest.importorskip("pyarrow.parquet")
     write(tmp_path / "t.csv", ["when"], [[f"{one:%Y-%m-%d %H:%M:%S}"] for one in DAYS])
-    expected = fmcli.train(tmp_path / "t.csv", label="y", epochs=2, holdout=0, look=False).predict(tmp_path / "t.csv")
+    expected = fmcli.train(tmp_path / "t.csv", label="y", epochs=2, holdout=0, quick_search=False).predict(
+        tmp_path / "t.csv"
+    )
     labels = [n % 2 for n in range(len(DAYS))]
     table = pa.table({"when": pa.array(DAYS, pa.timestamp("ms")), "y": labels})
     frames = [
@@ -169,7 +171,7 @@ def test_frames_files_and_joins_have_the_same_times(run, tmp_path):
         pa.table({"when": pa.array(DAYS, pa.timestamp("ns", "UTC")), "y": labels}),
     ]
     for frame in frames:
-        model = fmcli.train(frame, label="y", epochs=2, holdout=0, look=False)
+        model = fmcli.train(frame, label="y", epochs=2, holdout=0, quick_search=False)
         np.testing.assert_array_equal(model.predict(frame), expected)
         np.testing.assert_array_equal(model.predict(tmp_path / "t.csv"), expected)
     parquet.write_table(table, tmp_path / "t.parquet")
@@ -203,7 +205,7 @@ def test_numbers_in_local_notation(run, tmp_path):
             run.ok("train", *QUICK, "--label", "y", "--decimal", mark, "-o", "m.fm", "t.csv")
             assert run.ok("predict", "-q", "m.fm", "t.csv").stdout == expected
             run.ok("train", *QUICK, "--label", "y", "--decimal", mark, "--bins", "4", "-o", "m.fm", "t.csv")
-    model = fmcli.train(tmp_path / "t.csv", label="y", decimal=".", epochs=2, holdout=0, look=False)
+    model = fmcli.train(tmp_path / "t.csv", label="y", decimal=".", epochs=2, holdout=0, quick_search=False)
     np.testing.assert_allclose(model.predict(tmp_path / "t.csv"), np.array(expected.split(), float), rtol=1e-6)
     with pytest.raises(ValueError, match=r"decimal is .;.; it must be , or"):
         fmcli.train(tmp_path / "t.csv", label="y", decimal=";")
@@ -299,7 +301,7 @@ def test_lists_of_floats_and_of_one_length_are_vectors_by_themselves(run, tmp_pa
     found = vectors()
     labels = [n % 2 for n in range(len(found))]
     write(tmp_path / "t.csv", ["emb"], [["|".join(map(str, one))] for one in found])
-    more = {"label": "y", "epochs": 2, "holdout": 0, "look": False}
+    more = {"label": "y", "epochs": 2, "holdout": 0, "quick_search": False}
     expected = fmcli.train(tmp_path / "t.csv", vector="emb", **more).predict(tmp_path / "t.csv")
     fixed = pa.table({"emb": pa.array(found, pa.list_(pa.float64(), 3)), "y": labels})
     array = pl.DataFrame({"emb": found, "y": labels}, schema_overrides={"emb": pl.Array(pl.Float64, 3)})

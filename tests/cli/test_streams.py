@@ -95,7 +95,8 @@ COLOURS = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "FORCE_COLOR": "1
 @pytest.mark.parametrize(
     ("arguments", "environ"),
     [
-        (["train", "-e", "2", "-o", "m"], COLOURS), (["train", "--no-look", "-e", "2", "-o", "m"], {"LANG": "C"}),
+        (["train", "-e", "2", "-o", "m"], COLOURS),
+        (["train", "--no-quick-search", "-e", "2", "-o", "m"], {"LANG": "C"}),
         (["predict", "model"], COLOURS),
         (["predict", "-o", "out", "model"], {}), (["train", "-m", "fn"], COLOURS),
     ],
@@ -137,7 +138,7 @@ def test_an_empty_environment_is_enough(run, sample, adult_model, tmp_path):
     done = run("predict", "-q", adult_model, test, environ={})
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == run("predict", "-q", adult_model, test).stdout
-    run.ok("train", "-q", "--no-look", "-o", "m", sample / "adult.train.libsvm", environ={})
+    run.ok("train", "-q", "--no-quick-search", "-o", "m", sample / "adult.train.libsvm", environ={})
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
     assert os.listdir(tmp_path) == ["m"]
 
@@ -163,7 +164,7 @@ def test_all_streams_but_stderr_may_be_closed_in_training(run, sample, adult_mod
         os.close(0)
         os.close(1)
 
-    run.ok("train", "-q", "--no-look", "-o", "m", sample / "adult.train.libsvm", preexec=without, environ={})
+    run.ok("train", "-q", "--no-quick-search", "-o", "m", sample / "adult.train.libsvm", preexec=without, environ={})
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
 
 
@@ -184,7 +185,7 @@ def test_closed_stdout_is_an_output_that_cannot_be_written(run, sample, adult_mo
 
 
 def test_with_closed_stderr_only_the_log_is_lost(run, sample, adult_model, tmp_path):
-    run.ok("train", "--no-look", "-o", "m", sample / "adult.train.libsvm", **closed(2))
+    run.ok("train", "--no-quick-search", "-o", "m", sample / "adult.train.libsvm", **closed(2))
     assert (tmp_path / "m").read_bytes() == adult_model.read_bytes()
     run.fails(66, "train", "missing", **closed(2))
 

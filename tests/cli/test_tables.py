@@ -37,8 +37,8 @@ def table(rows=ROWS, seed=0, delimiter=","):
     return out.getvalue().encode()
 
 
-FEW_EPOCHS = {"epochs": 3, "holdout": 0, "look": False}
-QUICK = ("-e", "3", "--holdout", "0", "--no-look")
+FEW_EPOCHS = {"epochs": 3, "holdout": 0, "quick_search": False}
+QUICK = ("-e", "3", "--holdout", "0", "--no-quick-search")
 NAMED = ("--label", "stars", "--categorical", "user,film,job", "--numeric", "age,new", "--ignore", "time")
 
 
@@ -164,14 +164,14 @@ def test_modes_read_tables(run, tmp_path, ratings, mode):
     if "--online" in mode:  # the same, by a schema; without gaps among numbers, whose means only a schema knows
         options = (*NAMED[:4], "--numeric", "new", "--ignore", "age,time")
         (tmp_path / "schema.json").write_bytes(run.ok("train", *options, "--print-schema", ratings).stdout)
-        run.ok("train", "--schema", "schema.json", *mode, "--no-look", "-o", "s.fm", ratings)
+        run.ok("train", "--schema", "schema.json", *mode, "--no-quick-search", "-o", "s.fm", ratings)
         done = run.fails(2, "train", *NAMED[:4], *mode, "-o", "n.fm", ratings)
         assert (
             "r.csv is read only once, so that the kinds of all columns must be known before; not known: age, new, "
             in (done.stderr)
         )
     epochs = () if "-e" in mode else ("-e", "3")
-    run.ok("train", *epochs, "--no-look", *options, *mode, "-o", "n.fm", ratings)
+    run.ok("train", *epochs, "--no-quick-search", *options, *mode, "-o", "n.fm", ratings)
     if "--online" in mode:
         assert run.ok("predict", "n.fm", ratings).stdout == run.ok("predict", "s.fm", ratings).stdout
     assert len(run.ok("predict", "n.fm", ratings).stdout.split()) == ROWS
@@ -729,7 +729,7 @@ def test_predictions_of_classes_are_columns_beside_the_cells(run, tmp_path):
     rows = [f'"a\n{i % 3}";{"xyz"[i % 3]};{i % 7}' for i in range(60)]
     (tmp_path / "c.csv").write_text("a;y;b\n" + "\n".join(rows) + "\n")
     options = ("--label", "y", "--categorical", "a,b", "--loss", "softmax", "-s", "adagrad")
-    run.ok("train", "-q", "-e", "2", "--holdout", "0", "--no-look", *options, "-o", "m.fm", "c.csv")
+    run.ok("train", "-q", "-e", "2", "--holdout", "0", "--no-quick-search", *options, "-o", "m.fm", "c.csv")
     (tmp_path / "d.csv").write_text('b;a\n3;"a\n1"\n4\n5;z\n')
     done = run.ok("predict", "--passthrough", "--on-bad-line", "skip", "m.fm", "d.csv").stdout.decode()
     header, first, bad, last = csv.reader(io.StringIO(done), delimiter=";")
@@ -808,7 +808,7 @@ def test_tables_without_headers_are_joined(run, tmp_path):
 
 
 def test_a_cache_belongs_to_the_columns_of_its_table(run, tmp_path, ratings):
-    disk = ("--disk", "--cache", "c", "-e", "2", "--no-look", "--label", "stars", "--ignore", "time")
+    disk = ("--disk", "--cache", "c", "-e", "2", "--no-quick-search", "--label", "stars", "--ignore", "time")
     made = run.ok("train", *disk, "-o", "m.fm", ratings)
     assert "made the cache c, because there was none" in made.stderr
     assert "using the cache c" in run.ok("train", *disk, "-o", "m.fm", ratings).stderr
@@ -843,7 +843,7 @@ def labelled_by_texts(path):
 def test_labels_and_cells_come_back_as_they_were(run, tmp_path):
     labels = labelled_by_texts(tmp_path / "t.csv")
     options = ("--label", 'the "loan"', "--loss", "softmax")
-    run.ok("train", "-q", *options, "--no-look", "--holdout", "0", "-e", "30", "-o", "m.fm", "t.csv")
+    run.ok("train", "-q", *options, "--no-quick-search", "--holdout", "0", "-e", "30", "-o", "m.fm", "t.csv")
 
     def cells(*options):
         return list(csv.reader(io.StringIO(run.ok("predict", "-q", *options, "m.fm", "t.csv").stdout.decode())))

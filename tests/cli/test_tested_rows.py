@@ -224,7 +224,19 @@ def test_draws_are_as_many_as_64_mb_hold(run, tmp_path):
     (tmp_path / "wide").write_text("".join(f"{row}\n" for row in rows))
 
     def kept(*options):
-        fixed = ("-s", "mcmc", "--holdout", "0", "--no-look", "--dry-run", "--log-json", "log", "-o", "m", "--force")
+        fixed = (
+            "-s",
+            "mcmc",
+            "--holdout",
+            "0",
+            "--no-quick-search",
+            "--dry-run",
+            "--log-json",
+            "log",
+            "-o",
+            "m",
+            "--force",
+        )
         log = run.ok("train", *fixed, *options, "wide").stderr
         return int(re.search(r"average of (\d+) draw", log)[1]), re.search(r"which takes? (.*)", log)[1]
 

@@ -233,7 +233,7 @@ def test_options_reach_the_model(run, sample, tmp_path):
 
 
 def test_ffm_text_is_read_by_its_columns(run, sample, adult_model, tmp_path):
-    done = run("train", "--no-look", "-o", "m", sample / "adult.train.ffm")
+    done = run("train", "--no-quick-search", "-o", "m", sample / "adult.train.ffm")
     assert "122 features, 14 fields, ffm," in done.stderr
     assert load_model(str(tmp_path / "m")).meta["format"] == "ffm"
     assert (

@@ -14,12 +14,12 @@ def ratings(rng, users=12, rows=1200, noise=0.1):
     return index, y, [f"{label:.4f} {i}:1 {j}:1\n" for label, (i, j) in zip(y, index, strict=True)]
 
 
-def test_what_a_look_chose_is_as_many_times_the_default_of_all_rows(run, rng, tmp_path):
+def test_what_a_quick_search_chose_is_as_many_times_the_default_of_all_rows(run, rng, tmp_path):
     """So it is inherited, and the log says so; a given strength remains as it is."""
     _, _, lines = ratings(rng)
     (tmp_path / "n0").write_text("".join(lines[:600]))
     (tmp_path / "n1").write_text("".join(lines[600:]))
-    run.ok("train", "--look", "-q", "-s", "cd", "-o", "m", "n0")
+    run.ok("train", "--quick-search", "-q", "-s", "cd", "-o", "m", "n0")
     file = load(str(tmp_path / "m"))
     factor = file.meta["multiples"]["l2_v"]
     assert file.meta["options"]["l2_v"] == pytest.approx(factor * 10 / 480)  # a fifth was held out
@@ -62,7 +62,7 @@ def test_factors_that_a_strong_penalty_sent_to_0_begin_anew(run, rng, tmp_path):
     _, _, lines = ratings(rng)
     (tmp_path / "n0").write_text("".join(lines[:30]))
     (tmp_path / "n1").write_text("".join(lines[30:]))
-    run.ok("train", "-q", "-s", "cd", "--no-look", "-e", "20", "-o", "m", "n0")
+    run.ok("train", "-q", "-s", "cd", "--no-quick-search", "-e", "20", "-o", "m", "n0")
     assert "begin anew: 8\n" in run.ok("train", "-i", "m", "-e", "20", "-o", "n", "n1").stderr
     before, after = (np.abs(load(str(tmp_path / name)).tensors["V"]).max() for name in ("m", "n"))
     assert before < 0.01 < 0.1 < after

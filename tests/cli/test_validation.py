@@ -105,7 +105,7 @@ VALID = ["-r", "0.5", "--patience", "2", "-e", "30"]
 def test_the_best_epoch_is_kept_and_patience_ends_training(run, sample, tmp_path, metric, sign):
     test = sample / "adult.test.libsvm"
     # Sparsity does not measure predictions, so it does not choose the best epoch.
-    options = [*VALID, "--no-look", "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
+    options = [*VALID, "--no-quick-search", "-v", test, "-x", "sparsity", "-x", metric, "--log-json", "log", "-o", "m"]
     done = run.ok("train", *options, sample / "adult.train.libsvm")
     epochs, summary = events(tmp_path / "log")
     assert [epoch["epoch"] for epoch in epochs] == list(range(1, len(epochs) + 1))
@@ -215,7 +215,7 @@ def test_the_running_loss_is_printed_every_n_rows(run, sample, tmp_path, batch, 
 
 def test_json_lines_can_be_followed_through_a_pipe(start, sample, tmp_path):
     os.mkfifo(tmp_path / "log")
-    train = ["train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm"]
+    train = ["train", "--no-quick-search", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm"]
     process = start(*train, "--log-json", "log", stderr=subprocess.DEVNULL)
     with open(tmp_path / "log") as log:
         events = [json.loads(log.readline()) for _ in range(4)]
@@ -226,7 +226,7 @@ def test_json_lines_can_be_followed_through_a_pipe(start, sample, tmp_path):
 
 def test_the_log_before_a_run_that_is_killed_stays(start, sample, tmp_path):
     (tmp_path / "log").write_text('{"event": "older"}\n')
-    train = ["train", "--no-look", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm"]
+    train = ["train", "--no-quick-search", "-e", "1000000", "-o", "m", sample / "adult.train.libsvm"]
     process = start(*train, "--log-json", "log")
     while not process.stderr.readline().startswith(b"epoch       3"):
         assert process.poll() is None
@@ -342,7 +342,7 @@ def test_the_best_epoch_before_divergence_is_saved(run, tmp_path):
     (tmp_path / "t").write_text("1 0:1\n" * 60)
     (tmp_path / "v").write_text("-2e36 0:1\n")
     options = ["-m", "linear", "--no-bias", "-s", "sgd", "-r", "3", "--l2", "0", "--loss", "squared", "-e", "30"]
-    options += ["--no-clip", "--no-look"]
+    options += ["--no-clip", "--no-quick-search"]
     done = run.fails(3, "train", *options, "-v", "v", "--patience", "30", "--log-json", "log", "t")
     assert "\nkept epoch 2, the best by rmse on the validation data\n" in done.stderr
     assert "fmcli: error: training diverged: the loss is no longer a finite number in epoch" in done.stderr
@@ -378,7 +378,7 @@ def test_the_constant_the_last_epoch_and_an_objective_that_has_not_settled_are_s
 
 def test_a_refit_is_as_good_as_training_on_all_rows(run, sample, tmp_path):
     train = sample / "diabetes.train.libsvm"
-    options = ["--holdout", "0.1", "--no-look", "--no-scale-labels", "-r", "0.5", "-e", "6"]
+    options = ["--holdout", "0.1", "--no-quick-search", "--no-scale-labels", "-r", "0.5", "-e", "6"]
     done = run.ok("train", *options, "--log-json", "log", "-o", "again", train)
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     best = lines[-1]["best_epoch"]

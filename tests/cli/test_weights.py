@@ -94,7 +94,7 @@ def test_a_file_that_is_missing(run, sample):
 
 TABLE = "x,y,w\n" + "".join(f"n{i % 5},{3 * (i % 5) + i % 7 / 7:.4f},{i % 3}\n" for i in range(200)) + "n9,1000,0\n"
 ROWS = [line.split(",") for line in TABLE.split()[1:]]
-CD = ["-q", "-s", "cd", "--no-look"]
+CD = ["-q", "-s", "cd", "--no-quick-search"]
 
 
 @pytest.mark.parametrize(

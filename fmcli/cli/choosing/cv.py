@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 FEWEST = 2
 # What other options may differ in: all that does not change which rows there are.
 COMPARED = frozenset(
-    {"model", SOLVER, "loss", "holdout", "refit", "look", "auto", "patience", "ensemble", "min_count", "rare", *OPTIONS}
-    | {"class_weight", "pos_weight"}
+    {"model", SOLVER, "loss", "holdout", "refit", "quick_search", "auto", "patience", "ensemble", "min_count", "rare"}
+    | {"class_weight", "pos_weight", *OPTIONS}
 )
 
 

@@ -41,7 +41,7 @@ NOT_REPEATED = frozenset(
         "quiet",
         "verbose",
     }
-    | {"log_json", "log_time", "look"}
+    | {"log_json", "log_time", "quick_search"}
 )
 
 

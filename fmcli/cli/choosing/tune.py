@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.choosing.look import Looked
+from fmcli.choosing.quick_search import QuickSearch
 from fmcli.choosing.study import trial_event
 from fmcli.choosing.tuning import Begun, Wanted, chosen_options, tuned, winner_of
 from fmcli.cli.bad_lines import rule_of
@@ -23,7 +23,7 @@ from fmcli.cli.options import gathered, model_path, option
 from fmcli.cli.output import Lines, Log, clock, open_lines, write_report
 from fmcli.cli.train.command import COMPONENTS, inputs_argument, training_choices
 from fmcli.cli.train.command import command as train_command
-from fmcli.cli.train.log import log_looks, log_memory, log_trials
+from fmcli.cli.train.log import log_memory, log_quick_search, log_trials
 from fmcli.cli.train.progress import epoch_event
 from fmcli.cli.train.request import Request, request_of
 from fmcli.cli.train.rows import plan_rows
@@ -177,7 +177,7 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Want
     best = winner_of(found.chosen, searched.ranges)
     solver = [] if best.solver is None else ["-s", best.solver]
     epochs = [] if best.epochs is None else ["--holdout", "0", "-e", str(best.epochs)]
-    words = ["-m", best.model, *solver, *option_words(best.options), *epochs, "--no-look"]
+    words = ["-m", best.model, *solver, *option_words(best.options), *epochs, "--no-quick-search"]
     return [*words, *searched.repeated, *searched.inputs]
 
 
@@ -192,7 +192,7 @@ class Progress:
 
     def begin(self, begun: Begun) -> None:
         """Log what is searched."""
-        log_looks(self._log, Looked(values=begun.looks))
+        log_quick_search(self._log, QuickSearch(values=begun.tried))
         validation, trials = begun.plan.validation, self._wanted.most
         assert validation is not None
         rows = f"{validation.count:,} {'held-out' if validation.held_out else 'validation'} rows"

@@ -17,6 +17,7 @@ from fmcli.cli.spellings.other_tools import VALUES
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 from fmcli.records import dataclass
+from fmcli.registry.choices import ALIASES, CHOICES
 from fmcli.registry.synonyms import explained
 from fmcli.text import shell_word
 
@@ -93,6 +94,13 @@ SPELLINGS = {
     "--auto-stop": Spelling(("--patience",), "libffm", "", fixed="1"),
 }
 
+# Other flags of switches, which are accepted and not listed.
+ALIAS_FLAGS = {
+    f"--{no}{alias}": CHOICES[name].flag.replace("--", f"--{no}")
+    for alias, name in ALIASES.items()
+    for no in ("", "no-")
+}
+
 
 def translated(command: click.Command, ctx: click.Context, arguments: list[str]) -> list[str]:
     """Return the arguments, with the spellings of other tools replaced by the options of a command.
@@ -145,6 +153,8 @@ class _Reading:
 
     def long(self, word: str) -> None:
         flag, equals, value = word.partition("=")
+        flag = ALIAS_FLAGS.get(flag, flag)
+        word = f"{flag}{equals}{value}"
         if flag in self.options:
             self.said.append(word)
             self.native(flag, value if equals else None)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fmcli.choosing.candidates import TrialRecord
-from fmcli.choosing.look import Looked, folds_of_alternatives
 from fmcli.choosing.plans import can_compare
+from fmcli.choosing.quick_search import QuickSearch, folds_of_alternatives
 from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
 from fmcli.cli.flags import option_words, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
@@ -473,16 +473,16 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
         log.line(f"trial {taken.number} is taken: those before it are not clearly better")
 
 
-def log_looks(log: Log, looked: Looked) -> None:
+def log_quick_search(log: Log, searched: QuickSearch) -> None:
     """Log the values of options that were tried before the run, or kept."""
-    if looked.kept:
-        chosen = " ".join(f"{OPTIONS[option].flag} {value:g}" for option, value in looked.kept.items())
-        log.line(f"look: {chosen}, as in the checkpoint")
-    for one in looked.values:
+    if searched.kept:
+        chosen = " ".join(f"{OPTIONS[option].flag} {value:g}" for option, value in searched.kept.items())
+        log.line(f"quick search: {chosen}, as in the checkpoint")
+    for one in searched.values:
         before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; using it" if one.chosen else "", OPTIONS[one.option].flag
         runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
-        log.line(f"look: {one.metric} {found} with {flag} {one.value:g}, {before} with {one.usual:g}{runs}{taken}")
+        log.line(f"tried {flag} {one.value:g}: {one.metric} {found} against {before} with {one.usual:g}{runs}{taken}")
 
 
 def log_refit(log: Log, plan: Plan) -> None:

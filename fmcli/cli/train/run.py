@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fmcli.choosing.fitting import Events, OnEpoch, fit
-from fmcli.choosing.look import Looked, few_of_class, memory_of_whole
+from fmcli.choosing.quick_search import QuickSearch, few_of_class, memory_of_whole
 from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Lines, Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
@@ -15,8 +15,8 @@ from fmcli.cli.train.log import (
     log_best_epoch,
     log_comparison,
     log_divergence,
-    log_looks,
     log_plan,
+    log_quick_search,
     log_refit,
     log_refitted,
     log_trials,
@@ -98,7 +98,7 @@ def train_rows(
         return
     if choices.dry_run:
         plan = completed_plan(log, request, planned, planned.plan, bad)
-        log_planned(log, plan, Looked(), again=refits(plan))
+        log_planned(log, plan, QuickSearch(), again=refits(plan))
         needed = memory_needed(memory_of_whole(plan, choices.ensemble), request)
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
@@ -145,18 +145,18 @@ class RunLog(Events):
     def comparing(self, plan: Plan) -> None:
         log_comparison(self._log, plan)
 
-    def compared(self, looked: Looked) -> None:
-        log_trials(self._log, looked.trials)
+    def compared(self, searched: QuickSearch) -> None:
+        log_trials(self._log, searched.trials)
 
-    def planned(self, plan: Plan, looked: Looked, *, again: bool) -> None:
-        log_planned(self._log, plan, looked, again=again)
+    def planned(self, plan: Plan, searched: QuickSearch, *, again: bool) -> None:
+        log_planned(self._log, plan, searched, again=again)
         if self._request.settings.refit and not again:
             self._log.warning("no rows are held out, so that --refit has no effect")
         if (members := self._request.choices.ensemble) > 1:
             log_members(self._log, plan, members)
         self.progress = Progress(self._log, self._lines, plan, self._request.choices.log_every)
         log_start(self.progress, plan, self._request)
-        for trial in looked.trials:
+        for trial in searched.trials:
             self.progress.trial(trial)
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
@@ -175,12 +175,12 @@ class RunLog(Events):
         log_refitted(self._log, trained)
 
 
-def log_planned(log: Log, plan: Plan, looked: Looked, *, again: bool) -> None:
+def log_planned(log: Log, plan: Plan, searched: QuickSearch, *, again: bool) -> None:
     """Log the run, the trials before it, and warnings about its rows."""
     log_plan(log, plan, again)
     for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
         log.warning(warning)
-    log_looks(log, looked)
+    log_quick_search(log, searched)
 
 
 def log_members(log: Log, plan: Plan, members: int) -> None:

@@ -69,7 +69,7 @@ def options_of(plan: Plan, choices: Choices) -> dict[str, dict[str, Any]]:
     by_data |= {"loss"} if asked.loss is None else set()
     by_data |= {SOLVER} if spec.solver_by_data else set()
     by_data |= {"model", SOLVER} if plan.settings.alternatives else set()
-    by_data |= spec.given - asked.given  # chosen by the look
+    by_data |= spec.given - asked.given  # chosen by the quick search
 
     def origin(name: str) -> str:
         for one in (name, REFINES.get(name, name)):

@@ -50,7 +50,7 @@ def settings_of(
         spec,
         warm_start=warm_start,
         refit=choices.refit,
-        look=choices.look and not choices.only_new,
+        quick_search=choices.quick_search and not choices.only_new,
         alternatives=tuple(others),
         keep_state=choices.keep_state,
         metrics=tuple(choices.metrics),

@@ -211,7 +211,7 @@ def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Setting
     validated : whether there are validation data.
     """
     spec = for_dense_rows(settings.spec)
-    fixed = not settings.look or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
+    fixed = not settings.quick_search or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
     if fixed or not isinstance(rows, RowsInMemory) or settings.warm_start or settings.stream:
         return settings
     if rows.related or rows.data.group is not None:

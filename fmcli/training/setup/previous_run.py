@@ -93,7 +93,7 @@ class PreviousRun:
         These are the options that this run was given, and all options that the meaning of its parameters depends
         on; other defaults are computed again. Penalties are not inherited by another kind of model, which has its own,
         nor between solvers of which one weighs them against the sum of the losses and the other against their mean, nor
-        from a solver that dense rows chose, whose penalties a look chose. A
+        from a solver that dense rows chose, whose penalties a quick search chose. A
         solver's options are not inherited by another solver.
         """
         kind, new_loss = model or self.model, loss or self.loss

@@ -77,8 +77,8 @@ class Settings:
         of a stream, if training resumes from a model, or if no metric can choose.
     holdout_last, holdout_times, holdout_each, holdout_grouped : which rows these are, as in HoldOut.
     refit : whether to train again on all rows once held-out rows have chosen the epoch; None: if that is cheap.
-    look : whether a look on validation data may choose options that were not given, if that is cheap, and dense rows
-        the solver.
+    quick_search : whether short runs on validation data may choose options that were not given, if that is cheap, and
+        dense rows the solver.
     alternatives : what else to train, if that is better on validation data.
     keep_state : whether the model keeps the solver's state, which only stochastic solvers have; None: if it is not too
         large.
@@ -114,7 +114,7 @@ class Settings:
     holdout_each: int = 0
     holdout_grouped: bool = False
     refit: bool | None = None
-    look: bool = False
+    quick_search: bool = False
     alternatives: tuple[Spec, ...] = ()
     keep_state: bool | None = None
     metrics: tuple[str, ...] = ()

@@ -1,10 +1,13 @@
-"""What a look has chosen holds for the model, its updates, and a run that continues."""
+"""What a quick search has chosen holds for the model, its updates, and a run that continues."""
 
 import re
 import time
 
 import pytest
 from inprocess import instead
+
+import fmcli
+from fmcli.sklearn import FMRegressor
 
 
 @pytest.fixture
@@ -23,20 +26,20 @@ def rank_of(run, path):
 
 
 def test_a_chosen_rank_is_that_of_the_model_of_updates_and_for_any_number_of_threads(run, rows, tmp_path):
-    log = run.ok("train", "--look", "-j", "1", "-o", "one", rows).stderr
-    assert re.search(r"^look: rmse .* with --rank 16, .* with 8( \(\d folds\))?; using it$", log, re.MULTILINE)
-    run.ok("train", "-q", "--look", "-j", "2", "-o", "two", rows)
+    log = run.ok("train", "--quick-search", "-j", "1", "-o", "one", rows).stderr
+    assert re.search(r"^tried --rank 16: rmse .* against .* with 8( \(\d folds\))?; using it$", log, re.MULTILINE)
+    run.ok("train", "-q", "--quick-search", "-j", "2", "-o", "two", rows)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert rank_of(run, "one") == 16
-    run.ok("train", "-q", "--look", "-i", "one", "-o", "update", rows)
+    run.ok("train", "-q", "--quick-search", "-i", "one", "-o", "update", rows)
     assert rank_of(run, "update") == 16
-    for options in (["--look", "-k", "8"], ["--no-look"]):
+    for options in (["--quick-search", "-k", "8"], ["--no-quick-search"]):
         assert "--rank 16" not in run.ok("train", *options, "-o", "usual", rows).stderr
         assert rank_of(run, "usual") == 8
 
 
 def test_a_run_continues_with_the_chosen_rank(run, start, rows, tmp_path):
-    command = ("train", "--look", "-s", "adagrad", "-e", "200", "--patience", "200", "--no-refit")
+    command = ("train", "--quick-search", "-s", "adagrad", "-e", "200", "--patience", "200", "--no-refit")
     run.ok(*command, "-o", "whole", rows)
     process = start(*command, "--checkpoint", "c", "--checkpoint-every", "1e-9", "-o", "m", rows)
     while not (tmp_path / "c").exists():
@@ -45,10 +48,22 @@ def test_a_run_continues_with_the_chosen_rank(run, start, rows, tmp_path):
     process.kill()
     process.communicate()
     resume = (*command, "--checkpoint", "c", "--resume")
-    for other in (["-k", "8"], ["--l2", "0.5"], ["--no-look"], ["-e", "150"]):
+    for other in (["-k", "8"], ["--l2", "0.5"], ["--no-quick-search"], ["-e", "150"]):
         assert "the checkpoint of another run" in run.fails(2, *instead(resume, *other), "-o", "m", rows).stderr
     log = run.ok(*resume, "-o", "m", rows).stderr
     assert "continuing with " in log
-    assert re.findall("^look: .*", log, re.MULTILINE) == ["look: --rank 16, as in the checkpoint"]
+    assert re.findall("^quick search: .*", log, re.MULTILINE) == ["quick search: --rank 16, as in the checkpoint"]
     assert rank_of(run, "m") == 16
     assert (tmp_path / "m").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_the_other_name_of_the_option_is_accepted_and_not_listed(run, rows, tmp_path):
+    run.ok("train", "--quick-search", "--look", "-e", "1", "-o", "m", rows)
+    error = run.fails(2, "train", "--quick-search", "--no-look", "-o", "m", rows).stderr
+    assert "--quick-search and --no-quick-search set the same option" in error
+    assert "-look" not in run.ok("train", "--help-all").stdout.decode()
+    models = [fmcli.train(str(tmp_path / rows), look=look) for look in (True, False)]
+    assert [model.parameters["V"].shape[-1] for model in models] == [16, 8]
+    with pytest.raises(ValueError, match="quick_search is given twice"):
+        fmcli.train(str(tmp_path / rows), look=False, quick_search=True)
+    assert FMRegressor(look=False).get_params()["quick_search"] is False

@@ -1,4 +1,4 @@
-"""A look before the run: options for which no constant suits all data are chosen by short runs on held-out rows."""
+"""The quick search before a run: short runs on held-out rows choose options for which no default suits all data."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LEAST_EPOCHS, MOST_VISITS, VISITS_OF_SPARSE = 20, 10**8, 4 * 10**8
 
 
 @dataclass(frozen=True)
-class Look:
+class TriedValue:
     """The result of a comparison.
 
     option, value : the other value that was tried.
@@ -68,23 +68,23 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """The result of a look.
+class QuickSearch:
+    """The result of a quick search.
 
     trials : of kinds and solvers, the best one first.
     values : the values of options that were tried.
-    kept : the values that an earlier process chose, whose run continues; None: this process has looked.
+    kept : the values that an earlier process chose, whose run continues; None: this process has searched.
     """
 
     trials: Sequence[TrialRecord] = ()
-    values: Sequence[Look] = ()
+    values: Sequence[TriedValue] = ()
     kept: Mapping[str, Any] | None = None
 
 
-def looks(plan: Plan) -> bool:
-    """Return whether a run looks at other values: it has held-out rows, or other validation data, begins from start
+def searches(plan: Plan) -> bool:
+    """Return whether a run tries other values: it has held-out rows, or other validation data, begins from start
     values, has no deadline, and a run takes little time, or says what to take if it is on a subset of the rows."""
-    may = plan.settings.look and can_compare(plan) and plan.spec.values["epochs"] > 1
+    may = plan.settings.quick_search and can_compare(plan) and plan.spec.values["epochs"] > 1
     return may and (affordable(plan) or has_penalties_per_row(plan))
 
 
@@ -93,30 +93,30 @@ def has_penalties_per_row(plan: Plan) -> bool:
 
     As many times suit all rows and a subset of them, but for a bias to stronger penalties: on 320,000 ratings, where
     usual ones suffice, three of five kinds took stronger ones on a subset, by which two had an RMSE that was .3 and .8
-    % larger. So a subset is looked at only if the penalties of all rows, which are weaker on it by its share, make the
+    % larger. So a subset is searched only if the penalties of all rows, which are weaker on it by its share, make the
     model worse than a constant within an epoch: on clicks they do, and logarithmic losses fall by 4 to 22 %.
     """
     return plan.source.in_memory and not plan.spec.by_rows and not plan.spec.solver_entry.is_sampler
 
 
-def look_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, Looked]:
-    """`look`, whose choices the keeper keeps; if it has those of an earlier process, their plan without a run.
+def searched_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, QuickSearch]:
+    """`quick_search`, whose choices the keeper keeps; if it has those of an earlier process, their plan without a run.
 
     Raises NotEnoughMemoryError, and BadInputError if what was kept is not valid.
     """
     if keeper.choices is not None:
         with keeper.checking():
             return with_choices(plan, keeper.choices)
-    plan, looked = look(plan)
-    values = {one.option: one.value for one in looked.values if one.chosen}
-    alternative = sum(trial.number for trial in looked.trials if trial.chosen)
+    plan, searched = quick_search(plan)
+    values = {one.option: one.value for one in searched.values if one.chosen}
+    alternative = sum(trial.number for trial in searched.trials if trial.chosen)
     keeper.choices = {"alternative": alternative, "options": values, "refit_epochs": plan.refit_epochs or 0}
-    return plan, looked
+    return plan, searched
 
 
-def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, Looked]:
-    """Return the plan with the choices of a look, as `look_once` keeps them. Those that do not suit it, or that are
-    given now, are left out: the plan is that of another run then, and the keeper refuses it.
+def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, QuickSearch]:
+    """Return the plan with the choices of a quick search, as `searched_once` keeps them. Those that do not suit it, or
+    that are given now, are left out: the plan is that of another run then, and the keeper refuses it.
 
     Raises ValueError if they are not valid.
     """
@@ -130,12 +130,12 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, Looked]:
     usual, values = plan.spec.values, choices["options"]
     for option, value in values.items():
         is_one = is_number(value) and type(value) is type(usual.get(option)) and OPTIONS[option].permits(value)
-        if is_one and plan.settings.look and is_free(plan.spec, option):
+        if is_one and plan.settings.quick_search and is_free(plan.spec, option):
             plan = with_value(plan, option, value)
-    return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), Looked(kept=values)
+    return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), QuickSearch(kept=values)
 
 
-def look(plan: Plan) -> tuple[Plan, Looked]:
+def quick_search(plan: Plan) -> tuple[Plan, QuickSearch]:
     """Return the plan with the kind, the solver, and the values of options that are better on its validation data, and
     with the epochs of a refit if there are several folds; and what was compared.
 
@@ -146,11 +146,11 @@ def look(plan: Plan) -> tuple[Plan, Looked]:
         found = compare(plan, Tuning(folds=folds_of_alternatives(plan)))
         plan, trials = found.chosen.plan, found.trials
     plan, values = with_values(plan)
-    return plan, Looked(trials, values)
+    return plan, QuickSearch(trials, values)
 
 
 def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
-    """Return the memory that a look and then a run of `members` members need."""
+    """Return the memory that a quick search and then a run of `members` members need."""
     need = memory_of(plan, members)
     if plan.other is None or not can_compare(plan):
         return need
@@ -160,17 +160,17 @@ def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
     return need.or_of(search.memory).or_of(MemoryNeed(search.memory.held + most, search.memory.held))
 
 
-def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[Look]]:
+def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[TriedValue]]:
     """Return the plan with better values of options, and what was tried; the plan as it is if the deadline passes."""
-    found: list[Look] = []
-    if not looks(plan):
+    found: list[TriedValue] = []
+    if not searches(plan):
         return plan, found
     with suppress(LateError):
         return tried_values(plan, found, SearchLimits(deadline=deadline, room=Room(0))), found
     return plan, found
 
 
-def tried_values(plan: Plan, found: list[Look], conduct: SearchLimits) -> Plan:
+def tried_values(plan: Plan, found: list[TriedValue], conduct: SearchLimits) -> Plan:
     """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
     share = share_of(plan)
     subset = plan if share == 1 else thinned(plan, share)
@@ -243,7 +243,7 @@ class Budget:
         return other.first(folds, lambda fold: min(self.most, self.left(fold)))
 
 
-def compared(budget: Budget, other: Candidate, option: str, errors: float) -> Look:
+def compared(budget: Budget, other: Candidate, option: str, errors: float) -> TriedValue:
     """Return the comparison of runs with another value of an option with the usual ones, on as many folds as it takes
     until the other one is clearly better, or is not better. errors : see Trial; 0 if the usual run learns nothing."""
     usual, plan, metric = budget.usual, budget.usual.plan, other.chooser
@@ -260,7 +260,7 @@ def compared(budget: Budget, other: Candidate, option: str, errors: float) -> Lo
         worst = 0.0 if errors else UNDECIDED * found.error
         if found.worse >= worst or -found.worse > max(DECIDED, errors) * found.error:
             break
-    return Look(
+    return TriedValue(
         option,
         value=other.plan.spec.values[option],
         usual=plan.spec.values[option],
@@ -284,8 +284,8 @@ def folds_of(plan: Plan, epochs: int) -> list[Plan]:
 
 
 def number_of_folds(plan: Plan, epochs: int) -> int:
-    """Return how many of these plans there are; one if there is no look."""
-    if not looks(plan):
+    """Return how many of these plans there are; one if there is no quick search."""
+    if not searches(plan):
         return 1
     most = MOST_VISITS if have_most_features(plan) else VISITS_OF_SPARSE
     return max(1, min(most_folds(plan), most // max(1, epochs * work(plan))))
@@ -343,8 +343,8 @@ def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
         enough = plan.source.all_rows >= trial.least_rows and (not trial.dense or is_small_and_dense(plan))
         return has_terms and is_free(spec, option) and enough
 
-    kind = MODELS[spec.model].looks
-    tried = {**kind, **spec.solver_entry.looks, **kind}  # those of the kind first
+    kind = MODELS[spec.model].tries
+    tried = {**kind, **spec.solver_entry.tries, **kind}  # those of the kind first
     yield from ((option, trial) for option, trial in tried.items() if suits(option, trial))
 
 

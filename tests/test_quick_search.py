@@ -1,4 +1,4 @@
-"""The look before a run: options are chosen on validation data."""
+"""The quick search before a run: options are chosen on validation data."""
 
 from dataclasses import replace
 
@@ -7,11 +7,11 @@ import pytest
 from problems import dataset, validation_rows
 from test_every_pair import planted
 
-from fmcli.choosing import look as looking
 from fmcli.choosing import plans
+from fmcli.choosing import quick_search as searching
 from fmcli.choosing.candidates import Candidate
-from fmcli.choosing.look import Budget, epochs_of, folds_of, refit_epochs_of
 from fmcli.choosing.plans import thinned
+from fmcli.choosing.quick_search import Budget, epochs_of, folds_of, refit_epochs_of
 from fmcli.choosing.runs import ENTRIES_A_PARAMETER, of_epochs
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Trial
@@ -34,25 +34,25 @@ def rows():
 
 @pytest.fixture
 def trying(monkeypatch):
-    """Return a function that makes adagrad look at one option only, on one fold."""
+    """Return a function that makes adagrad try one option only, on one fold."""
 
     def of(trial, option="learning_rate_w", solver="adagrad"):
-        monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], looks={option: trial}))
+        monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], tries={option: trial}))
         monkeypatch.setattr(plans, "MOST_FOLDS", 1)
 
     return of
 
 
-def look(plan):
-    """Return the plan of a look, and the values that were tried."""
-    chosen, looked = looking.look(plan)
-    assert not looked.trials
-    return chosen, looked.values
+def quick_search(plan):
+    """Return the plan of a quick search, and the values that were tried."""
+    chosen, searched = searching.quick_search(plan)
+    assert not searched.trials
+    return chosen, searched.values
 
 
 def planned(rows, solver="adagrad", settings=None, model="fm", **options):
     spec = make_spec(model, solver, None, {"rank": 2, **options} if model == "fm" else options)
-    return job.plan(rows, spec, **{"holdout": 0.25, "look": True, **(settings or {})})
+    return job.plan(rows, spec, **{"holdout": 0.25, "quick_search": True, **(settings or {})})
 
 
 def metric_of(plan):
@@ -67,7 +67,7 @@ def test_a_clearly_better_value_is_taken_and_kept_as_if_it_were_given(rows, tryi
     for rate, better in ((0.01, True), (1.0, False)):
         plan = planned(rows, learning_rate_v=rate, epochs=3)
         plan.spec.values["learning_rate_w"] = rate
-        chosen, (compared,) = look(plan)
+        chosen, (compared,) = quick_search(plan)
         assert (compared.option, compared.value, compared.usual) == ("learning_rate_w", 4 * rate, rate)
         usual, other = (planned(rows, learning_rate_v=rate, learning_rate_w=w, epochs=3) for w in (rate, 4 * rate))
         assert (compared.before, compared.found) == pytest.approx((metric_of(usual), metric_of(other)))
@@ -81,7 +81,7 @@ def test_a_difference_within_its_error_decides_nothing(rows, trying):
     trying(Trial(((4,),), errors=(1000,)))
     plan = planned(rows, learning_rate_v=0.01, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.01
-    chosen, (compared,) = look(plan)
+    chosen, (compared,) = quick_search(plan)
     assert compared.found < compared.before
     assert not compared.chosen
     assert chosen is plan
@@ -92,7 +92,7 @@ def test_any_better_value_is_taken_if_the_usual_run_learns_nothing(rows, trying,
     trying(Trial(((1e-7,),), errors=(1000,)), "l2_v", "cd")
     plan = planned(rows, "cd", l2_w=l2_w, epochs=10)
     plan.spec.values["l2_v"] = 1e4
-    chosen, (compared,) = look(plan)
+    chosen, (compared,) = quick_search(plan)
     assert compared.found < 0.9 * compared.before
     assert compared.chosen == taken == (chosen is not plan)
 
@@ -101,16 +101,16 @@ def test_each_path_has_its_own_margin(rows, trying):
     trying(Trial(((4,), (8,)), errors=(1000, 0)))
     plan = planned(rows, learning_rate_v=0.01, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.01
-    assert [(one.value, one.chosen) for one in look(plan)[1]] == [(0.04, False), (0.08, True)]
+    assert [(one.value, one.chosen) for one in quick_search(plan)[1]] == [(0.04, False), (0.08, True)]
 
 
 def test_divergence_is_worse_than_any_value(rows, trying):
     trying(Trial(((4,),)))
     plan = planned(rows, "sgd", epochs=3)
-    assert look(plan)[1] == []  # it has no other values
+    assert quick_search(plan)[1] == []  # it has no other values
     plan = planned(rows, learning_rate_v=0.05, epochs=3)
     plan.spec.values["learning_rate_w"] = 1e30
-    chosen, (compared,) = look(plan)
+    chosen, (compared,) = quick_search(plan)
     assert (compared.before, compared.found, compared.chosen) == (None, None, False)
     assert chosen is plan
 
@@ -120,7 +120,7 @@ def test_divergence_is_worse_than_any_value(rows, trying):
     [
         ({"learning_rate_w": 0.05}, {}),
         ({"learning_rate": 0.05}, {}),
-        ({}, {"look": False}),
+        ({}, {"quick_search": False}),
         ({}, {"holdout": 0.0}),
         ({}, {"deadline": 1e12}),
         ({"epochs": 1}, {}),
@@ -130,29 +130,29 @@ def test_divergence_is_worse_than_any_value(rows, trying):
 def test_nothing_is_tried(rows, trying, options, settings):
     trying(Trial(((4,),)))
     plan = planned(rows, settings=settings, **{"epochs": 3, **options})
-    assert look(plan) == (plan, [])
+    assert quick_search(plan) == (plan, [])
 
 
 def test_an_option_may_be_tried_only_if_there_are_enough_rows(rows, trying):
     trying(Trial(((4,),), least_rows=600))
-    assert len(look(planned(rows, epochs=2))[1]) == 1
+    assert len(quick_search(planned(rows, epochs=2))[1]) == 1
     plan = planned(rows.take(np.arange(599, dtype=np.int32)), epochs=2)
-    assert look(plan) == (plan, [])
+    assert quick_search(plan) == (plan, [])
 
 
 def test_options_of_factors_are_tried_only_if_there_are_some(rows, trying):
     trying(Trial(((10.0,),), absolute=True), "l2_v")
-    assert [one.value for one in look(planned(rows, epochs=2))[1]] == [10.0]
-    assert look(planned(rows, model="linear", epochs=2))[1] == []
+    assert [one.value for one in quick_search(planned(rows, epochs=2))[1]] == [10.0]
+    assert quick_search(planned(rows, model="linear", epochs=2))[1] == []
 
 
-def test_a_run_that_is_not_cheap_does_not_look(rows, trying, monkeypatch):
+def test_a_run_that_is_not_cheap_does_not_search(rows, trying, monkeypatch):
     trying(Trial(((4,),)))
     plan = planned(rows, epochs=2)
     work = rows.take(np.arange(450, dtype=np.int32)).nnz * 2
     for limit, tried in ((rows.nnz * 2, 1), (work, 0)):
         monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", limit)
-        assert len(look(plan)[1]) == tried
+        assert len(quick_search(plan)[1]) == tried
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.8])
@@ -173,7 +173,7 @@ def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate, mon
             break
     plan = planned(rows, learning_rate_v=rate, epochs=2)
     plan.spec.values["learning_rate_w"] = rate
-    chosen, found = look(plan)
+    chosen, found = quick_search(plan)
     assert [one.value / rate for one in found] == pytest.approx(expected)
     assert chosen.spec.values["learning_rate_w"] / rate == pytest.approx(best)
     assert best != 1
@@ -196,18 +196,18 @@ def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(r
 
 def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
     spec = {"epochs": 30, "learning_rate": 0.5, "l2": 1e-5}  # given, so that no other value is taken
-    plan = look(planned(rows, **spec))[0]
+    plan = quick_search(planned(rows, **spec))[0]
     best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec), 30))
     assert best[0] != best[-1]
     assert plan.refit_epochs == int(np.median(best))
     trained = job.train(plan)
     assert len(refit(trained, whole(trained)).epochs) == plan.refit_epochs
     monkeypatch.setattr(plans, "MOST_FOLDS", 1)
-    trained = job.train(look(planned(rows, **spec))[0])
+    trained = job.train(quick_search(planned(rows, **spec))[0])
     assert len(refit(trained, whole(trained)).epochs) == trained.best
 
 
-def test_solvers_by_columns_look_on_a_part_of_many_rows_if_it_overfits(rows, rng, trying, monkeypatch):
+def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, rng, trying, monkeypatch):
     """Their penalties are so many times one over the number of rows: as many times on the part and on all of them."""
     for solver in ("cd", "adagrad"):
         trying(Trial(((4, 16),)), "l2_v", solver)
@@ -216,25 +216,25 @@ def test_solvers_by_columns_look_on_a_part_of_many_rows_if_it_overfits(rows, rng
     usual, part = plan.spec.values["l2_v"], with_options(thinned(plan, 3), {})
     assert part.spec.values["l2_v"] == pytest.approx(3 * usual)
     monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", visits(plan) / 2.5)
-    found = looking.compared
-    monkeypatch.setattr(looking, "compared", lambda *given: replace(found(*given), chosen=True))
-    chosen, tried = look(plan)
+    found = searching.compared
+    monkeypatch.setattr(searching, "compared", lambda *given: replace(found(*given), chosen=True))
+    chosen, tried = quick_search(plan)
     assert [(one.option, one.value, one.usual, one.rows) for one in tried] == [
         ("l2_v", 4 * usual, usual, plan.source.count // 3),
         ("l2_v", 16 * usual, 4 * usual, plan.source.count // 3),
     ]
-    assert tried[0].before == metric_of(replace(part, spec=of_epochs(part.spec, looking.LEAST_EPOCHS)))
+    assert tried[0].before == metric_of(replace(part, spec=of_epochs(part.spec, searching.LEAST_EPOCHS)))
     assert chosen.spec.values == {**plan.spec.values, "l2_v": 16 * usual}
     assert (chosen.source, chosen.transform, chosen.refit_epochs) == (plan.source, plan.transform, None)
-    assert look(planned(rows, "cd", l2_w=1e-6))[1] == []  # one epoch on the part is better than a constant
-    assert look(planned(noise))[1] == []
+    assert quick_search(planned(rows, "cd", l2_w=1e-6))[1] == []  # one epoch on the part is better than a constant
+    assert quick_search(planned(noise))[1] == []
     trying(Trial(((4,),), absolute=True), "rank", "cd")
-    assert look(plan)[1] == []  # a part of the rows needs fewer factors
+    assert quick_search(plan)[1] == []  # a part of the rows needs fewer factors
 
 
-def test_a_run_that_continues_does_not_look_again(rows, monkeypatch, tmp_path):
+def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path):
     """It has the kind, the options and the epochs of the refit that the first process has chosen."""
-    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks={"l2_v": Trial(((10,),))}))
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries={"l2_v": Trial(((10,),))}))
     alternatives = make_spec("linear", None, None, {}), make_spec("poly2", None, None, {})
     found = []
     for settings, options in (({}, {"learning_rate": 0.5, "epochs": 30}), ({"alternatives": alternatives}, {})):
@@ -243,38 +243,38 @@ def test_a_run_that_continues_does_not_look_again(rows, monkeypatch, tmp_path):
             return planned(rows, settings=settings, **options)
 
         first, again = Checkpoint(path := str(tmp_path / "c"), np.inf), Checkpoint(path, np.inf)
-        plan, looked = looking.look_once(begun(), first)
+        plan, searched = searching.searched_once(begun(), first)
         first.belongs_to(plan, refits(plan))
         first.begins(lambda: {"updates": np.zeros(0)})
         first.write()
         again.read()
         with monkeypatch.context() as patch:
-            patch.setattr(looking, "look", None)
-            same, kept = looking.look_once(begun(), again)
+            patch.setattr(searching, "quick_search", None)
+            same, kept = searching.searched_once(begun(), again)
         assert (same.spec, same.refit_epochs) == (plan.spec, plan.refit_epochs)
-        assert kept.kept == {one.option: one.value for one in looked.values if one.chosen}
+        assert kept.kept == {one.option: one.value for one in searched.values if one.chosen}
         found.append((plan.spec.model, plan.spec.given >= {"l2_v"}, plan.refit_epochs is not None))
         again.belongs_to(same, refits(same))
     first.choices["options"] = {"l2_v": 0.5}
     first.write()
     again.read()
     with pytest.raises(UsageError, match=r"another run: --l2-v was .* and is 0\.5"):
-        again.belongs_to(looking.look_once(begun(), again)[0], refits=True)
+        again.belongs_to(searching.searched_once(begun(), again)[0], refits=True)
     assert found == [("fm", True, True), ("linear", False, True)]
 
 
-def test_the_runs_of_a_look_have_few_epochs_on_many_rows(rows, monkeypatch):
+def test_the_runs_of_a_quick_search_have_few_epochs_on_many_rows(rows, monkeypatch):
     """If they would go on, they do not choose the epochs of the refit."""
     plan = planned(rows, learning_rate=0.01, epochs=60)
-    for most, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, looking.LEAST_EPOCHS)):
-        monkeypatch.setattr(looking, "MOST_VISITS", most)
+    for most, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, searching.LEAST_EPOCHS)):
+        monkeypatch.setattr(searching, "MOST_VISITS", most)
         assert epochs_of(plan) == epochs
-    monkeypatch.setattr(looking, "MOST_VISITS", 10**12)
-    monkeypatch.setattr(looking, "LEAST_EPOCHS", 2)
+    monkeypatch.setattr(searching, "MOST_VISITS", 10**12)
+    monkeypatch.setattr(searching, "LEAST_EPOCHS", 2)
     assert [refit_epochs_of(Candidate(folds_of(plan, epochs)), epochs) for epochs in (2, 60)] == [None, 60]
-    monkeypatch.setattr(looking, "MOST_VISITS", 0)
-    assert look(plan)[0].refit_epochs is None
-    assert look(plan)[0].spec.values["epochs"] == 60
+    monkeypatch.setattr(searching, "MOST_VISITS", 0)
+    assert quick_search(plan)[0].refit_epochs is None
+    assert quick_search(plan)[0].spec.values["epochs"] == 60
 
 
 def work_of(plan):
@@ -283,7 +283,7 @@ def work_of(plan):
 
 def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
     plan = planned(rows, "cd", epochs=100)
-    monkeypatch.setattr(looking, "MOST_VISITS", 30 * round(SOLVERS["cd"].cost * work_of(plan)))
+    monkeypatch.setattr(searching, "MOST_VISITS", 30 * round(SOLVERS["cd"].cost * work_of(plan)))
     assert epochs_of(plan) == 30
     assert epochs_of(planned(rows, epochs=100)) == 60
 
@@ -295,9 +295,9 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
         assert len(folds_of(plan, 2)) == number
     work = work_of(plan)
     for limited, dense in (("VISITS_OF_SPARSE", False), ("MOST_VISITS", True)):
-        monkeypatch.setattr(looking, "have_most_features", lambda plan, dense=dense: dense)
+        monkeypatch.setattr(searching, "have_most_features", lambda plan, dense=dense: dense)
         for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
-            monkeypatch.setattr(looking, limited, limit)
+            monkeypatch.setattr(searching, limited, limit)
             assert len(folds_of(plan, epochs)) == number
 
 
@@ -324,7 +324,7 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, err
     plans = folds_of(planned(rows, epochs=2), 2)
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = looking.compared(Budget(usual, 2), other, "l2_v", errors)
+    found = searching.compared(Budget(usual, 2), other, "l2_v", errors)
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
@@ -339,7 +339,7 @@ class Foretold(Candidate):
 
 
 def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
-    """So a look visits at most as many rows as the run, beside the usual run itself."""
+    """So a quick search visits at most as many rows as the run, beside the usual run itself."""
     usual, other, third = (
         Candidate(folds_of(planned(rows, learning_rate=r, epochs=200), 1)) for r in (0.3, 0.003, 0.01)
     )
@@ -347,9 +347,9 @@ def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_
     usual.first(1, lambda fold: 200)
     budget, own = Budget(usual, 200), usual.runs[0].epochs + best
     assert usual.runs[0].epochs < own < 200
-    looking.compared(budget, other, "learning_rate", 1.0)
+    searching.compared(budget, other, "learning_rate", 1.0)
     assert other.runs[0].epochs == own
-    assert looking.compared(budget, third, "learning_rate", 1.0).found is None
+    assert searching.compared(budget, third, "learning_rate", 1.0).found is None
     assert third.runs[0].epochs == 0
 
 
@@ -360,25 +360,27 @@ def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
     )
     usual.first(1, lambda fold: 200)
     assert usual.runs[0].epochs == 2
-    looking.compared(Budget(usual, 200), other, "learning_rate", 1.0)
-    assert other.runs[0].epochs == looking.LEAST_EPOCHS
+    searching.compared(Budget(usual, 200), other, "learning_rate", 1.0)
+    assert other.runs[0].epochs == searching.LEAST_EPOCHS
 
 
 def test_each_option_has_as_many_epochs(rows, monkeypatch):
     """The usual run has 30, and its refit at most as many, so that they would be too few for three options."""
     tried = {option: Trial(((2,),), errors=(1000,)) for option in ("learning_rate_w", "learning_rate_v", "l2_v")}
-    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], looks=tried))
+    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries=tried))
     monkeypatch.setattr(plans, "MOST_FOLDS", 1)
     plan = planned(rows, epochs=30)
     plan.spec.values.update(learning_rate_w=0.01, learning_rate_v=0.01)
-    assert [(one.option, one.found is not None) for one in look(plan)[1]] == [(option, True) for option in tried]
+    assert [(one.option, one.found is not None) for one in quick_search(plan)[1]] == [
+        (option, True) for option in tried
+    ]
 
 
 def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
     trying(Trial(((4, 8, 16),)))
     plan = planned(rows, learning_rate_v=0.001, epochs=3)
     plan.spec.values["learning_rate_w"] = 0.001
-    assert [one.value / 0.001 for one in look(plan)[1]] == pytest.approx([4, 8, 16])
+    assert [one.value / 0.001 for one in quick_search(plan)[1]] == pytest.approx([4, 8, 16])
 
 
 def test_folds_of_groups_of_rows_hold_out_whole_groups(rows):
@@ -403,7 +405,7 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     noisy = data.changed(label=data.label + rng.normal(0, 2 * data.label.std(), 600))
     options = {"rank": 16, "init_std": 0.5, "epochs": 20}
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
-    chosen, found = look(plan)
+    chosen, found = quick_search(plan)
     assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
     linear = Candidate([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)]).first(1, lambda fold: 20)
     assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
@@ -413,9 +415,9 @@ def test_interactions_that_fit_noise_are_left_out(rng):
 @pytest.mark.parametrize("solver", ["adagrad", "fobos"])
 def test_a_model_without_interactions_need_not_be_clearly_better(rows, solver):
     """Ranks and the step size of weights come after that: they depend on whether there are interactions."""
-    tried = dict(looking.trials(planned(rows.take(np.arange(600, dtype=np.int32)), solver)))
+    tried = dict(searching.trials(planned(rows.take(np.arange(600, dtype=np.int32)), solver)))
     assert tried["l2_v"].errors == (0,)
-    assert list(SOLVERS[solver].looks) == ["l2_v", "rank", "learning_rate_w"]
+    assert list(SOLVERS[solver].tries) == ["l2_v", "rank", "learning_rate_w"]
 
 
 def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
@@ -424,8 +426,8 @@ def test_several_anchors_are_left_out_where_one_learns_from_all_rows(rng):
     effect = rng.normal(size=40)
     label = effect[users] + effect[items] + 0.1 * rng.normal(size=600)
     data = dataset([{int(u): 1.0, int(i): 1.0} for u, i in zip(users, items, strict=True)], 40, label)
-    plan = job.plan(data, make_spec("llfm", "adagrad", None, {}), holdout=0.2, look=True)
-    chosen, (first, *_) = look(plan)
+    plan = job.plan(data, make_spec("llfm", "adagrad", None, {}), holdout=0.2, quick_search=True)
+    chosen, (first, *_) = quick_search(plan)
     assert (first.option, first.value, first.usual, first.chosen) == ("anchors", 1, 3, True)
     assert chosen.model.shapes()["anchors"][0] == 1
 
@@ -444,8 +446,8 @@ def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver):
     dense = factored(rng, 4)
     spec = make_spec(model, solver, None, {"epochs": 100})
     spec.values["rank"] = 2
-    plan = job.plan(dense, spec, holdout=0.25, look=True)
-    chosen, found = look(plan)
+    plan = job.plan(dense, spec, holdout=0.25, quick_search=True)
+    chosen, found = quick_search(plan)
     (tried,) = [one for one in found if one.option == "rank"]
     assert (tried.value, tried.usual, tried.chosen) == (4, 2, True)
     assert chosen.spec.values["rank"] == 4
@@ -456,8 +458,10 @@ def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver):
 
 def test_the_rank_is_tried_only_for_dense_rows_of_which_a_run_takes_little_time(rng, monkeypatch):
     def tried(rows, model="fm", **options):
-        plan = job.plan(rows, make_spec(model, "adagrad", None, {"epochs": 100, **options}), holdout=0.25, look=True)
-        return "rank" in dict(looking.trials(plan)), plan
+        plan = job.plan(
+            rows, make_spec(model, "adagrad", None, {"epochs": 100, **options}), holdout=0.25, quick_search=True
+        )
+        return "rank" in dict(searching.trials(plan)), plan
 
     found, plan = tried(factored(rng, 4, columns=5))
     assert found
@@ -466,8 +470,8 @@ def test_the_rank_is_tried_only_for_dense_rows_of_which_a_run_takes_little_time(
     assert not tried(factored(rng, 4), "linear")[0]
     visits = 2 * 100 * plan.source.nonzeros * 8
     for most, few in ((visits, True), (visits - 1, False)):
-        monkeypatch.setattr(looking, "MOST_VISITS_OF_RUN", most)
-        assert ("rank" in dict(looking.trials(plan))) == few
+        monkeypatch.setattr(searching, "MOST_VISITS_OF_RUN", most)
+        assert ("rank" in dict(searching.trials(plan))) == few
 
 
 def test_glfm_keeps_the_weights_of_rare_features(rng):
@@ -476,13 +480,13 @@ def test_glfm_keeps_the_weights_of_rare_features(rng):
     effect = rng.normal(size=200)
     label = effect[users] + effect[items]
     data = dataset([{int(u): 1.0, int(i): 1.0} for u, i in zip(users, items, strict=True)], 200, label)
-    plan = job.plan(data, make_spec("glfm", "fobos", None, {"epochs": 100}), holdout=0.2, look=True)
+    plan = job.plan(data, make_spec("glfm", "fobos", None, {"epochs": 100}), holdout=0.2, quick_search=True)
     plan.spec.values["group_l1"] = usual = 3e-3
-    chosen, found = look(plan)
+    chosen, found = quick_search(plan)
     (tried,) = [one for one in found if one.option == "group_l1"]
     assert (tried.value, tried.chosen) == (pytest.approx(usual / 10), True)
     assert metric_of(chosen) < metric_of(plan)
-    assert MODELS["glfm"].looks["group_l1"].errors == (0,)
+    assert MODELS["glfm"].tries["group_l1"].errors == (0,)
 
 
 def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
@@ -490,11 +494,11 @@ def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
     x = rng.normal(size=(300, 10))
     label = x @ rng.normal(size=10) + 2 * rng.normal(size=300)
     data = dataset([dict(enumerate(row)) for row in x], 10, label)
-    plan = job.plan(data, make_spec("hofm-simplex", "cd", None, {"epochs": 50}), holdout=0.2, look=True)
-    tried = dict(looking.trials(plan))
+    plan = job.plan(data, make_spec("hofm-simplex", "cd", None, {"epochs": 50}), holdout=0.2, quick_search=True)
+    tried = dict(searching.trials(plan))
     assert list(tried) == ["rank", "l2_v"]
     assert (tried["rank"].paths, tried["rank"].errors) == (((1 / 2, 1 / 4),), (0,))
-    chosen, found = look(plan)
+    chosen, found = quick_search(plan)
     assert (found[0].option, found[0].value, found[0].usual, found[0].chosen) == ("rank", 4, 8, True)
     assert chosen.spec.values["rank"] <= 4
     assert metric_of(chosen) < metric_of(plan)
