@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distributed import Future
 
 
-# Rows from all partitions that the client has: for the metrics of training rows, and start values that depend on rows.
+# Sample of rows from all partitions on the client: for metrics of training rows, and start values that depend on rows.
 SAMPLE_ROWS = 1 << 16
 
 T = TypeVar("T")
@@ -42,9 +42,9 @@ T = TypeVar("T")
 class PartitionedCache:
     """The facts about the rows of all partitions; as a Cache whose shards are the partitions.
 
-    cluster, inputs, homes : where the partitions are; `inputs` is of Inputs.
-    rows : the number of rows of each.
-    gaps : of the tables in all.
+    cluster, inputs, homes : where the partitions are; `inputs` holds Inputs.
+    rows : the number of rows of each partition.
+    gaps : of all tables together.
     """
 
     def __init__(self, cluster: Cluster, inputs: Resident, homes: Homes, found: Sequence[Opened], format: str) -> None:
@@ -94,7 +94,7 @@ class PartitionedCache:
         return self.rows[shard]
 
     def load(self, shard: int) -> Dataset:
-        """Return the rows of a partition, which its worker sends."""
+        """Load the rows of a partition from its worker."""
         return next(iter(self.fetch(self.shared(), "all", only=[shard])))
 
     def damaged(self, reason: str) -> BadInputError:
@@ -104,11 +104,11 @@ class PartitionedCache:
     def shared(
         self, transform: Transform | None = None, held_out: HeldOut | None = None, goal: Goal | None = None
     ) -> Resident:
-        """Return the facts that tasks of workers need."""
+        """Return the facts that the workers' tasks need."""
         return Resident(self.cluster, Shared(self.space, transform, held_out, goal))
 
     def groups(self, numbers: Iterable[int]) -> list[tuple[str | None, list[int]]]:
-        """Partitions together for each thread of a worker, with the worker's address."""
+        """Divide partitions among the threads of their workers. Returns (worker's address, partitions) per thread."""
         by_worker: dict[str | None, list[int]] = {}
         for number in numbers:
             by_worker.setdefault(self.homes.of(number), []).append(number)
@@ -122,8 +122,8 @@ class PartitionedCache:
     def each(
         self, task: Callable[..., T], *arguments: Any, purpose: str, only: Sequence[int] | None = None
     ) -> Iterator[tuple[int, T]]:
-        """Return the results of a task for each partition that has rows, in order, with its number. The task gets the
-        inputs, the first argument, the number, and the others."""
+        """Run a task for each partition that has rows. Yields (number, result) in order. The task gets the inputs, the
+        first argument, the number, and the other arguments."""
         numbers = [number for number, rows in enumerate(self.rows) if rows] if only is None else only
 
         def send(number: int) -> Future:
@@ -131,13 +131,13 @@ class PartitionedCache:
             place = self.homes.of(number)
             return self.cluster.submit(task, self.inputs.on(place), shared.on(place), number, *others, worker=place)
 
-        # All tasks at once, so that no worker waits, and none takes tasks on partitions that are elsewhere.
+        # All tasks at once: no worker waits, and no worker takes tasks on partitions that other workers have.
         return self.cluster.in_order(numbers, send, lambda number: f"{purpose} {described(self.extents[number])}", True)
 
     def fetch(
         self, shared: Resident, chosen: str, count: int = 0, only: Sequence[int] | None = None
     ) -> Iterator[Dataset]:
-        """Return rows of each partition, as they were read; see work.rows_in."""
+        """Yield rows of each partition as they were read; see work.rows_in."""
         found = self.each(work.rows_in, shared, chosen, count, purpose="reading rows of", only=only)
         return (data.changed(numbering=self.dictionary) for _, data in found)
 
@@ -149,7 +149,7 @@ def open_partitions(
     bad: BadLines,
     progress: Callable[[int, int], None] = lambda done, rows: None,
 ) -> PartitionedCache:
-    """Have all partitions parsed. `progress` is called with the numbers of the partitions and rows that are done.
+    """Parse all partitions on the workers. `progress` is called with the numbers of partitions and rows that are done.
 
     Raises BadInputError for the first error of a line, and the errors of Cluster.
     """
@@ -177,7 +177,8 @@ def open_partitions(
 
 
 def combined_names(found: Sequence[Names | None]) -> Names | None:
-    """Return the names of labels of all partitions. Raises BadInputError if some have names and others numbers."""
+    """Return the names of the labels in all partitions. Raises BadInputError if some labels are names, others
+    numbers."""
     if all(names is None for names in found):
         return None
     if any(names is None for names in found):
@@ -219,7 +220,7 @@ def combined_facts(found: Sequence[CacheHeader], names: Names | None, format: st
 
 
 def columns_of(numberings: Sequence[Numbering | Dictionary]) -> tuple[int, Dictionary | None]:
-    """Return the number of columns, and their dictionary if there must be one, by the rule of data.sparse_ids."""
+    """Return the number of columns, and their dictionary if data.sparse_ids asks for one."""
     numbers = [n.numbers if isinstance(n, Dictionary) else n.ids for n in numberings]
     features = max((int(ids[-1]) + 1 for ids in numbers if len(ids)), default=0)
     features = max([features, *(n.dimension for n in numberings if isinstance(n, Numbering))])

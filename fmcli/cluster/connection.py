@@ -1,7 +1,7 @@
 """The connection with a Dask cluster: its workers, and the results of tasks in order.
 
-Dask sends tasks to workers, and repeats those of workers that end. What is done here is to keep the number of results
-that wait bounded, to notice that the scheduler is gone, and to make messages of Dask's errors.
+Dask sends tasks to workers, and repeats the tasks of workers that end. This module bounds the number of waiting
+results, notices a lost scheduler, and turns Dask's errors into messages.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
 
 LOCAL = "local:"
-# Seconds within which a scheduler must answer, and a worker must be there.
+# Seconds for a scheduler to answer, and for a first worker to appear.
 PATIENCE = 15
-# Seconds between two looks at signals, and at the scheduler, while results are awaited.
+# While waiting for results, check for signals and for the scheduler every POLL seconds.
 POLL = 0.2
-# Seconds for which the list of workers is used, and without any worker before the cluster is given up. A worker is
-# started again some seconds after it was killed.
+# Seconds before the list of workers is read again, and without any worker before the cluster is given up. A killed
+# worker is back some seconds later.
 REFRESH, LONGEST_WITHOUT = 5.0, 300.0
-# Seconds for which a worker may be paused, which Dask does while it has too little memory, before it is given up.
+# Seconds that a worker may be paused (Dask pauses workers that are short of memory) before the run ends.
 LONGEST_PAUSE = 60.0
-# Tasks in flight for each thread of the workers: while one runs, the next is there, and results wait for those before.
+# Tasks in flight per thread of the workers: one runs, the next is ready, and results wait for earlier results.
 AHEAD = 3
-# How many workers in turn may end during a task, before the task is considered the reason.
+# A task in which this many workers in turn have ended is considered the reason.
 DEATHS = 10
-# Those to which Dask gives a level; its errors, critical ones too, are raised again here.
+# Loggers to which Dask gives a level. Their errors, even critical ones, are raised again here.
 LOGGERS, ABOVE_ALL = ("distributed", "distributed.client"), logging.CRITICAL + 1
-# Of the web servers of a local cluster, which ask nobody for a certificate: there is nothing on them.
+# Disables the web servers of a local cluster: they would serve their pages to anybody.
 WITHOUT_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
-# The values that identify the build of a worker. Found by name, by a function that is also on workers without fmcli.
+# The values that identify a worker's build. pydoc finds them by name, even on workers without fmcli.
 VERSION, REAL_NAME = "fmcli.__version__", "fmcli.kernels.simd.REAL"
 
 T = TypeVar("T")
@@ -79,10 +79,10 @@ class InterruptedRunError(Exception):
 class Cluster:
     """A connection with workers that have this fmcli.
 
-    revive : starts again those workers of this machine that Dask has given up, because they were killed while they
-        started; None: the workers are elsewhere.
-    threads : of all workers.
-    sent, received : bytes of the parameters that went to workers in training, and of the sums that came from them.
+    revive : restarts local workers that Dask has given up because they were killed while starting; None: the workers
+        are elsewhere.
+    threads : the number of threads of all workers.
+    sent, received : bytes of the parameters sent to workers in training, and of the sums received from them.
     """
 
     def __init__(self, client: Client, name: str, signals: Deferred, revive: Callable[[], None] | None = None) -> None:
@@ -97,7 +97,7 @@ class Cluster:
 
     @property
     def dashboard(self) -> str | None:
-        """The address of the scheduler's web pages, which it has if it is elsewhere, and bokeh is installed there."""
+        """The address of the scheduler's web pages; None for a local cluster, or if the scheduler has no bokeh."""
         if self._revive:
             return None
         with suppress(Exception):
@@ -106,7 +106,7 @@ class Cluster:
         return None
 
     def submit(self, function: Callable[..., T], *arguments: Any, worker: str | None = None) -> Future:
-        """Send a task, whose arguments may be other futures, if possible to a worker."""
+        """Send a task, to `worker` if possible. Its arguments may be futures."""
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a large argument, such as a model
@@ -119,10 +119,10 @@ class Cluster:
         return self.results([future], purpose)[0]
 
     def results(self, futures: Sequence[Future], purpose: str) -> list[Any]:
-        """Return the results of some tasks. `purpose` is for messages.
+        """Return the results of tasks, in order. `purpose` is for messages.
 
-        Raises UnavailableError, NotEnoughMemoryError if workers end in a task again and again or remain paused, and
-        InterruptedRunError.
+        Raises UnavailableError, InterruptedRunError, and NotEnoughMemoryError if workers repeatedly end in a task or
+        remain paused.
         """
         since = time.monotonic()
         self._check(purpose, since)
@@ -167,12 +167,12 @@ class Cluster:
             item, future = waiting.popleft()
             yield item, self.result(future, purpose(item))
             taken += 1
-            if taken % most == 0:  # Dask's objects have cycles, which hold results; the command seldom looks for these
+            if taken % most == 0:  # Dask's objects have cycles that hold results; the command rarely collects cycles
                 gc.collect()
 
     @property
     def places(self) -> list[str]:
-        """The addresses of the workers, each as often as it has threads, as they were some seconds ago."""
+        """The addresses of the workers, each repeated for its threads; refreshed every REFRESH seconds."""
         if time.monotonic() > self._places[0] + REFRESH or not self._places[1]:
             try:
                 workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -187,8 +187,8 @@ class Cluster:
         return self._places[1]
 
     def _look_after(self, purpose: str, since: float) -> None:
-        """Start local workers again if some are missing. Raises UnavailableError if there have been none for long, and
-        NotEnoughMemoryError if one has been paused for long during the wait."""
+        """Restart missing local workers. Raises UnavailableError after LONGEST_WITHOUT seconds without workers, and
+        NotEnoughMemoryError if a worker has been paused for LONGEST_PAUSE seconds of the wait."""
         there = len(self.places)
         if there < self.threads and self._revive and time.monotonic() > self._revived + REFRESH:
             self._revived = time.monotonic()
@@ -225,7 +225,7 @@ class Cluster:
             self._patient = False
 
     def close(self) -> None:
-        """Cancel what is running."""
+        """Cancel all pending tasks."""
         with suppress(Exception):
             self._client.cancel(list(self._pending), force=True)
         self._pending.clear()
@@ -269,11 +269,11 @@ class Cluster:
 
 @contextmanager
 def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
-    """Connect with a cluster; at the end, nothing of this run remains there, and local workers are stopped.
+    """Connect with a cluster. At the end, remove everything of this run from it, and stop local workers.
 
-    A scheduler runs whatever a client sends, and every user of this machine can connect to its ports. So that only this
-    process can use local workers, they have a certificate that is made for the run. Dask gives it to them by pipes, and
-    it is on disk only while a process loads it, in a folder that other users cannot read.
+    A scheduler runs whatever a client sends, and every user of this machine can connect to its ports. So local workers
+    get a certificate made for this run, and only this process can use them. Dask passes it through pipes; it is on disk
+    only while a process loads it, in a folder that other users cannot read.
 
     Raises UsageError if Dask is missing, or a worker has another build, and UnavailableError.
     """
@@ -334,9 +334,9 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
         client = Client.__new__(Client)
         try:
             Client.__init__(client, address.text, timeout=PATIENCE, security=security)
-        except Exception as error:  # of any kind, MemoryError too: what answers may be no scheduler, and Dask trusts it
-            # Dask leaves the client to the garbage collector. If that runs while the next client starts, it waits for a
-            # lock that its own thread has.
+        except Exception as error:  # any exception, even MemoryError: the answer may not come from a scheduler
+            # Close the client now: if the garbage collector closed it while the next client starts, it would wait for
+            # a lock of its own thread.
             client.close()
             reason = " ".join(str(error).split()) if isinstance(error, OSError) else ""
             reason = reason or f"what answers is no Dask scheduler ({type(error).__name__})"
@@ -346,8 +346,8 @@ def connected(address: Address, signals: Deferred) -> Iterator[Cluster]:
 
 
 def start_missing(local: LocalCluster, count: int) -> None:
-    """Start those of so many workers of this machine that are not there. Dask keeps the places of workers that were
-    killed while they started, as if these were there."""
+    """Restart missing local workers, up to `count`. Dask keeps the places of workers that were killed while starting,
+    as if they were there."""
     from distributed.core import Status
 
     for name, nanny in list(local.workers.items()):
@@ -358,8 +358,8 @@ def start_missing(local: LocalCluster, count: int) -> None:
 
 @contextmanager
 def _blocked(number: signal.Signals) -> Iterator[None]:
-    """Let signals wait until the end of the context. In processes that are started meanwhile, or later by its threads,
-    it waits for ever: a terminal sends Ctrl-C to workers too, but only the client should answer."""
+    """Block a signal in this context. Processes that are started meanwhile, also later by the context's threads, never
+    get it: a terminal sends Ctrl-C to workers too, but only the client should answer."""
     ensure_running()  # this process of Python's unblocks the signal when it is started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fmcli.cluster.cache import PartitionedCache
     from fmcli.models.anchored import Anchored
 
-# How many sums a task adds. Sums form a tree, which depends only on the number of partitions.
+# The number of sums that a task adds. Sums form a tree that depends only on the number of partitions.
 FAN_IN = 4
 
 
@@ -28,7 +28,7 @@ class Gradients:
 
     Parameters
     ----------
-    shared : of Shared, whose goal has the sum of the weights of rows.
+    shared : holds Shared, whose goal has the sum of the weights of rows.
     """
 
     def __init__(self, task: Task, partitions: PartitionedCache, shared: Resident) -> None:
@@ -43,7 +43,7 @@ class Gradients:
             if model.anchored and model.anchored.awaits_rows:
                 self._record_rows(model.anchored)
         needed = sum(model.features if columns is None else len(columns) for columns in self._columns.values())
-        # There is less to send if each worker gets all of them.
+        # Sending all parameters once per worker may take fewer bytes than sending each partition its own.
         together = needed > len(set(cluster.places)) * model.features
         every = cluster.submit(itself, all_values := values_of(model, None)) if together else None
         if every is not None:
@@ -69,7 +69,7 @@ class Gradients:
         return sums.loss, gradient
 
     def _record_rows(self, anchored: Anchored) -> None:
-        """Let a model with anchors record which rows enter scores."""
+        """Tell a model with anchors which parameter rows enter scores."""
         values = values_of(self.task.model, None)
         found = self.partitions.each(work.rows_entered, self.shared, values, purpose="looking at")
         for _, blocks in found:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeldOut(RowLocations):
-    """Partition -> int32, the rows of it that are not held out, by their numbers in its text.
+    """Partition -> int32, the numbers of its held-out rows in its text.
 
-    seed : of the run.
+    seed : the seed of the run.
     """
 
     seed: int
 
     @classmethod
     def of(cls, rows: Sequence[int], numbers: NDArray[np.int64], seed: int) -> Self:
-        """Return the hold-out of rows with these numbers in the text of all partitions, increasing; `rows` are in
-        each."""
+        """Hold out rows. `rows` are the sizes of the partitions, `numbers` the rows' numbers in the text of all
+        partitions, increasing."""
         ends = np.cumsum(rows)
         parts = np.split(numbers, np.searchsorted(numbers, ends[:-1]))
         some = [(part - (end - count)).astype(np.int32) for part, end, count in zip(parts, ends, rows, strict=True)]
@@ -43,8 +43,8 @@ class HeldOut(RowLocations):
         return [self.rows[partition] - len(held) for partition, held in self.some.items()]
 
     def sample(self, partition: int, left: RowNumbers, number: int) -> RowNumbers:
-        """Return some of the rows of a partition that are not held out, which are a sample together with those of other
-        partitions. `number` : of them in all partitions."""
+        """Draw a partition's part of a sample of `number` training rows from all partitions. `left` : the numbers of
+        the partition's training rows."""
         count = min(len(left), in_proportion(number, tuple(self.sizes))[partition])
         random = np.random.default_rng([self.seed, PREPARE_STREAM, partition, 1])
         return left[drawn(len(left), count, random)[0]]

@@ -1,4 +1,4 @@
-"""The parameters that rows of partitions need, and which these are."""
+"""The parameters that the rows of partitions need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def values_of(model: Model, columns: Columns) -> Values:
-    """Return the parameters of a model for some features; None: all."""
+    """Return the model's parameters for some features; None: for all."""
     blocks = [
         read_rows(model, number, rows_of(layout, model.outputs, model.features, columns))
         for number, layout in enumerate(model.layout)
@@ -29,7 +29,7 @@ def values_of(model: Model, columns: Columns) -> Values:
 
 
 def united_columns(found: Iterable[Columns]) -> Columns:
-    """Return all of these features."""
+    """Return the union of the features; None (all) if any of them is None."""
     every = list(found)
     if any(columns is None for columns in every):
         return None

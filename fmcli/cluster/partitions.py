@@ -1,8 +1,8 @@
 """The partitions of training rows on a worker, each parsed once into a cache.
 
-A partition is some consecutive extents of the inputs. Which these are depends on the inputs only, and a partition is
-made from them whenever a worker needs one that it does not have. So a worker that ends, or another one in its place,
-changes nothing. The cache is a file without a name, which disappears with the process, or when the run ends."""
+A partition is a run of consecutive extents of the inputs. It depends only on the inputs, and a worker that lacks a
+partition makes it again. So a worker that ends or is replaced changes nothing. The cache is a file without a name,
+which disappears with the process, or when the run ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fmcli.data.stored.caching import Reading, text_rows
 from fmcli.errors import FmcliError
 from fmcli.records import dataclass
 
-# There are about so many partitions, unless these would be smaller or larger than the others, in bytes of text.
+# The usual number of partitions, and the bounds of a partition's size in bytes of text, which come first.
 EXTENTITIONS, LEAST_BYTES, MOST_BYTES = 16, 1 << 20, 256 << 20
 
 T = TypeVar("T")
@@ -55,8 +55,8 @@ class Division:
 def divide(
     paths: Sequence[str], format: str, needs_fields: bool, model: str, stream: Stream, most: int | None, build: str
 ) -> Division:
-    """Divide the inputs, of which some may be patterns of file names, into partitions of at most `most` bytes; None:
-    as many as there usually are. `model` is for messages. Raises the errors of `reader.detected`."""
+    """Divide the inputs (paths or patterns) into partitions of at most `most` bytes; None: into the usual number.
+    `model` is for messages. Raises the errors of `reader.detected`."""
     try:
         require_build(build)
         files = all_matching(paths)
@@ -70,13 +70,13 @@ def divide(
 
 
 def size_of(extent: FileRange) -> int:
-    """About the bytes of an extent."""
+    """Return the approximate size of an extent in bytes."""
     size = size_on_disk(extent.path) if extent.size is None else extent.size
     return (size if extent.stop is None else extent.stop) - extent.start
 
 
 def combined_extents(found: Sequence[tuple[FileRange, int]], most: int) -> list[tuple[FileRange, ...]]:
-    """Consecutive extents together, as long as they have at most so many bytes; each extent with its size."""
+    """Join consecutive extents, given with their sizes, up to `most` bytes."""
     together: list[list[FileRange]] = []
     taken = most
     for extent, size in found:
@@ -93,8 +93,8 @@ class Space:
     """The columns and labels of all partitions.
 
     features : the number of columns.
-    dictionary : of the columns; None: column j is feature j.
-    names : what labels 0, 1, .. stand for; None: labels are numbers.
+    dictionary : the ids of the columns; None: column j is feature j.
+    names : the names of labels 0, 1, ..; None: labels are numbers.
     of_labels : weights by label.
     """
 
@@ -108,14 +108,14 @@ class Space:
 class Opened:
     """The facts about a partition.
 
-    reports : what the text buffers of each extent say about their lines.
-    error : what ended reading.
-    facts, numbering, counts : None if there are no rows or was an error; the facts of the cache, the features that
-        occur, and the number of rows that have each of them.
-    rows : of the shards of the cache.
-    checksum : of the rows.
-    nbytes : of the rows in memory.
-    gaps : of tables.
+    reports : the line reports of each extent's text buffers.
+    error : the error that ended reading.
+    facts, numbering, counts : the facts of the cache, the features that occur, and the number of rows with each
+        feature; None without rows, or after an error.
+    rows : the number of rows of each shard of the cache.
+    checksum : the checksum of the rows.
+    nbytes : the size of the rows in memory.
+    gaps : the gaps of tables.
     """
 
     reports: list[list[LineReport]]
@@ -129,9 +129,9 @@ class Opened:
 
 
 class Partition:
-    """A partition on a worker, which is parsed when this is made.
+    """A partition on a worker. The constructor parses it.
 
-    cache : None if it has no rows, or there was an error.
+    cache : None if there are no rows, or after an error.
     """
 
     def __init__(self, partition: Sequence[FileRange], reading: Reading, skip: bool, folder: str | None) -> None:
@@ -183,12 +183,12 @@ class Partition:
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """The first row of each shard, and the number of all rows."""
+        """The first row of each shard, and the total number of rows."""
         assert self.cache is not None
         return np.cumsum([0, *map(self.cache.rows_of, range(len(self.cache.shards)))])
 
     def stored(self, numbers: RowNumbers) -> RowNumbers:
-        """Return the places of rows in the shards, one after the other. numbers : of the rows in the text,
+        """Return the positions of rows in the concatenated shards. numbers : the rows' numbers in the text,
         increasing."""
         assert self.cache is not None
         shards, places = self.cache.places(numbers)
@@ -215,7 +215,7 @@ class Partition:
 
 
 class Inputs:
-    """The partitions of a run, on their way to workers; a worker makes the partitions that it needs."""
+    """The partitions of a run. Pickled, it carries only the recipe: each worker makes the partitions that it needs."""
 
     def __init__(
         self, partitions: Sequence[tuple[FileRange, ...]], reading: Reading, skip: bool, folder: str | None, build: str
@@ -229,7 +229,7 @@ class Inputs:
         return Inputs, self.recipe
 
     def partition(self, number: int) -> Partition:
-        """Return a partition, which is made unless it is there."""
+        """Return a partition, and make it if the worker lacks it."""
         partitions, reading, skip, folder, build = self.recipe
         require_build(build)
         with self._lock:
@@ -248,18 +248,18 @@ def opened(inputs: Inputs, number: int) -> Opened:
 
 
 def described(partition: Sequence[FileRange]) -> str:
-    """Return a partition in messages."""
+    """Return the name of a partition for messages."""
     others = f" and {len(partition) - 1} more" if len(partition) > 1 else ""
     return f"{partition[0]}{others}"
 
 
 def names_of(partition: Sequence[FileRange]) -> list[str]:
-    """Return the names of the inputs of its extents."""
+    """Return the names of the inputs of a partition's extents."""
     return [name_of(extent.path) for extent in partition]
 
 
 def guarded(work: Callable[[], T], inputs: Inputs, number: int) -> T:
-    """Return the result of some work on a partition, which an error names."""
+    """Return work(). Its errors get the name of the partition."""
     try:
         return work()
     except (FmcliError, MemoryError) as error:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Resident:
-    """An object of which each worker has a copy that stays there, with what tasks have added to it.
+    """An object with a copy on each worker. The copy stays there, with what tasks have added to it.
 
-    Dask removes replicas of a result that no task is waiting for. So each worker has a result of its own.
+    Dask removes replicas of a result that no task is waiting for, so each worker gets a result of its own.
 
     value : the object on the client.
     """
@@ -25,16 +25,16 @@ class Resident:
         self._there: dict[str | None, Future] = {}
 
     def on(self, place: str | None) -> Future:
-        """Return the copy of a worker, for its tasks."""
+        """Return the copy on a worker, as an argument of tasks there."""
         if place not in self._there:
             self._there[place] = self._cluster.submit(itself, self._sent, worker=place)
         return self._there[place]
 
 
 class Homes:
-    """Which worker has each partition. A partition stays as long as its worker is there and has no more than its share.
+    """Which worker has each partition. A partition moves only if its worker has gone or has more than its share.
 
-    Consecutive ones are together, as far as possible, because their sums are added first.
+    Neighbors share a worker as far as possible, because their sums are added first.
 
     count : the number of partitions.
     """

@@ -1,11 +1,11 @@
-"""Row solvers on a cluster: synchronous.
+"""Row solvers on a cluster, in synchronous rounds.
 
-The first steps change a model most. So the first rows of a run are brought to the client, some of each partition at a
-time, and have a step each, as on one machine. Rounds come after them. A round takes the next rows of each partition,
-the same share of all. Workers compute, for each parameter row that these touch, the sums of the gradients and of their
-squares, from parameters that the client sends with the task. The client adds the sums in the order of the partitions
-and makes one step for each row. Workers keep no parameters: the result of a task says which ones the next round needs.
-So nothing can be out of date, and a task can be repeated by any worker.
+The first steps change a model most. So the client fetches the first rows of a run, some of each partition at a time,
+and makes a step for each row, as on one machine. Then rounds begin. A round takes the same share of every partition,
+its next rows. The client sends parameters with the tasks; workers compute, for each parameter row that their rows
+touch, the sums of the gradients and of the squared gradients. The client adds the sums in the order of the partitions
+and makes one step for each parameter row. Workers keep no parameters: each task also returns the features of the next
+round. So nothing can be out of date, and any worker can repeat a task.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ if TYPE_CHECKING:
     from fmcli.solvers.stochastic.solver import Solver
     from fmcli.solvers.trainer import Task
 
-# An epoch has at least FEW_ROUNDS rounds, as long as these have more than LEAST_ROWS: a round takes tens of
-# milliseconds, and fewer steps learn more slowly. It has at most 2 MANY_ROUNDS, if these have at least USUAL_ROWS.
+# An epoch has at least FEW_ROUNDS rounds, while a round has more than LEAST_ROWS rows: a round takes tens of
+# milliseconds, and fewer steps learn more slowly. It has at most 2 MANY_ROUNDS, if rounds have at least USUAL_ROWS
+# rows.
 LEAST_ROWS, USUAL_ROWS = 1024, 16384
 FEW_ROUNDS, MANY_ROUNDS = 50, 500
-# A round has at most this share of the rows trained on before it; rows before those of the first round have a step
-# each.
+# A round has at most this share of the rows trained on before it. Before the first round, each row has its own step.
 GROWTH = 1 / 64
-# Rows that are brought to the client at a time, and bytes of an entry: feature, value and field.
+# The number of rows that the client fetches at a time, and bytes of an entry: feature, value and field.
 BROUGHT_ROWS, ENTRY_BYTES = 32768, 12
 
 
 def round_size(rows: int) -> int:
-    """Return how many rows a round has at most, of so many."""
+    """Return the largest number of rows of a round, for an epoch of `rows` rows."""
     return max(LEAST_ROWS, min(USUAL_ROWS, power_of_two(rows / FEW_ROUNDS)), power_of_two(rows / MANY_ROUNDS))
 
 
 def power_of_two(most: float) -> int:
-    """Return the largest power of two that is at most a number, and at least 1."""
+    """Return the largest power of two up to `most`, and at least 1."""
     return 1 << int(math.log2(max(1, most)))
 
 
 class RowsInPartitions(Protocol):
-    """Rows to train on. sizes : the number of rows of each partition."""
+    """Training rows in partitions. sizes : the number of rows of each partition."""
 
     partitions: PartitionedCache
     sizes: list[int]
 
     def goal(self, task: Task, weight: float) -> Resident:
-        """Return the facts that workers need to train."""
+        """Return the facts that the workers need for training."""
         ...
 
 
 class Rounds:
-    """The epochs of a task in rounds; as RowEpochs, whose arguments it takes.
+    """The epochs of a task in rounds; takes the arguments of RowEpochs.
 
     unit : an epoch can be divided after any round.
     """
@@ -83,15 +83,15 @@ class Rounds:
         self.partitions, self.sizes = source.partitions, source.sizes
         self.shared = source.goal(task, mean_weight if solver.averages_weights else 1.0)
         self.next: dict[tuple[int, ...], Columns] = {}
-        self.coming: list[tuple[tuple[int, ...], Future]] = []  # the rows of the next round, if they are brought here
+        self.coming: list[tuple[tuple[int, ...], Future]] = []  # the rows of the next step-by-step part, while fetched
         self.epoch, self.round, self.ends = 0, 0, [0]
         self.divisor = mean_weight
         self.loop: RowLoop | None = None
 
     @staticmethod
     def bytes_needed(task: Task) -> int:
-        """Return bytes of the parameters, sums and states of a round, if no two entries are of the same feature; or of
-        the rows that are brought here, as they come and joined, and those after them."""
+        """Return the larger of two sizes in bytes: the parameters, sums and states of a round in which no two entries
+        have the same feature; and the fetched rows, as they come, joined, and those of the next fetch."""
         rows, model = min(largest_round(task), task.source.count), task.model
         entries = task.source.nonzeros / max(1, task.source.count)  # of a row
         features = min(model.features, rows * entries)
@@ -100,7 +100,7 @@ class Rounds:
         return max(2 * np.dtype(np.float64).itemsize * numbers, brought)
 
     def begin(self, number: int, pool: Executor, last: bool, done: int = 0) -> None:
-        """Begin an epoch, of which so many rows are done already. Raises BadInputError if these are not some rounds."""
+        """Begin an epoch after its first `done` rows. Raises BadInputError if no round ends there."""
         self.epoch = self.task.epochs_before + number
         self.ends = ends_of_rounds(self.task, self.epoch)
         ends = [self.done_after(end) for end in self.ends]
@@ -109,17 +109,17 @@ class Rounds:
         self.round = ends.index(done)
 
     def done_after(self, end: int) -> int:
-        """Return the number of rows of an epoch that all partitions have done after a round that ends there."""
+        """Return the number of rows of an epoch that all partitions have done after a round that ends at `end`."""
         return sum(rows * end // self.task.source.count for rows in self.sizes)
 
     @property
     def place(self) -> Place:
-        """The round that comes next."""
+        """The next round."""
         return self._place(self.epoch, self.ends, self.round)
 
     @property
     def following(self) -> Place:
-        """The round after that, perhaps in the next epoch."""
+        """The round after the next one; it may be in the next epoch."""
         if self.round + 2 < len(self.ends):
             return self._place(self.epoch, self.ends, self.round + 1)
         return self._place(self.epoch + 1, ends_of_rounds(self.task, self.epoch + 1), 0)
@@ -128,9 +128,9 @@ class Rounds:
         return Place(epoch, ends[number], ends[number + 1], self.task.source.count)
 
     def advance(self, stop: int, total: float) -> tuple[int, float, float]:
-        """Train on the next rows that are brought here, or for a round.
+        """Train on the next fetched rows, or for a round.
 
-        Returns how many rows of the epoch are done then, the weight of the new ones, and `total` plus their weighted
+        Returns the number of rows done in the epoch, the weight of the new rows, and `total` plus their weighted
         losses.
         """
         weight, total = self._by_rows(total) if self._is_brought(self.place) else self._by_sums(total)
@@ -138,12 +138,12 @@ class Rounds:
         return self.done_after(self.ends[self.round]), weight, total
 
     def _is_brought(self, place: Place) -> bool:
-        """Return whether the rows of a round are brought here, and have a step each."""
+        """Return whether the client fetches the rows of a round and makes a step for each."""
         return (place.epoch - 1) * self.task.source.count + place.last <= rows_before(self.task)
 
     def _by_rows(self, total: float) -> tuple[float, float]:
-        """Make a step for each of the next rows, as RowEpochs, while those after them are on their way. Returns their
-        weight, and `total` plus their losses."""
+        """Make a step for each of the next rows, as RowEpochs does, while the rows after them are fetched. Returns
+        their weight, and `total` plus their losses."""
         found: dict[int, Dataset] = {}
         for numbers, parts in self._results(self.coming or self._sent(work.rows_of, self.place)):
             found.update(zip(numbers, parts, strict=True))
@@ -194,7 +194,7 @@ class Rounds:
         """End an epoch."""
 
     def _groups(self) -> list[tuple[str | None, tuple[int, ...]]]:
-        """Return the partitions with rows to train on, together for each thread of a worker, and the worker."""
+        """Return the partitions with training rows, grouped by threads of workers: (worker, partitions)."""
         groups = self.partitions.groups(number for number, size in enumerate(self.sizes) if size)
         return [(place, tuple(numbers)) for place, numbers in groups]
 
@@ -212,28 +212,28 @@ class Rounds:
         return sent
 
     def _results(self, sent: Sequence[tuple[tuple[int, ...], Future]]) -> Iterator[tuple[tuple[int, ...], Any]]:
-        """Return the partitions of each group, and the result of the task that was sent."""
+        """Return the partitions of each group with the result of its task."""
         futures = [future for _, future in sent]
         results = self.partitions.cluster.results(futures, f"round {self.round + 1} of epoch {self.epoch}")
         return zip((numbers for numbers, _ in sent), results, strict=True)
 
 
 def largest_round(task: Task) -> int:
-    """Return how many rows a round of a task has at most."""
+    """Return the largest number of rows of a round of a task."""
     chosen = int(task.spec.values["round_size"])
     return chosen if chosen > 1 else round_size(task.source.count)
 
 
 def rows_before(task: Task) -> int:
-    """Return how many rows of a run have a step each: those before its first round, which has about half the rows
-    of the largest, because small ones take nearly as long, and rows that are brought here less."""
+    """Return the number of rows that have a step each, before the first round. The first round has about half the
+    rows of the largest: small rounds take nearly as long, and fetched rows take less."""
     largest = largest_round(task)
     return int(max(min(LEAST_ROWS, largest), largest // 2) / GROWTH)
 
 
 def ends_of_rounds(task: Task, epoch: int) -> list[int]:
-    """Return 0 and how many rows of an epoch are done after each of its rounds, and each time that rows are brought
-    here, if partitions could be cut anywhere."""
+    """Return 0, and the number of rows done after each fetch and each round of an epoch, as if partitions could be cut
+    anywhere."""
     rows, largest, single, ends = task.source.count, largest_round(task), rows_before(task), [0]
     while ends[-1] < rows:
         before = (epoch - 1) * rows + ends[-1]

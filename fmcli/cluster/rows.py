@@ -1,4 +1,4 @@
-"""Training rows on a cluster, as the client sees them: what is trained on, and what is held out."""
+"""Training rows on a cluster, as the client sees them: training rows and held-out rows."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
     from fmcli.losses.loss import Loss
 
-# Rows from all partitions that the client has: for the metrics of training rows, and start values that depend on rows.
+# Sample of rows from all partitions on the client: for metrics of training rows, and start values that depend on rows.
 SAMPLE_ROWS = 1 << 16
 
 T = TypeVar("T")
 
 
 class PartitionedRows(StoredRows, RemoteRows):
-    """Rows to train on in the partitions of a cluster. `data` are some of them, from all partitions: `sample`, if they
-    are known already."""
+    """Training rows in the partitions of a cluster. `data` is a sample of them from all partitions; the argument
+    `sample` gives it if it is already known."""
 
     kind_of_epochs = Rounds
     divides = False  # workers know which rows are held out
@@ -84,7 +84,7 @@ class PartitionedRows(StoredRows, RemoteRows):
         return PartitionedRows(self.partitions, self.transform, self.totals, none, None, self.data)
 
     def goal(self, task: Task, weight: float) -> Resident:
-        """Return the facts that workers need to train."""
+        """Return the facts that the workers need for training."""
         goal = Goal(task.spec, task.model.outputs, self.transform.fields, weight)
         return self.partitions.shared(self.transform, self.held, goal)
 
@@ -104,7 +104,7 @@ class PartitionedRows(StoredRows, RemoteRows):
 
 @dataclass(frozen=True)
 class PartitionedShards(StoredShards):
-    """The rows of the partitions of a cluster, of which workers read the shards; see Rows."""
+    """The rows of the partitions of a cluster. Workers read the shards; see Rows."""
 
     cache: PartitionedCache
 

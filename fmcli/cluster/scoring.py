@@ -1,7 +1,7 @@
 """predict and evaluate on a cluster.
 
 The inputs are split into extents, which depend only on the files. Workers score them, and the client takes the results
-in order, so that lines, counts and errors are those of one machine."""
+in order, so lines, counts and errors are the same as on one machine."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from fmcli.system.leftovers import new_name
 if TYPE_CHECKING:
     from distributed import Future
 
-# Bytes of text in an extent: with a tenth of a second of work, sending a task (some milliseconds) is negligible, and
-# the results that wait are small. It decides which rows are summed up together, and so the last bits of some metrics.
+# Bytes of text per extent: scoring takes about 0.1 s, so sending a task (some milliseconds) is negligible, and waiting
+# results are small. The size decides which rows are summed together, and so the last bits of some metrics.
 PART_BYTES = 32 << 20
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass
 class Progress:
-    """How many extents have been scored, of how many."""
+    """The number of scored extents, and the number of all extents."""
 
     done: int = 0
     extents: int = 0
@@ -52,7 +52,7 @@ def loaded(path: str) -> tuple[Scorer, SharedModel]:
 
 
 class Scoring:
-    """The rows of some inputs, which are to be scored on a cluster.
+    """The rows of some inputs, to be scored on a cluster.
 
     bad, counts : as in fmcli.scoring.prediction.
     """
@@ -73,8 +73,8 @@ class Scoring:
         self.progress = Progress()
 
     def predict(self, output: OutputType, with_spread: bool = False) -> Iterator[bytes]:
-        """Yield the lines of the predictions for all rows, in order. Raises the errors of fmcli.scoring.prediction, and
-        those of Cluster."""
+        """Yield the lines of the predictions for all rows, in order. Raises the errors of fmcli.scoring.prediction and
+        of Cluster."""
 
         def send(extent: FileRange) -> Future:
             return self._cluster.submit(tasks.predicted, self._model, extent, self._settled, output, with_spread)
@@ -82,8 +82,8 @@ class Scoring:
         return self._each(self._survey.extents, send, lambda extent: extent)
 
     def write(self, output: OutputType, folder: str, with_spread: bool = False) -> Iterator[None]:
-        """Write the lines of the predictions for each extent into a file of the folder, which must not exist, or be
-        empty, and is there when all are complete. This machine and all workers must see it at the same path.
+        """Write the prediction lines of each extent to a file in `folder`, which must be missing or empty, and appears
+        when all files are complete. This machine and all workers must see it at the same path.
 
         Raises as `predict`, and OutputError.
         """
@@ -102,8 +102,8 @@ class Scoring:
                 yield
 
     def evaluate(self, metrics: Iterable[str], with_table: bool, combined: Combined) -> Iterator[None]:
-        """Score labelled rows, and add the summaries of all extents, in order, for these metrics. Raises as `predict`,
-        and NotEnoughMemoryError, and UsageError for a metric that cannot be combined."""
+        """Score labelled rows, and add the summaries of all extents to `combined`, in order, for these metrics. Raises
+        the errors of `predict`, NotEnoughMemoryError, and UsageError for a metric that cannot be combined."""
         names = list(metrics)
         check_combined(names)
 
@@ -127,7 +127,7 @@ class Scoring:
 
     @property
     def _settled(self) -> Request:
-        """The request with what is known of the inputs."""
+        """The request with the format and the stream that the survey found."""
         return replace(self._request, format=self._survey.format, stream=self._survey.stream)
 
     @property
@@ -150,7 +150,7 @@ class Scoring:
 
 @contextmanager
 def _complete_folder(folder: str, files: Sequence[str]) -> Iterator[str]:
-    """Make a hidden folder beside another one, whose place it takes at the end if it has all files; otherwise it is
+    """Make a hidden folder beside `folder`. At the end, it replaces `folder` if it has all files; otherwise it is
     removed."""
     target = os.path.abspath(folder)
     unfinished = new_name(os.path.dirname(target))
@@ -164,7 +164,7 @@ def _complete_folder(folder: str, files: Sequence[str]) -> Iterator[str]:
                     f"{folder}: {missing[0]} was written by a worker, but cannot be seen here; name a folder on a file "
                     "system that this machine and all workers share"
                 )
-            for other in found.difference(files):  # of workers that were killed
+            for other in found.difference(files):  # left by workers that were killed
                 os.unlink(os.path.join(unfinished, other))
             os.rename(unfinished, target)
         finally:

@@ -30,13 +30,13 @@ from fmcli.solvers.rounds.parameter_rows import rows_of, write_rows
 from fmcli.system.memory import available
 from fmcli.training.setup.settings import make_model
 
-# Shares that are kept until the parameters for their columns come: of this round and the next, for a few threads.
+# Shares kept until the parameters of their columns come: of this round and the next, for a few threads.
 SHARES_KEPT = 16
 Columns = NDArray[np.int32] | None
 
 
 class Values(NamedTuple):
-    """Parameters: those of the rows of some features (None: all), for each block; and arrays that are in no block."""
+    """Parameters: the rows of some features (None: of all) in each block, and the arrays that are in no block."""
 
     columns: Columns
     blocks: list[NDArray[Any]]
@@ -44,18 +44,18 @@ class Values(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         own = 0 if self.columns is None else self.columns.nbytes
         return own + sum(array.nbytes for array in (*self.blocks, *self.others.values()))
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The task that is trained.
+    """The task to train.
 
-    spec : with all defaults resolved.
+    spec : the spec with all defaults resolved.
     outputs, fields : of the model.
-    weight : what weights of rows are divided by: their mean in a round, their sum in a gradient.
+    weight : the divisor of row weights: their mean in a round, their sum in a gradient.
     """
 
     spec: Spec
@@ -67,9 +67,9 @@ class Goal:
 class Share(NamedTuple):
     """Rows of some partitions.
 
-    ends : for each partition, the number of the row after its last one.
-    data : the rows in columns of their own.
-    columns : which features these are. Kinds of which no part can be trained alone have all columns: None.
+    ends : the end of each partition's rows in `data`.
+    data : the rows, with only the columns of the share.
+    columns : the features of the columns; None: all, for kinds whose parts cannot be trained alone.
     """
 
     ends: list[int]
@@ -77,21 +77,21 @@ class Share(NamedTuple):
     columns: Columns
 
     def within(self, columns: Columns) -> Share:
-        """Return the share with these columns, of which some may not occur."""
+        """Return the share with these columns, a superset of its own."""
         if self.columns is None or columns is None or np.array_equal(columns, self.columns):
             return self
         index = np.searchsorted(columns, self.columns).astype(np.int32)[self.data.index]
         return Share(self.ends, self.data.with_columns(index, len(columns)), columns)
 
     def weights(self) -> NDArray[np.float64]:
-        """Return the sum of the weights of the rows of each partition."""
+        """Return the total weight of each partition's rows."""
         rows = np.split(np.arange(self.data.rows, dtype=np.int32), self.ends[:-1])
         return np.array([self.data.total_weight(some) for some in rows])
 
 
 class Place(NamedTuple):
-    """A round of an epoch: its rows from `first` up to `last`, of `rows`. Each partition has the same share of its own
-    rows in it. Epochs count from 1."""
+    """A round of an epoch: rows `first` to `last` (excluded) of `rows`. Each partition takes the same share of its own
+    rows. Epochs count from 1."""
 
     epoch: int
     first: int
@@ -100,8 +100,8 @@ class Place(NamedTuple):
 
 
 class Shared:
-    """The facts that the client has learned about all partitions, on its way to workers, which keep rows here as the
-    model sees them."""
+    """The facts that the client has learned about all partitions. Workers get a copy, and keep rows there as the model
+    sees them."""
 
     def __init__(
         self,
@@ -125,24 +125,24 @@ class Shared:
 
     @property
     def transform(self) -> Transform:
-        """How rows become rows of the model."""
+        """The transform from rows to rows of the model."""
         assert self._transform is not None
         return self._transform
 
     @property
     def held_out(self) -> HeldOut:
-        """Which rows are not trained on."""
+        """The rows that are not trained on."""
         assert self._held_out is not None
         return self._held_out
 
     @property
     def goal(self) -> Goal:
-        """The task that is trained."""
+        """The task to train."""
         assert self._goal is not None
         return self._goal
 
     def held(self, inputs: Inputs, number: int) -> RowNumbers:
-        """Return the places of the rows of a partition that are held out, in the order of the text."""
+        """Return the positions of a partition's held-out rows, in the order of the text."""
         if self._held_out is None:
             return np.zeros(0, dtype=np.int32)
         if number not in self._held:
@@ -150,16 +150,16 @@ class Shared:
         return self._held[number]
 
     def left(self, inputs: Inputs, number: int) -> RowNumbers:
-        """Return the places of the rows of a partition that are trained on, increasing."""
+        """Return the positions of a partition's training rows, increasing."""
         every = np.arange(inputs.partition(number).starts[-1], dtype=np.int32)
         return np.delete(every, self.held(inputs, number))
 
     def rows_left(self, inputs: Inputs, number: int) -> list[tuple[int, RowNumbers]]:
-        """Return the rows of a partition that are trained on, by shard."""
+        """Return a partition's training rows, by shard."""
         return in_shards(inputs.partition(number).starts, self.left(inputs, number))
 
     def shard(self, inputs: Inputs, number: int, shard: int) -> Dataset:
-        """Return the rows of a shard of a partition, as the model sees them. They are kept while there is memory."""
+        """Return the rows of a shard as the model sees them. They are kept while memory lasts."""
         key = number, shard
         with self._lock:
             if key in self._shards:
@@ -173,11 +173,11 @@ class Shared:
         return data
 
     def take(self, inputs: Inputs, number: int, rows: Sequence[tuple[int, RowNumbers]]) -> Dataset:
-        """Return rows of shards of a partition, as the model sees them."""
+        """Return some rows of a partition's shards, as the model sees them."""
         return concatenated([self.shard(inputs, number, shard).take(some) for shard, some in rows])
 
     def order(self, inputs: Inputs, number: int, epoch: int) -> list[tuple[int, RowNumbers]]:
-        """Return the rows of a partition in the order of an epoch: shards, and the rows of each."""
+        """Return a partition's rows in the order of an epoch: (shard, its rows)."""
         known = self._orders.get(number)
         if known is not None and known[0] == epoch:
             return known[1]
@@ -191,7 +191,7 @@ class Shared:
         return by_shard
 
     def share(self, inputs: Inputs, numbers: Sequence[int], place: Place) -> Share:
-        """Return the rows of some partitions in a round."""
+        """Return the rows of some partitions for a round."""
         key = *numbers, *place
         with self._lock:
             if key in self._shares:
@@ -209,7 +209,7 @@ class Shared:
         return found
 
     def rows_of(self, inputs: Inputs, number: int, place: Place) -> Dataset:
-        """Return the rows of a partition in a round, as the model sees them."""
+        """Return a partition's rows for a round, as the model sees them."""
         order = self.order(inputs, number, place.epoch)
         count = sum(len(rows) for _, rows in order)
         first, last = count * place.first // place.rows, count * place.last // place.rows
@@ -228,7 +228,7 @@ class Shared:
         return data.with_columns(index, len(columns)), columns
 
     def columns(self, inputs: Inputs, number: int) -> Columns:
-        """Return the features that the rows of a partition have; None: all are needed."""
+        """Return the features of a partition's rows; None: all are needed."""
         if not MODELS[self.goal.spec.model].apart:
             return None
         found = np.zeros(0, dtype=np.int32)
@@ -238,7 +238,7 @@ class Shared:
         return found
 
     def model(self, data: Dataset, values: Values) -> tuple[Model, Loss]:
-        """Return a model with some parameters, for rows in their columns, and the loss."""
+        """Return a model with these parameters, for rows with the same columns, and the loss."""
         spec = self.goal.spec
         if values.columns is not None and spec.values.get("split_index") is not None:
             split = int(np.searchsorted(values.columns, spec.values["split_index"]))
@@ -258,7 +258,7 @@ class Shared:
         return model, build_loss(spec, spec.loss, self.goal.outputs)
 
     def selected(self, values: Values, columns: Columns) -> Values:
-        """Return the parameters of these features, of those of the same or all features."""
+        """Return the parameters of some features. `values` : of the same features, or of all."""
         if columns is None or values.columns is not None:
             return values
         layouts = self.layouts()
@@ -273,14 +273,14 @@ class Shared:
         return make_model(self.goal.spec, 1, self.goal.outputs, self.goal.fields).layout
 
     def in_all_rows(self, block: int, model: Model, columns: Columns, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the row ids in the whole model of rows of a block of a model with these columns."""
+        """Return the row ids in the whole model, given row ids of a block in a model with these columns."""
         if columns is None:
             return rows
         return rows_of(model.layout[block], model.outputs, self.transform.features, columns)[rows]
 
 
 def in_shards(starts: NDArray[np.int64], rows: RowNumbers) -> list[tuple[int, RowNumbers]]:
-    """Return rows of a partition, as pairs of a shard and rows of it. rows : their places, increasing. `starts` : as in
+    """Divide rows of a partition by shard: (shard, its rows). rows : positions, increasing. `starts` : as in
     Partition."""
     ends = np.searchsorted(rows, starts)
     shards = range(len(starts) - 1)

@@ -1,4 +1,4 @@
-"""Sums by parameter row, of which those of several partitions are added in a fixed order."""
+"""Sums by parameter row, and their addition over partitions in a fixed order."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fmcli.solvers.rounds.row_sums import BlockSums
 class Sums(NamedTuple):
     """The contribution of some rows to a loss and its gradient.
 
-    loss : the weighted sum, or the part of the mean loss.
+    loss : the weighted sum of the losses, or the rows' part of the mean loss.
     weight : the sum of the weights of the rows.
-    blocks : for each block of the model, int32 (n), increasing row ids, and arrays that have a number, or numbers, for
-        each of these.
+    blocks : for each block of the model, int32 (n), increasing row ids, and arrays (n, ..) with the sums of each
+        row id.
     """
 
     loss: float
@@ -27,7 +27,7 @@ class Sums(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """The size of the arrays in bytes."""
         return sum(array.nbytes for block in self.blocks for array in block)
 
 
@@ -35,8 +35,8 @@ class ShareSums(NamedTuple):
     """The contributions of the rows of several shares.
 
     losses, weights : float64 (shares), the weighted sums of the losses, and the sums of the weights.
-    blocks : for each block of the model, the sums of one share after the other, and the number of parameter rows that
-        each share has, int64 (shares). So there are few arrays to send.
+    blocks : for each block of the model, the concatenated sums of the shares, and the number of parameter rows of each
+        share, int64 (shares). So few arrays are sent.
     """
 
     losses: NDArray[np.float64]
@@ -45,7 +45,7 @@ class ShareSums(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the sums."""
+        """The size of the sums in bytes."""
         return sum(array.nbytes for sums, _ in self.blocks for array in sums)
 
     def of_share(self, share: int, block: int) -> BlockSums:

@@ -1,7 +1,7 @@
 """The tasks of workers: score the rows of an extent of the inputs.
 
-The same code runs as on one machine. A task returns what the text buffers of its extent say about their lines, because
-only the client knows the lines before the extent. An error is returned too: it may come after one in another extent."""
+Tasks run the same code as one machine. A task returns its text buffers' line reports, because only the client knows the
+lines before the extent. It also returns its error: an error in an earlier extent may come first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from fmcli.scoring.summary import Summary, summary_of
 from fmcli.system.addresses import is_remote
 from fmcli.system.files import atomic_output
 
-# The version and number type, on which results may depend.
+# The version and the number type: results depend on both.
 BUILD = f"fmcli {fmcli.__version__} ({REAL})"
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ U = TypeVar("U")
 
 
 class SharedModel:
-    """A model file on its way to workers, each of which makes a scorer of it once."""
+    """A model file on its way to workers. Each worker makes one scorer of it."""
 
     def __init__(self, path: str, file: ModelFile) -> None:
         self.path, self.file = path, file
@@ -64,7 +64,7 @@ class SharedModel:
         for name, array in self.file.tensors.items():
             tensors[name] = allocate(array.size, array.dtype)[: array.size].reshape(array.shape)  # aligned
             np.copyto(tensors[name], array)
-        self.file = ModelFile(self.file.meta, tensors)  # so that there is one copy
+        self.file = ModelFile(self.file.meta, tensors)  # one copy only
         return scorer_of(self.path, self.file)
 
 
@@ -95,9 +95,9 @@ class Request:
 class Scored(Generic[T]):
     """The result of a task.
 
-    reports : what each text buffer says about its lines.
-    result : of the rows before an error.
-    error : what ended the task.
+    reports : the line reports of each text buffer.
+    result : the result for the rows before an error.
+    error : the error that ended the task.
     """
 
     reports: list[LineReport]
@@ -119,7 +119,7 @@ class Survey:
 
 
 def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request) -> Survey | FmcliError:
-    """Split the inputs, of which some may be patterns of file names, into extents of at most `size` bytes. An error is
+    """Split the inputs (paths or patterns) into extents of at most `size` bytes. An error is
     returned."""
     try:
         require_build(request.build)
@@ -152,7 +152,7 @@ def predicted(
 def written(
     model: SharedModel, extent: FileRange, request: Request, output: OutputType, with_spread: bool, path: str
 ) -> Scored[bytes]:
-    """Write the lines of the predictions for an extent into a file, completely or not at all; the result is empty."""
+    """Write the prediction lines of an extent to a file, completely or not at all. The result is empty."""
     scored = predicted(model, extent, request, output, with_spread)
     if scored.error is not None:
         return scored
@@ -214,13 +214,13 @@ def _scored(
 
 
 def require_build(build: str) -> None:
-    """Raise UsageError unless this is the build of the client."""
+    """Raise UsageError unless `build` (the client's) is the build of this worker."""
     if build != BUILD:
         raise UsageError(f"it has {BUILD}, but {build} runs the command; install the same one")
 
 
 def matching(path: str) -> list[str]:
-    """Return the files that a pattern matches, in the order of their names; the path itself if it is none."""
+    """Return the files that a pattern matches, sorted by name; a path that is not a pattern is returned as it is."""
     if is_remote(path) or not has_magic(path) or os.path.lexists(path):
         return [path]
     files = sorted(glob(path))
@@ -230,12 +230,12 @@ def matching(path: str) -> list[str]:
 
 
 def all_matching(paths: Sequence[str]) -> list[str]:
-    """Return the files of some inputs, of which some may be patterns."""
+    """Return the files of some inputs, which may be patterns."""
     return [file for path in paths for file in matching(path)]
 
 
 def of_files(function: Callable[..., T], paths: Sequence[str], *more: Any, build: str = BUILD) -> T:
-    """Return what a function returns of the files of some inputs, which this machine may not see."""
+    """Call `function` with the files of some inputs, on a worker: this machine may not see them."""
     try:
         require_build(build)
         return function(all_matching(paths), *more)
@@ -244,7 +244,7 @@ def of_files(function: Callable[..., T], paths: Sequence[str], *more: Any, build
 
 
 def told(error: FmcliError | MemoryError, extent: str) -> FmcliError:
-    """Return the error, which says where it occurred unless it names a line of the input."""
+    """Return the error with the worker and the extent, unless it names a line of the input."""
     if isinstance(error, MemoryError):
         error = NotEnoughMemoryError("there is not enough memory; give the workers more, or fewer threads")
     if isinstance(error, (MissingInputError, NotEnoughMemoryError, OutputError, UsageError)):

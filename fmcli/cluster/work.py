@@ -1,7 +1,7 @@
-"""The tasks of workers in training: they compute sums over the rows of partitions, at parameters that the client sends.
+"""The workers' tasks in training: sums over the rows of partitions, at parameters that the client sends.
 
-Each task is a function of the inputs, of what the client has learned about all of them, and of parameters. What a
-worker keeps between tasks only saves time.
+A task is a function of the inputs, of the facts about all partitions, and of parameters. What a worker keeps between
+tasks only saves time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int) -> Dataset:
-    """Return rows of a partition as they were read, in the columns of all partitions but without their names.
+    """Return rows of a partition as they were read, in the columns of all partitions but without feature names.
 
     chosen : "all", "held out" (in the order of the text), or "sample", of `count` rows in all partitions.
     """
@@ -51,7 +51,7 @@ def rows_in(inputs: Inputs, shared: Shared, number: int, chosen: str, count: int
 
 
 def numbers_labelled(inputs: Inputs, shared: Shared, number: int, wanted: Sequence[float]) -> list[RowNumbers]:
-    """Return the numbers of the rows with each of some labels in the text of a partition, increasing."""
+    """Return the numbers of a partition's rows with each of the wanted labels, in its text, increasing."""
 
     def work() -> list[RowNumbers]:
         partition = inputs.partition(number)
@@ -66,8 +66,8 @@ def numbers_labelled(inputs: Inputs, shared: Shared, number: int, wanted: Sequen
 def each_shard(
     inputs: Inputs, shared: Shared, number: int, change: Change, of: Callable[[Dataset, RowNumbers], T]
 ) -> list[T]:
-    """Return the results of a function for each shard of a partition, as a method of the transform changes it, and the
-    rows of it that are not held out."""
+    """Apply `of(data, rows)` to each shard of a partition, with data changed by a method of the transform and the
+    shard's training rows."""
 
     def work() -> list[T]:
         partition = inputs.partition(number)
@@ -83,8 +83,8 @@ def each_shard(
 def each_by_model(
     inputs: Inputs, shared: Shared, number: int, of: Callable[[Model, Loss, Dataset, RowNumbers], T], values: Values
 ) -> list[T]:
-    """Return the results of a function for a model with these parameters, which are all, and the loss, each shard of a
-    partition, and the rows of it that are not held out."""
+    """Apply `of(model, loss, data, rows)` to each shard of a partition, with the full parameter set and the shard's
+    training rows."""
 
     def work() -> list[T]:
         shards = ((shared.shard(inputs, number, shard), rows) for shard, rows in shared.rows_left(inputs, number))
@@ -94,20 +94,20 @@ def each_by_model(
 
 
 def rows_of(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> list[Dataset]:
-    """Return the rows that each of some partitions has in a round, in the columns of all partitions."""
+    """Return each partition's rows for a round, in the columns of all partitions."""
     return [guarded(lambda: shared.rows_of(inputs, number, place), inputs, number) for number in numbers]  # noqa: B023
 
 
 def columns_in(inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place) -> Columns:
-    """Return the features of the rows that some partitions have in a round."""
+    """Return the features of the rows of some partitions in a round."""
     return guarded(lambda: shared.share(inputs, numbers, place).columns, inputs, numbers[0])
 
 
 def sums_in(
     inputs: Inputs, shared: Shared, numbers: Sequence[int], place: Place, following: Place, values: Values
 ) -> tuple[ShareSums, Columns]:
-    """Return the sums over the rows that each of some partitions has in a round, at these parameters, and the features
-    of all of them in the following round. `values` : of the features in this round, and perhaps others."""
+    """Return the sums over each partition's rows in a round, at these parameters, and the features of the following
+    round. `values` : of the features in this round; other features may be among them."""
 
     def work() -> tuple[ShareSums, Columns]:
         share = shared.share(inputs, numbers, place).within(values.columns)
@@ -123,15 +123,15 @@ def sums_in(
 
 
 def columns_of(inputs: Inputs, shared: Shared, number: int) -> Columns:
-    """Return the features of the rows of a partition; None: all are needed."""
+    """Return the features of a partition's training rows; None: all are needed."""
     return guarded(lambda: shared.columns(inputs, number), inputs, number)
 
 
 def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, values: Values) -> Sums:
-    """Return the contribution of the rows of a partition to the mean loss and its gradient, in double.
+    """Return a partition's contribution to the mean loss and its gradient, in double precision.
 
     columns : the features of the rows; None: all are needed.
-    values : the parameters of these features, or all of them.
+    values : the parameters of these features, or of all.
     """
 
     def work() -> Sums:
@@ -160,7 +160,7 @@ def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, v
 
 
 def rows_entered(inputs: Inputs, shared: Shared, number: int, values: Values) -> list[NDArray[np.int32]]:
-    """For each block of the model, the rows that enter a score of the partition at these parameters, which are all."""
+    """Return, for each block, the parameter rows that enter the partition's scores, given all parameters."""
 
     def work() -> list[NDArray[np.int32]]:
         found: list[list[NDArray[np.int32]]] = [[] for _ in values.blocks]
