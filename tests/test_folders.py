@@ -1,12 +1,14 @@
 """The folders of the package: the allowed imports between them, and their sizes."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -91,6 +93,29 @@ def test_a_folder_imports_only_those_before_it(name):
             continue
         used = {module.split(".")[1] for module in imported(path)}
         assert not (used & set(ORDER)) - set(allowed), path
+
+
+def test_the_picture_shows_the_layers_and_the_values_of_a_run():
+    """A folder imports only from layers below its own; the modules of the values have their classes."""
+    svg = "{http://www.w3.org/2000/svg}"
+    picture = ElementTree.parse(ROOT / "scripts/rooms.svg").getroot()
+    layers = [
+        [span.text for span in layer.iter(f"{svg}tspan") if span.get("class") == "room"]
+        for layer in picture.iter(f"{svg}g")
+        if layer.get("class") == "layer"
+    ]
+    level = {name: -place for place, layer in enumerate(layers) for name in layer}
+    assert sorted(level) == sorted(ORDER)
+    for path in sources():
+        for module in imported(path):
+            used = module.split(".")[1]
+            if folder(path) and used in level and used != folder(path):
+                assert level[used] < level[folder(path)], (path, module)
+    values = [value for value in picture.iter(f"{svg}g") if value.get("class") == "value"]
+    assert len(values) == 5
+    for value in values:
+        name, _, module = (text.text for text in value.iter(f"{svg}text"))
+        assert hasattr(importlib.import_module("fmcli." + module.removesuffix(".py").replace("/", ".")), name)
 
 
 def test_no_folders_import_each_other_in_a_circle():
