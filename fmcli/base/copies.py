@@ -14,9 +14,10 @@ def copy_to(target: NDArray[Any], source: NDArray[Any]) -> None:
     Numpy copies a row that lies apart number by number, unless it is one item: rows of 4 floats took three times as
     long.
     """
-    if target.shape == source.shape and target.dtype == source.dtype and _has_rows(target) and _has_rows(source):
-        row = np.dtype((np.void, target.shape[-1] * target.itemsize))
-        target, source = target.view(row), source.view(row)
+    if target.ndim > 1 and target.shape == source.shape and target.dtype == source.dtype:
+        row = np.dtype(f"V{target.shape[-1] * target.itemsize}")
+        if target.itemsize < row.itemsize and target.strides[-1] == source.strides[-1] == target.itemsize:
+            target, source = target.view(row), source.view(row)
     target[...] = source
 
 
@@ -25,8 +26,3 @@ def copy_of(array: NDArray[Any]) -> NDArray[Any]:
     copy = np.empty(array.shape, array.dtype)
     copy_to(copy, array)
     return copy
-
-
-def _has_rows(array: NDArray[Any]) -> bool:
-    """Return whether the numbers along the last axis, two or more, are adjacent."""
-    return array.ndim > 1 and array.shape[-1] > 1 and array.strides[-1] == array.itemsize

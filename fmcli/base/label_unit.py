@@ -34,7 +34,7 @@ class LabelUnit:
     @property
     def is_one(self) -> bool:
         """Whether numbers stay as they are."""
-        return self.pair == (0.0, 1.0)
+        return self.center == 0 and self.scale == 1
 
     @property
     def needs_doubles(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import field
+from functools import cache
 from typing import Any
 
 from fmcli.records import dataclass
@@ -62,6 +63,7 @@ class Entry:
         return load(self.path)
 
 
+@cache
 def load(path: str) -> Any:
     """Import the object at "module:name"."""
     module, _, name = path.partition(":")

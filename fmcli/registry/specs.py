@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from fmcli.errors import UsageError
@@ -60,12 +61,12 @@ class Spec:
     given: frozenset[str] = frozenset()
     multiples: Mapping[str, float] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def solver_entry(self) -> SolverEntry:
         """The registry entry of the solver."""
         return solver_entry(self.solver)
 
-    @property
+    @cached_property
     def by_rows(self) -> bool:
         """Whether the solver is stochastic."""
         return self.solver_entry.by_rows

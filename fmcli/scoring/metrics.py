@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -294,7 +294,7 @@ def auc(ranking: Ranking) -> float:
     """Return the share of the pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts
     1/2."""
     positive, negative = ranking.positive, ranking.negative
-    up_to = np.cumsum(negative)
+    up_to = negative.cumsum()
     pairs = positive.sum() * up_to[-1]
     if pairs == 0:
         return math.nan
@@ -519,6 +519,7 @@ METRICS = {
 OF_PLACES = {name.partition("@")[0]: name for name, metric in METRICS.items() if metric.at}
 
 
+@cache
 def metric_of(name: str) -> Metric:
     """Return the metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
     base, at, places = name.partition("@")

@@ -28,7 +28,7 @@ def score_rows(
     """
     count = data.rows if rows is None else len(rows)
     out = np.empty((count, model.outputs))
-    parts = measured_relations(model, data, threads)
+    parts = measured_relations(model, data, threads) if data.relations else []
 
     def some(start: int) -> None:
         room = Workspace(model, data.longest, gradients=False)
@@ -43,7 +43,7 @@ def score_rows(
 
 
 def measured_relations(model: Model, data: Dataset, threads: int) -> list[RelatedSums]:
-    """Return the relations of rows, for a model that joins them; empty without relations."""
+    """Return the relations of rows, for a model that joins them."""
     parts = [RelatedSums(model, relation.data, relation.row) for relation in data.relations]
 
     def some(task: tuple[RelatedSums, int]) -> None:

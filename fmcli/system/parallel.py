@@ -1,7 +1,8 @@
 """Tasks that release the GIL, in several threads."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from fmcli.errors import FmcliError
 
@@ -9,13 +10,38 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: int) -> list[Result]:
-    """Return the results of `work` on the tasks, in the order of the tasks, computed by this many threads."""
-    if threads == 1 or len(tasks) < 2:
-        return [work(task) for task in tasks]
+class Pool(Protocol):
+    """Threads that work on many short tasks."""
+
+    def map(self, work: Callable[..., Result], *tasks: Iterable[Any]) -> Iterator[Result]:
+        """Yield the results of `work` on the tasks, in the order of the tasks."""
+        ...
+
+
+class CallingThread:
+    """The pool of the calling thread alone, which waits for no other: that takes longer than a short task."""
+
+    def map(self, work: Callable[..., Result], *tasks: Iterable[Any]) -> Iterator[Result]:
+        return map(work, *tasks)
+
+
+@contextmanager
+def pool_of(threads: int) -> Iterator[Pool]:
+    """Yield a pool of this many threads, which end with the context."""
+    if threads == 1:
+        yield CallingThread()
+        return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(threads) as pool:
+        yield pool
+
+
+def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: int) -> list[Result]:
+    """Return the results of `work` on the tasks, in the order of the tasks, computed by this many threads."""
+    if threads == 1 or len(tasks) < 2:
+        return list(map(work, tasks))
+    with pool_of(threads) as pool:
         return list(pool.map(work, tasks))
 
 

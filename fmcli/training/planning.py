@@ -91,7 +91,7 @@ class Plan(Fitted):
         """The model that the run resumes from."""
         return self.settings.warm_start
 
-    @property
+    @cached_property
     def task(self) -> Task:
         """The task of the run's trainer."""
         settings = self.settings
@@ -158,7 +158,7 @@ class Plan(Fitted):
         """The earlier epochs that count for the option l1_from_epoch: all, if the solver resumes with its state."""
         return self.epochs_before if self.resumes else 0
 
-    @property
+    @cached_property
     def eligible(self) -> int:
         """The first of the run's epochs that may be the best one or end training: factors are penalized from it on."""
         at_once = self.spec.solver_entry.penalizes_at_once

@@ -120,7 +120,7 @@ class Trained:
         tolerance = None if self.plan.new_features else self.plan.spec.values.get("tol")  # they end on their own
         if tolerance is None or len(self.epochs) < max(2, self.plan.eligible):
             return False
-        before, now = (epoch.objective for epoch in self.epochs[-2:])
+        before, now = self.epochs[-2].objective, self.epochs[-1].objective
         return bool(before - now <= tolerance * max(abs(before), TINY))
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,12 +109,12 @@ class Validation:
         """Arrays that differ if the rows do, for the same rows to train on."""
         return list(self.data.arrays) if self.rows is None else [self.rows]
 
-    @property
+    @cached_property
     def measured(self) -> list[str]:
         """The metrics that are computed from predictions: all but the sparsity."""
         return of_predictions(self.metrics)
 
-    @property
+    @cached_property
     def chooser(self) -> str:
         """The metric that chooses the epoch. Raises UsageError if there is none."""
         if not self.measured:
@@ -146,7 +147,8 @@ class Validation:
         rows = self.rows if rows is None else rows
         if rows is not None:
             label = label.take(rows)
-            weight, group = (None if array is None else array.take(rows) for array in (weight, group))
+            weight = None if weight is None else weight.take(rows)
+            group = None if group is None else group.take(rows)
         score = self.unit.undo(score)
         return Outcome(self.loss, label, score, weight, clip=self.clip, group=group, relevance=self.relevance)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +12,7 @@ from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from fmcli.solvers.new_features import NONE, NewFeatures
 from fmcli.solvers.trainer import RunState
+from fmcli.system.parallel import Pool
 
 
 class NewFeaturesDescent(CoordinateDescent):
@@ -44,12 +43,12 @@ class NewFeaturesDescent(CoordinateDescent):
         chosen: NDArray[np.int32] = order[(sets != NONE) & self.active[sets]]
         return chosen
 
-    def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
+    def objective(self, pool: Pool) -> tuple[float, float]:
         """Return the mean loss, and the penalty in proportion."""
         loss, penalty = super().objective(pool)
         return loss / self.total, penalty / self.total
 
-    def _step_apart(self, pool: ThreadPoolExecutor) -> None:
+    def _step_apart(self, pool: Pool) -> None:
         """Leave out the sets that have reached their minimum. Parameters that are in no block are constant."""
         moved, size = np.zeros((2, len(self.active)))
         for number, sweeps in self.sweeps.items():

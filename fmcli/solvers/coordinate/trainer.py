@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +23,7 @@ from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.minimizer import Minimizer, MinimizingTrainer
 from fmcli.solvers.trainer import RunState
+from fmcli.system.parallel import Pool, pool_of
 
 # Entries between two checks of the clock, some 30 ms of work; and the least entries of a conflict-free set that is
 # worth sharing among threads.
@@ -197,7 +197,7 @@ class CoordinateDescent(Minimizer):
 
     def run(self, epochs: int, after: Callable[[float, float], bool]) -> None:
         self.model.end_epoch()  # by now it is known which rows enter samples at all
-        with ThreadPoolExecutor(self.threads) as pool:
+        with pool_of(self.threads) as pool:
             self.objective(pool)
             while self.ended < epochs:
                 self.epoch(pool, self.ended + 1)
@@ -211,7 +211,7 @@ class CoordinateDescent(Minimizer):
                 if after(*(reached or self.objective(pool))) or self.done:
                     break
 
-    def _step_apart(self, pool: ThreadPoolExecutor) -> tuple[float, float] | None:
+    def _step_apart(self, pool: Pool) -> tuple[float, float] | None:
         """Update the parameters that are in no block; returns the mean loss and the penalty, None without any."""
         reached = 0.0, 0.0
 
@@ -242,7 +242,7 @@ class CoordinateDescent(Minimizer):
         self.ended = whole_number(state, "ended", epochs, epochs)
         self._recompute_sweeps()
 
-    def objective(self, pool: ThreadPoolExecutor) -> tuple[float, float]:
+    def objective(self, pool: Pool) -> tuple[float, float]:
         """Return (mean loss, penalty) of the parameters as they are."""
         self.on_rows(max(1, self.ended), self.data.rows)
         for rows in self.descent.related:
@@ -250,7 +250,7 @@ class CoordinateDescent(Minimizer):
         loss = sum(self._by_samples(pool, lambda thread, *bounds: self.updaters[thread].measure(*bounds)))
         return loss, self.descent.penalty_value() + (self.hold.constant if self.hold else 0)
 
-    def _by_samples(self, pool: ThreadPoolExecutor, work: Callable[[int, int, int], T]) -> list[T]:
+    def _by_samples(self, pool: Pool, work: Callable[[int, int, int], T]) -> list[T]:
         """Run `work(updater, start, stop)` on consecutive slices of the samples; return the results in order."""
         rows = self.data.rows
         starts = range(0, rows, SAMPLES_A_TASK)
@@ -261,7 +261,7 @@ class CoordinateDescent(Minimizer):
         done = list(pool.map(some, range(self.threads)))
         return [done[task % self.threads][task // self.threads] for task in range(len(starts))]
 
-    def epoch(self, pool: ThreadPoolExecutor, epoch: int) -> None:
+    def epoch(self, pool: Pool, epoch: int) -> None:
         """Update every row once."""
         done = 0
         entries = self.model.outputs * sum(sweep.entries for sweep in self.all_sweeps)
@@ -269,28 +269,24 @@ class CoordinateDescent(Minimizer):
             for number, sweeps in self.sweeps.items():
                 self._enter(number)
                 for sweep in sweeps:
-                    self._for_related(pool, CoordinateUpdater.enter, number, output, sweep)
+                    if sweep.related:
+                        self._for_related(pool, CoordinateUpdater.enter, number, output, sweep.related)
                     for chunk in sweep.chunks:
                         self._update(pool, number, output, sweep, chunk)
                         self.on_rows(epoch, (done + chunk.entries) * self.data.rows // entries)
-                    self._for_related(pool, CoordinateUpdater.leave, number, output, sweep)
+                    if sweep.related:
+                        self._for_related(pool, CoordinateUpdater.leave, number, output, sweep.related)
                     done += sweep.entries
 
-    def _for_related(
-        self, pool: ThreadPoolExecutor, work: Callable[..., None], number: int, output: int, sweep: Sweep
-    ) -> None:
-        """Enter or leave the rows of a sweep's relation."""
-        rows = sweep.related
-        if rows is not None:
-            self._by_slices(
-                pool,
-                rows.samples.indptr,
-                lambda thread, *bounds: work(self.updaters[thread], number, output, rows, *bounds),
-            )
+    def _for_related(self, pool: Pool, work: Callable[..., None], number: int, output: int, rows: RelationRows) -> None:
+        """Enter or leave the rows of a relation."""
+        self._by_slices(
+            pool,
+            rows.samples.indptr,
+            lambda thread, *bounds: work(self.updaters[thread], number, output, rows, *bounds),
+        )
 
-    def _by_slices(
-        self, pool: ThreadPoolExecutor, ends: NDArray[np.int64], work: Callable[[int, int, int], None]
-    ) -> None:
+    def _by_slices(self, pool: Pool, ends: NDArray[np.int64], work: Callable[[int, int, int], None]) -> None:
         """Call `work` for each thread and its slice of some rows, with about as many entries each; row i has the
         entries ends[i] .. ends[i + 1] - 1."""
         bounds = equal_slices(ends, 0, len(ends) - 1, self.threads)
@@ -301,7 +297,7 @@ class CoordinateDescent(Minimizer):
         if self.model.layout[number].role == "kernel weights":
             self.descent.recompute_kernel_norms()
 
-    def _update(self, pool: ThreadPoolExecutor, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
+    def _update(self, pool: Pool, number: int, output: int, sweep: Sweep, chunk: Chunk) -> None:
         if chunk.large:
             self.large_rows.run(
                 number,

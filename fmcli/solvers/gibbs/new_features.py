@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.new_features import sets_of_rows
 from fmcli.solvers.gibbs.sampler import GibbsSampler
 from fmcli.solvers.new_features import NONE, NewFeatures
+from fmcli.system.parallel import Pool
 
 
 class NewFeaturesSampler(GibbsSampler):
@@ -74,7 +74,7 @@ class NewFeaturesSampler(GibbsSampler):
     def _enter(self, number: int) -> None:
         """Keep the priors of a block."""
 
-    def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
+    def _draw_noise(self, pool: Pool, loss: float) -> None:
         """Draw latent variables of precision 1; the precision of labels and cutpoints stay."""
         if self.latent:
             self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].draw_latents(start, stop))

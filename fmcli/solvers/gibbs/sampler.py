@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.random import default_rng
@@ -20,6 +19,7 @@ from fmcli.solvers.coordinate.trainer import CoordinateDescent
 from fmcli.solvers.gibbs.cutpoints import CutpointWalk
 from fmcli.solvers.gibbs.priors import Priors
 from fmcli.solvers.gibbs.update import GibbsUpdater
+from fmcli.system.parallel import Pool, pool_of
 
 Floats = NDArray[np.float64]
 
@@ -122,7 +122,7 @@ class GibbsSampler(CoordinateDescent):
         self.drawn = {
             number: np.sort(np.concatenate([sweep.order for sweep in sweeps])) for number, sweeps in self.sweeps.items()
         }
-        with ThreadPoolExecutor(self.threads) as pool:
+        with pool_of(self.threads) as pool:
             loss = self._measured(pool)
             while self.ended < epochs:
                 self.priors.sweep = self.swept + self.ended + 1
@@ -164,7 +164,7 @@ class GibbsSampler(CoordinateDescent):
         layouts = enumerate(self.model.layout)
         return [(number, shared_columns(layout)) for number, layout in layouts if layout.trained and has_priors(layout)]
 
-    def _draw_noise(self, pool: ThreadPoolExecutor, loss: float) -> None:
+    def _draw_noise(self, pool: Pool, loss: float) -> None:
         """Draw the precision of the labels, given the mean loss, or cutpoints and latent variables of precision 1."""
         if self.latent:
             if self.walk:
@@ -175,16 +175,16 @@ class GibbsSampler(CoordinateDescent):
         generator = self.generator(self.priors.sweep, NOISE)
         self.priors.noise = generator.gamma(prior.noise_shape + self.rows / 2) / (prior.noise_rate + squares / 2)
 
-    def _draw_cutpoints(self, pool: ThreadPoolExecutor, walk: CutpointWalk, loss: float) -> None:
+    def _draw_cutpoints(self, pool: Pool, walk: CutpointWalk, loss: float) -> None:
         generator, cutpoints = self.generator(self.priors.sweep, NOISE), self.model.parameters[CUTPOINTS]
         walk.step(cutpoints, generator, -self.rows * loss, lambda: -self.rows * self._loss(pool))
 
-    def _measured(self, pool: ThreadPoolExecutor) -> float:
+    def _measured(self, pool: Pool) -> float:
         """Return the mean loss of the labels. All scores and caches are recomputed."""
         loss, _ = self.objective(pool)
         return self._loss(pool) if self.latent else loss
 
-    def _loss(self, pool: ThreadPoolExecutor) -> float:
+    def _loss(self, pool: Pool) -> float:
         """Return the mean loss of the labels, which latent variables have replaced."""
         sums = self._by_samples(pool, lambda thread, start, stop: self.updaters[thread].losses(self.loss, start, stop))
         return sum(sums)
