@@ -33,6 +33,8 @@ class Option:
     absent : why functions of Python do not have it; "": they do.
     alias : another name that is accepted and not listed; "": there is none.
     of_rows : whether estimators do not have it, because `fit` gets rows and labels.
+    compared : whether runs on the same rows are compared with other values of it: it does not change which rows there
+        are, nor by what they are judged.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Option:
     absent: str = ""
     alias: str = ""
     of_rows: bool = False
+    compared: bool = False
 
     @property
     def flag(self) -> str:

@@ -41,6 +41,7 @@ OF_THE_ROWS = (
         "data",
         low=1,
         high=LARGEST,
+        compared=True,
     ),
     Option(
         "rare",
@@ -50,6 +51,7 @@ OF_THE_ROWS = (
         "features that occur in no training row. [default: drop]",
         "data",
         choices=("drop", "share"),
+        compared=True,
     ),
     Option(
         "sample_weights",
@@ -78,6 +80,7 @@ OF_THE_ROWS = (
         "Probabilities are then those for labels whose frequencies were multiplied by the weights. [default: all 1]",
         "data",
         metavar="LABEL=W",
+        compared=True,
     ),
     Option(
         "pos_weight",
@@ -89,6 +92,7 @@ OF_THE_ROWS = (
         low=0,
         open_low=True,
         metavar="W",
+        compared=True,
     ),
     Option(
         "positive",

@@ -36,13 +36,16 @@ CONTINUED = "a run continues a model with init_model"
 AVERAGED = "Model.predict averages the draws of the model"
 
 OF_THE_RUN = (
-    Option("model", str, None, "Kind of model. [default: fm, or the kind of {init_model}]", "model", ("-m",)),
+    Option(
+        "model", str, None, "Kind of model. [default: fm, or the kind of {init_model}]", "model", ("-m",), compared=True
+    ),
     Option(
         "loss",
         str,
         None,
         "Loss. [default: for two label values, logistic or, by a sampling solver, probit; else squared]",
         "penalty",
+        compared=True,
     ),
     Option(
         "solver",
@@ -51,6 +54,7 @@ OF_THE_RUN = (
         "Solver. [default: the solver of the model, adagrad for most]",
         "solver",
         ("-s",),
+        compared=True,
     ),
     Option(
         "test",
@@ -221,6 +225,7 @@ OF_THE_RUN = (
         "run",
         low=1,
         high=MOST_MEMBERS,
+        compared=True,
     ),
     Option(
         "dry_run",
@@ -251,6 +256,7 @@ OF_THE_RUN = (
         "input]",
         "validation",
         metavar="FRACTION",
+        compared=True,
     ),
     Option(
         "refit",
@@ -259,6 +265,7 @@ OF_THE_RUN = (
         "After early stopping on held-out rows, train again on all rows, for the best number of epochs. [default: "
         "refit, if non-zeros * rank is at most 7e6]",
         "validation",
+        compared=True,
     ),
     Option(
         "quick_search",
@@ -269,6 +276,7 @@ OF_THE_RUN = (
         "stochastic, also on a part of more rows. [default: quick-search]",
         "validation",
         alias="look",
+        compared=True,
     ),
     Option(
         "auto",
@@ -278,6 +286,7 @@ OF_THE_RUN = (
         "the usual training, or a few seconds, and train the best one on all rows. With a kind ({model}), only solvers "
         "are compared, and with a solver ({solver}) only kinds.",
         "validation",
+        compared=True,
     ),
     Option(
         "metrics",
@@ -298,6 +307,7 @@ OF_THE_RUN = (
         "validation",
         low=1,
         high=LARGEST,
+        compared=True,
     ),
     Option(
         "calibrate",

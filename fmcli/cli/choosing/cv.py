@@ -27,10 +27,9 @@ from fmcli.cli.train.rows import candidate_of, read_valid, rows_of, with_groups
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
-from fmcli.registry.choices import Choices
+from fmcli.registry.choices import CHOICES, Choices
 from fmcli.registry.modes import CROSS, FOLDS_IN_FILE
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.specs import SOLVER
 from fmcli.training.setup.chosen import held_of
 
 if TYPE_CHECKING:
@@ -41,11 +40,8 @@ if TYPE_CHECKING:
     from fmcli.training.setup.rows import RowFacts
 
 FEWEST = 2
-# What other options may differ in: all that does not change which rows there are.
-COMPARED = frozenset(
-    {"model", SOLVER, "loss", "holdout", "refit", "quick_search", "auto", "patience", "ensemble", "min_count", "rare"}
-    | {"class_weight", "pos_weight", *OPTIONS}
-)
+# What other options may differ in.
+COMPARED = frozenset(OPTIONS) | {name for name, option in CHOICES.items() if option.compared}
 
 
 class FoldsFile(InputFile):

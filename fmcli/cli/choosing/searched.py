@@ -14,6 +14,7 @@ from fmcli.cli.spellings.translate import translated
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.alternatives import begun, several
+from fmcli.registry.choices import CHOICES
 from fmcli.registry.modes import suits
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, is_range, read
@@ -22,27 +23,10 @@ from fmcli.text import value_word
 
 # The key of a context's meta with what the command line searches.
 SEARCHED = "fmcli.searched"
-# Options of the search that are no options of the command for the best model.
-NOT_REPEATED = frozenset(
-    {
-        "trials",
-        "sampler",
-        "path",
-        "folds",
-        "study",
-        "refit",
-        "output",
-        "force",
-        "model",
-        SOLVER,
-        "threads",
-        "max_seconds",
-        "holdout",
-        "quiet",
-        "verbose",
-    }
-    | {"log_json", "log_time", "quick_search"}
-)
+# Choices that the command for the best model states itself, or leaves out, and the sections of the help with choices of
+# the search only.
+STATED, OF_THE_SEARCH = {"model", SOLVER, "threads", "holdout", "refit", "quick_search"}, {"run", "output"}
+REPEATED = {name for name, option in CHOICES.items() if option.group not in OF_THE_SEARCH} - STATED
 
 
 @dataclass(frozen=True)
@@ -103,7 +87,7 @@ class TuneCommand(ComparingCommand):
         repeated = [
             word
             for name, value in raw.items()
-            if name not in NOT_REPEATED | ranges.keys() and isinstance(chosen[name], click.Option)
+            if name in REPEATED - ranges.keys() and isinstance(chosen[name], click.Option)
             for word in words_of(chosen[name], value)
         ]
         for name in ("model", SOLVER):
