@@ -1,4 +1,4 @@
-"""Rows that are read chunk by chunk, as they are scored or stored: each is parsed, and worked on, in one thread."""
+"""Read rows chunk by chunk, as they are scored or stored. One thread parses a chunk and works on it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Columns:
-    """How the column of a feature is found: its number, or that of its id in `dictionary`, or the last bits of the hash
-    of its id. Other features are left out and counted.
+    """How a feature finds its column: by its number, by its id in `dictionary`, or by the last bits of its id's hash.
+    Features without a column are left out and counted.
 
-    limit : the number of columns, at most 2**31 - 1; by default, there is one for every index.
+    limit : the number of columns, at most 2**31 - 1; by default, every index has a column.
     refuse_unseen : whether a feature without a column is an error.
-    growing : whether names and large numbers begin a dictionary of the ids of a piece.
+    growing : whether names and large numbers start a dictionary of a piece's ids.
     """
 
     limit: int = LARGEST_INDEX + 1
@@ -45,10 +45,10 @@ class Columns:
 class Piece:
     """Some consecutive rows to predict.
 
-    skipped : int64, those rows that stand for lines with errors.
-    beside : what `Stream.keys` returns.
-    labels : what labels 0, 1, .. stand for; None: labels are numbers.
-    ids : those of the columns, if they grow; the entries of a row are then in any order. None: column j is feature j.
+    skipped : int64, the rows that stand for lines with errors.
+    beside : the result of `Stream.keys`.
+    labels : the names of labels 0, 1, ..; None: labels are numbers.
+    ids : the ids of the columns, if they grow; the entries of a row are then unordered. None: column j is feature j.
     """
 
     data: Dataset
@@ -67,10 +67,10 @@ class Chunk(Generic[T]):
     nnz: int
     labelled: int  # rows with a label
     comments: int  # comment lines
-    unseen: int  # entries that were left out because their index is not below the limit, without those of value 0
+    unseen: int  # entries that were left out because their index reached the limit, except entries of value 0
     repeated_rows: int  # as in Table
-    span: tuple[int, int] | None  # the smallest and the largest index, also of entries that were left out
-    features: int  # largest index below the limit + 1, also of entries of value 0
+    span: tuple[int, int] | None  # the smallest and the largest index, including entries that were left out
+    features: int  # largest index below the limit + 1, including entries of value 0
     bytes: int  # of text
     format: str  # as in Table
 
@@ -91,22 +91,23 @@ def score_chunks(
     labels: Names | None = NUMBERS,
     counter: LineCounter | None = None,
 ) -> Generator[Chunk[T], None, None]:
-    """Read rows to predict, chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread.
-    If a line with an error is skipped, a row without entries takes its place, but not with `labelled`.
+    """Read rows chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread. A row without
+    entries takes the place of a skipped line with an error, except with `labelled`.
 
     Labels are optional: the Dataset of a chunk has label None if none of its rows has a label; otherwise rows without
     a label have NaN. A blank line is a row without entries. With `labelled`, each row needs a label, and blank lines
-    are skipped as in training. `check` gets the rows first; it and `work` may raise RowError. `model` is for messages.
-    `labels` are as in `read`; but if they are optional, any number may stand in place of a name, and with `labelled`
-    other names may follow them. `counter` takes what the buffers say about their lines, in place of `bad`. All else is
-    as in `read`; an error is raised after the chunks before it.
+    are skipped as in training. `check` gets the rows first; `check` and `work` may raise RowError. `model` is for
+    messages. `labels` are as in `read`; but optional labels may be any number in place of a name, and `labelled` rows
+    may have new names. `counter` replaces `bad` and takes the line reports of the buffers. Everything else is as in
+    `read`. An error is raised after the chunks before it.
     """
     dictionary = columns.dictionary
     counter = counter or LineCounter(bad or BadLines(), blank_is_row=not labelled)
     skip = counter.bad.skip
     text = Text(paths, format, keep_fields, model, stream=stream, labelled=labelled, skip=skip)
     groups = text.groups(stream.row_groups)
-    # Rows to predict are not read ahead: their program may wait for the answers. The parser knows their labels.
+    # Rows to predict are not read ahead: the program that sends them may wait for answers. The parser knows their
+    # labels.
     named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
@@ -153,7 +154,7 @@ def score_chunks(
                 return Parsed(lines, faulty, faults, read, None, UNPLACED)
             hashed = partial(_hashed, text.ffm, columns.limit, columns.hash_bits) if columns.hash_bits else None
             before, column, token, line = _find(buffer, error, labelled, text.ffm, hashed)
-            # Only a name in place of a label can be the beginning of another format.
+            # A text in place of a label may be the beginning of another format.
             shown = line if named and error.feature is None else b""
             fault = Fault(before, column, token, error.expected, "", b"", error.complaint, shown)
             return Parsed(lines, faulty, faults, read, None, fault)
@@ -163,16 +164,16 @@ def score_chunks(
             yield parsed.payload
 
 
-# The fault of a row of a table whose entries have no text: its place is found when the row is read again as text.
+# The fault of a table row without text: the row is read again as text to find the place.
 UNPLACED = Fault(0, 1, b"", "", "", b"", "", b"")
 
 
 class RowError(Exception):
-    """A row whose label or feature is invalid.
+    """A row with an invalid label or feature.
 
     row : its position in the chunk.
-    expected, complaint : ends of the message "found TOKEN, expected ...; ...".
-    feature : the id of the feature, or its column if ids are hashed; None: the label.
+    expected, complaint : the ends of the message "found TOKEN, expected ...; ...".
+    feature : the id of the feature, or its column if ids are hashed; None: the label is invalid.
     """
 
     def __init__(self, row: int, expected: str, complaint: str, feature: int | str | None = None) -> None:
@@ -180,16 +181,16 @@ class RowError(Exception):
         self.row, self.expected, self.complaint, self.feature = row, expected, complaint, feature
 
 
-ENTRY = re.compile(rb"\S+:\S+")  # of a line: a feature and its value
+ENTRY = re.compile(rb"\S+:\S+")  # a feature and its value in a line
 
 
 def _find(
     buffer: TextBuffer, error: RowError, labelled: bool, ffm: bool, hashed: Callable[[bytes], int] | None
 ) -> tuple[int, int, bytes, bytes]:
-    """Return the number of lines before the row of an error, the column and the text of its label or feature, and its
-    line.
+    """Find the label or feature of an error. Returns the number of lines before its row, its column and text, and the
+    row's line.
 
-    hashed : the column of an entry if ids are hashed.
+    hashed : returns the column of an entry, if ids are hashed.
     """
     number, line = row_lines(buffer, labelled)[error.row]
     if hashed and error.feature is not None:
@@ -204,7 +205,7 @@ def _find(
 
 
 def _hashed(ffm: bool, limit: int, bits: int, entry: bytes) -> int:
-    """Return the column of an entry, as in the text, whose id is hashed; -1 if it has none, as a group or a zero."""
+    """Return the column of an entry's hashed id; -1 for an entry without a column, such as a group or a zero."""
     rows, line = Rows(ffm=ffm, keep_fields=False, training=False, limit=limit, hash_bits=bits), b"0 %b\n" % entry
     _, faulty, _ = rows.parse(bytearray(line + bytes(PADDING)), 0, len(line))
     return -1 if faulty or rows.nnz == 0 else int(rows.dataset(limit).index[0])

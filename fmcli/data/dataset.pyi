@@ -35,7 +35,7 @@ class Dataset:
     def features(self) -> int: ...
     @property
     def dimension(self) -> int:
-        """The number of features, of which some may have no column."""
+        """The number of features, including features without a column."""
     @property
     def numbering(self) -> Numbering | Dictionary | None: ...
     @property
@@ -51,7 +51,7 @@ class Dataset:
     def field(self) -> NDArray[np.int32] | None: ...
     @property
     def label(self) -> NDArray[np.float64] | Any:
-        """None if the rows have no labels. Typed as Any, because each caller knows whether they have."""
+        """None if the rows have no labels. Typed as Any, because each caller knows whether rows have labels."""
     @property
     def unit(self) -> tuple[float, float]:
         """The center and the scale of labels that are numbers."""

@@ -11,25 +11,25 @@ from fmcli.records import dataclass
 from fmcli.system import mistaken
 
 LONGEST_QUOTE = 40
-LABEL = "label"  # the subject of the complaint that a label is no number
+LABEL = "label"  # the subject of the complaint that a label is not a number
 NO_LABEL = "each row needs one"  # the complaint about a row of a table
 RETURNS = "lines end with carriage returns (CR) alone; convert them to line feeds: tr '\\r' '\\n' < FILE > NEW"
 CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def ignore(message: str) -> None:
-    """Take a message that nobody wants."""
+    """Ignore a message."""
 
 
 @dataclass
 class BadLines:
-    """The rule for lines with errors, and how many there were.
+    """What to do with lines with errors, and their number.
 
-    skip : whether they are skipped; otherwise the first one is an error.
-    may_skip : whether the user can have them skipped.
+    skip : whether to skip them; otherwise the first one is an error.
+    may_skip : whether an option lets the user skip them.
     most : the number of lines that may be skipped; None: any number.
-    tell : is called with a message for each of the first lines that are skipped.
-    count : the number of lines that were skipped.
+    tell : gets a message for each of the first skipped lines.
+    count : the number of skipped lines so far.
     """
 
     skip: bool = False
@@ -39,8 +39,8 @@ class BadLines:
     may_skip: bool = False
 
     def add(self, name: str, before: int, faults: Sequence[Fault], faulty: int) -> None:
-        """Take the first faults of a buffer, and the number of its lines with faults. `before` is the number of lines
-        of the input before the buffer. Raises BadInputError if lines are not skipped, or if there are too many."""
+        """Take the first faults of a buffer, and its number of faulty lines. `before` is the number of lines of the
+        input before the buffer. Raises BadInputError if lines are not skipped, or if too many are."""
         if not self.skip:
             message = describe(name, before + faults[0].number + 1, faults[0])
             raise BadInputError(message, **self.advice(faults[0]))
@@ -54,7 +54,7 @@ class BadLines:
             raise BadInputError(f"{where} the number of lines with errors exceeds {self.most:,}", max_bad_lines=None)
 
     def advice(self, fault: Fault) -> dict[str, Any]:
-        """Return the options with which a row of a table without a label is left out."""
+        """Return the options that leave out the row of a table whose label is missing."""
         if not self.may_skip or fault.line is not None:
             return {}
         if fault.complaint == NO_LABEL:
@@ -65,7 +65,7 @@ class BadLines:
 
 
 def describe(name: str, number: int, fault: Fault) -> str:
-    """Return the message for a fault in a line of an input: where it is, what was found and what was expected."""
+    """Return the message for a fault in a line: its place, the text found there and the text expected."""
     _, column, token, expected, subject, part, complaint, line = fault
     where = f"{name}:{number}:{column}: found {quote(token)}, expected"
     if line is None:  # of a table
@@ -84,14 +84,14 @@ def describe(name: str, number: int, fault: Fault) -> str:
 
 
 def ends_with_returns(line: bytes) -> bool:
-    """Return whether a line, up to its line feed, is several ones that end with carriage returns. A return in an open
-    quote is text."""
+    """Return whether a line, up to its line feed, consists of several lines that end with carriage returns. A return
+    inside quotes is text."""
     first, mark, _ = line.rstrip(b"\r").partition(b"\r")
     return bool(mark) and first.count(b'"') % 2 == 0
 
 
 def is_other_format(fault: Fault) -> bool:
-    """Return whether a line with an error looks like one of a format that is not read."""
+    """Return whether a line with an error looks like another format, which fmcli does not read."""
     return _looks_binary(fault.token) or (fault.line is not None and mistaken.text(fault.line) is not None)
 
 
@@ -104,7 +104,7 @@ def _looks_binary(token: bytes) -> bool:
 
 
 def quote(text: bytes) -> str:
-    """Return the text in quotes, shortened if it is long, with escapes for characters that are not printable ASCII."""
+    """Return the text in quotes, shortened if long, with escapes for characters other than printable ASCII."""
     if len(text) > LONGEST_QUOTE:
         text = text[: LONGEST_QUOTE - 3] + b"..."
     return repr(text)[1:]

@@ -1,4 +1,4 @@
-"""The groups of features that have a common prior: the fields of features, or the groups in a file."""
+"""Groups of features with a common prior: the fields of the features, or the groups in a file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fmcli.records import dataclass
 Groups = NDArray[np.int32]
 
 LARGEST_GROUP = (1 << 31) - 2
-# The largest id that is a number.
+# The largest numeric id.
 LARGEST = (1 << 63) - 1
-# The group of a feature of which nothing is known.
+# The group of a feature whose group is not known.
 NO_GROUP = -1
 NUMBER = re.compile(rb"\+?[0-9]+\Z")
 
@@ -30,9 +30,9 @@ NUMBER = re.compile(rb"\+?[0-9]+\Z")
 class Counted(NamedTuple):
     """Groups of features, counted without gaps.
 
-    place : (features) the place of the group of each feature in `numbers`; NO_GROUP if its group is not known, or
-        none of the features that occur is in it.
-    numbers : int32 (groups), increasing, the numbers of the groups.
+    place : (features) the position in `numbers` of each feature's group; NO_GROUP if its group is not known, or if no
+        feature of the group occurs.
+    numbers : int32 (groups), the numbers of the groups, increasing.
     """
 
     place: Groups
@@ -42,12 +42,12 @@ class Counted(NamedTuple):
 def fields_of_features(data: Dataset) -> Counted:
     """Return the field of the first entry of each feature. The entries must have fields.
 
-    If the features of each field are numbered one after the other, others between two of a field are in it, too.
+    A feature without entries gets the field of its neighbors, if each field has consecutive features.
     """
     assert data.field is not None
     fields = np.full(data.features, NO_GROUP, dtype=np.int32)
     numbers, place = np.unique(data.field, return_inverse=True)
-    fields[data.index[::-1]] = place[::-1]  # of equal indices, the last one stays
+    fields[data.index[::-1]] = place[::-1]  # reversed, so the first entry of an index wins
     occurs = np.flatnonzero(fields != NO_GROUP)
     if len(occurs) and np.count_nonzero(np.diff(fields[occurs])) < len(numbers):
         others = np.flatnonzero(fields == NO_GROUP)
@@ -59,7 +59,7 @@ def fields_of_features(data: Dataset) -> Counted:
 
 
 def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Counted:
-    """Return the groups of the features that occur, of which others may be members."""
+    """Return the groups of the features that occur, and the features in them, including features that do not occur."""
     numbers = np.unique(groups[occurs]).astype(np.int32)
     found = np.searchsorted(numbers, groups)
     found[~np.isin(groups, numbers)] = NO_GROUP
@@ -70,8 +70,8 @@ def without_gaps(groups: Groups, occurs: NDArray[np.bool_]) -> Counted:
 class PriorGroups:
     """The groups of features in a file.
 
-    name : the file, for messages.
-    by_line : int32, the group of feature 0, 1, ..; None: the file has ids.
+    name : the name of the file, for messages.
+    by_line : int32, the groups of features 0, 1, ..; None: the file has ids.
     by_id : id -> group.
     """
 
@@ -88,8 +88,8 @@ class PriorGroups:
         return NO_GROUP
 
     def of_columns(self, count: int, numbering: Numbering | Dictionary | None) -> Groups:
-        """Return (columns) the groups of so many columns, or NO_GROUP. The column that rare features share is a group
-        of its own."""
+        """Return (count) the group of each column, or NO_GROUP. The column that rare features share is a group of its
+        own."""
         ids = range(count) if numbering is None else numbering.written(np.arange(count, dtype=np.int32))
         found = np.array([self.group(feature) for feature in ids], dtype=np.int32)
         if numbering is not None and numbering.shared is not None:
@@ -98,10 +98,10 @@ class PriorGroups:
 
 
 def read_groups(path: str) -> PriorGroups:
-    """Return the groups in a file: a line for each feature from 0 on, with its group; or lines with an id and its
-    group.
+    """Return the groups in a file. Its lines have the groups of features 0, 1, ..; or an id and its group
+    each.
 
-    Raises BadInputError, which names file and line, and MissingInputError.
+    Raises MissingInputError, and BadInputError, which names the file and the line.
     """
     name, by_line, by_id = name_of(path), list[int](), dict[int | str, int]()
     words = 0
@@ -139,13 +139,13 @@ def _group(token: bytes) -> int | None:
 
 
 def _id(token: bytes) -> int | str:
-    """Return an id as in Dictionary.written."""
+    """Return an id in the form of Dictionary.written."""
     number = int(token) if NUMBER.match(token) else LARGEST + 1
     return number if number <= LARGEST else token.decode(errors="backslashreplace")
 
 
 def without_fields(data: Dataset) -> Dataset:
-    """Return the rows without fields, so that a feature is in a row once: its values in several fields are added."""
+    """Return the rows without fields. Values of a feature in several fields of a row are added."""
     if data.field is None:
         return data
     first = np.ones(data.nnz, dtype=np.bool_)

@@ -21,24 +21,24 @@ from fmcli.text import number, readable, unescaped
 
 Floats = NDArray[np.float64]
 
-# The names of the labels 0, 1, ..; none: labels are numbers.
+# The names of labels 0, 1, ..; empty: labels are numbers.
 Names = tuple[str, ...]
 NUMBERS: Names = ()
 LONGEST_NAME = 200  # characters
 SURROGATES = "surrogateescape"
 
-# The smallest and the largest label, by task, and what such labels are.
+# The smallest and the largest label, by task, and the words for such labels.
 RANGES = {"counts": (0.0, np.inf), "soft": (0.0, 1.0)}
 RANGE_NAMES = {"counts": "counts", "soft": "labels from 0 to 1"}
-# Integer labels with at most this many distinct values are probably classes.
+# Integer labels with at most this many distinct values are probably classes, and are encoded by comparisons.
 FEW_CLASSES = 20
-# Bytes that encoding a label takes: a code and two comparisons, or a place, a number and a comparison.
+# Bytes to encode a label: for few values a code and two comparisons, for many a place, a number and a comparison.
 BYTES_OF_FEW, BYTES_OF_MANY = 3, 17
 HIGHEST_RATING = 10
-# Whether there are many distinct labels is mostly known from this many.
+# This many labels usually show whether there are many distinct labels.
 SOME_LABELS = 1000
 MOST_LISTED = 4  # labels in a message
-# What to do if all labels are the same.
+# Advice if all labels are the same.
 OBSERVED = "if the rows are observed pairs, such as clicks, fmcli negatives adds random other pairs with the label 0"
 SAME_LABELS = f"a model cannot learn from a single value or class; {OBSERVED}"
 
@@ -46,8 +46,8 @@ SAME_LABELS = f"a model cannot learn from a single value or class; {OBSERVED}"
 class Relevance(NamedTuple):
     """The rows that are relevant.
 
-    least : the least label of relevant rows, as the loss has labels; None: positive labels are relevant.
-    graded : whether larger labels gain more; if not, relevant rows gain 1 and others 0.
+    least : the least label of relevant rows, in the loss's encoding; None: positive labels are relevant.
+    graded : whether larger labels gain more; otherwise relevant rows gain 1, and other rows 0.
     """
 
     least: float | None = None
@@ -63,14 +63,14 @@ class Labels:
     """How labels are encoded for a loss.
 
     loss : the name of the loss.
-    values : the label values that stand for -1 and +1; or for classes 0, 1, ..., or for levels 0, 1, ..., in increasing
-        order; None if the labels are numbers.
-    names : what the values 0, 1, .. stand for, if they are positions of names.
-    pair : the smaller and the larger label, if labels are numbers with two values; None: they have more, or are none.
-    unit : of labels that are numbers; see LabelUnit. Labels are encoded in the user's unit, and rows to train on have
-        it (Dataset.unit).
-    may_be_classes : whether the labels, which are fitted as numbers by default, have few distinct integer values.
-    may_be_ratings : whether these labels are on a scale such as 1 to 5 stars.
+    values : the label values that stand for -1 and +1; or for classes 0, 1, ..; or for levels 0, 1, .., increasing.
+        None if the labels are numbers.
+    names : the names of values 0, 1, .., if values are positions of names.
+    pair : the smaller and the larger label, if labels are numbers with two values; otherwise None.
+    unit : the unit of labels that are numbers; see LabelUnit. Labels are encoded in the user's unit, and training rows
+        carry the unit (Dataset.unit).
+    may_be_classes : whether labels that are fitted as numbers by default have few distinct integer values.
+    may_be_ratings : whether labels are on a scale such as 1 to 5 stars.
     """
 
     loss: str
@@ -83,11 +83,11 @@ class Labels:
 
     @property
     def relevance(self) -> Relevance:
-        """Which rows are relevant to rankings: rows with the larger one of two labels, or with a positive one."""
+        """The relevant rows of rankings: rows with the larger of two labels, or with a positive label."""
         return Relevance() if self.pair is None else Relevance(self.pair[1], graded=False)
 
     def with_positive(self, wanted: str | None) -> Labels:
-        """Return the labels with the wanted one of two as the positive one; None: see `positive_place`. Raises
+        """Return the labels with `wanted` as the positive one of two labels; None: see `positive_place`. Raises
         BadInputError."""
         if self.negative is None or self.values is None:
             if wanted is None:
@@ -101,25 +101,25 @@ class Labels:
 
     @property
     def classes(self) -> tuple[float, ...] | None:
-        """The values of labels that are classes, or two numbers, in increasing order; None: there are none."""
+        """The values of labels that are classes, or two numbers, increasing; otherwise None."""
         return self.pair or (None if self.cutpoints or self.values is None else tuple(sorted(self.values)))
 
     @property
     def negative(self) -> float | None:
-        """The label of pairs that do not belong together: the one of two that is not relevant; None: there are other
-        labels."""
+        """The label of pairs that do not belong together: the one of two labels that is not relevant; None unless there
+        are two labels."""
         two_values = self.values is not None and not self.cutpoints and LOSSES[self.loss].task != "classes"
         low, _ = self.pair or (self.values if two_values and self.values else (None, None))
         return low
 
     def seen(self, label: Floats | None, rows: int) -> NDArray[np.bool_]:
-        """Return (rows) whether rows with these labels are pairs that belong together, which a user has seen: all but
-        the negatives. label : nan for a row without one; None: no row has one."""
+        """Return (rows) whether the rows are pairs that a user has seen: all rows but negatives. label : NaN for a row
+        without a label; None: no row has a label."""
         every = np.ones(rows, dtype=np.bool_)
         return every if label is None or self.negative is None else np.not_equal(label, self.negative)
 
     def is_negative(self, text: str) -> bool:
-        """Return whether a label, as text, is the negative one of two."""
+        """Return whether a label, as text, is the negative one of two labels."""
         if self.negative is None:
             return False
         if self.names:
@@ -130,31 +130,31 @@ class Labels:
             return False
 
     def beside(self, label: Floats) -> Labels:
-        """Return the labels of an update that has these: numbers with two values may have more of them then."""
+        """Return the labels after an update with rows of these labels: numbers may then have more than two values."""
         others = self.pair is not None and not np.isin(label, self.pair).all()
         return replace(self, pair=None) if others else self
 
     @property
     def shown(self) -> list[float] | list[str] | None:
-        """The label values, by their names if they have some, which have the blanks that text of rows cannot have; None
-        if the labels are numbers."""
+        """The label values, by name if they have names, with the blanks that names cannot have in rows as text; None if
+        labels are numbers."""
         if self.names:
             return [readable(self.names[int(value)]) for value in self.values or ()]
         return None if self.values is None else list(self.values)
 
     @property
     def positive(self) -> int | None:
-        """The place of the positive one among two labels in increasing order; None: there are no two."""
+        """The position of the positive one of two labels in increasing order; None unless there are two labels."""
         return None if self.negative is None or self.values is None else int(self.values[1] > self.values[0])
 
     @property
     def saved(self) -> list[float] | list[str] | None:
-        """The label values in increasing order, by their names if they have some, as model files have them."""
+        """The label values for a model file, increasing, by name if they have names."""
         return list(self.names) or (None if self.values is None else sorted(self.values))
 
     @property
     def words(self) -> list[str]:
-        """The label values as text of rows has them."""
+        """The label values as they are written in rows of text."""
         return [self.names[int(value)] if self.names else number(value) for value in self.values or ()]
 
     @property
@@ -164,7 +164,7 @@ class Labels:
 
     @property
     def cells(self) -> list[str]:
-        """The label values as cells of a table, which can have blanks and line breaks of every kind."""
+        """The label values as cells of a table; they can have blanks and line breaks of every kind."""
         return [unescaped(self.names[int(value)]) if self.names else number(value) for value in self.values or ()]
 
     @property
@@ -178,13 +178,13 @@ class Labels:
         return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
 
     def bytes_needed(self, rows: int) -> int:
-        """Return bytes that `encode` takes for the labels of so many rows, at the moment when it takes the most."""
+        """Return the peak memory of `encode` in bytes, for the labels of some rows."""
         if self.values is None:
             return 0
         return rows * (BYTES_OF_FEW if len(self.values) <= FEW_CLASSES else BYTES_OF_MANY)
 
     def encode(self, label: Floats, source: str = "") -> NDArray[Any]:
-        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids, of which few take int8.
+        """Return the labels as the loss expects them: numbers, -1 and +1, or class ids (int8 if there are few).
 
         Raises BadInputError for a label that is not one of the values. The message names the source, if one is given.
         """
@@ -207,7 +207,7 @@ class Labels:
         return places
 
     def known(self, label: Floats) -> NDArray[np.bool_]:
-        """Return bool (rows): whether a label is one of the values; for numbers, whether the loss accepts it."""
+        """Return bool (rows): whether each label is one of the values; for numbers, whether the loss accepts it."""
         if self.values is None:
             low, high = RANGES.get(LOSSES[self.loss].task, (-np.inf, np.inf))
             return np.greater_equal(label, low) & np.less_equal(label, high)
@@ -216,7 +216,7 @@ class Labels:
             for value in self.values:
                 known |= label == value
             return known
-        values = np.array(self.values)  # increasing, because there are more than two
+        values = np.array(self.values)  # increasing: there are more than two
         nearest: Floats = values[np.minimum(np.searchsorted(values, label), len(values) - 1)]
         return np.equal(nearest, label)
 
@@ -226,11 +226,11 @@ def fit_labels(
 ) -> Labels:
     """Choose the loss that fits these labels, or check that the given loss fits them.
 
-    With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers. `names` are what
-    labels 0, 1, .. stand for. `positive` is the positive one of two labels; None: see `positive_place`.
+    With `signs`, labels with two distinct values stand for -1 and +1 even if the loss takes numbers. `names` are the
+    names of labels 0, 1, ... `positive` is the positive one of two labels; None: see `positive_place`.
 
-    Raises BadInputError if the labels do not fit the loss, or have only one distinct value, or if none of two labels is
-    the positive one, or there are no two.
+    Raises BadInputError if the labels do not fit the loss or have one distinct value, and if `positive` is not one of
+    two labels.
     """
     found = fit_names(label, loss, signs, names) if names else fit_numbers(label, loss, signs)
     return found.with_positive(positive)
@@ -270,8 +270,8 @@ def fit_numbers(label: Floats, loss: str | None, signs: bool) -> Labels:
 
 
 def on_a_scale(distinct: Floats) -> bool:
-    """Return whether distinct labels, in increasing order, are all the steps of a scale of stars or points: at least
-    three, of 1 or of a half, that begin from 0 to 1 and end at 10 or below."""
+    """Return whether distinct labels (increasing) are all the steps of a rating scale: at least three, 1 or 0.5 apart,
+    starting between 0 and 1 and ending at 10 or less."""
     steps = set(np.diff(distinct).tolist())
     return len(distinct) > 2 and steps < {0.5, 1.0} and 0 <= distinct[0] <= 1 and distinct[-1] <= HIGHEST_RATING
 
@@ -290,7 +290,7 @@ def levels(label: Floats, loss: str) -> tuple[float, ...]:
 
 
 def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Labels:
-    """`fit_labels` for labels that are positions of names, all of which occur."""
+    """`fit_labels` for labels that are positions of names; every name occurs."""
     values, texts = tuple(map(float, range(len(names)))), [readable(name) for name in names]
     loss = loss or TWO_VALUES
     task = LOSSES[loss].task
@@ -314,8 +314,8 @@ def fit_names(label: Floats, loss: str | None, signs: bool, names: Names) -> Lab
 
 
 def missing_among(texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    """Return words about labels that usually stand for missing ones, and the options with which their rows are left
-    out; nothing if there are no such labels."""
+    """Return words about labels that usually mean a missing value, and the options that leave out their rows; both are
+    empty if there are no such labels."""
     markers = markers_among(texts)
     if not markers:
         return "", {}
@@ -333,8 +333,8 @@ def saved_labels(
     unit: Sequence[float] | None = None,
     positive: int | None = None,
 ) -> Labels:
-    """Return the labels that a model file has kept as `Labels.saved`, `Labels.pair`, the center and the scale of
-    numbers, and `Labels.positive`; None: 1, if there is a positive one."""
+    """Return the labels of a model file. shown : `Labels.saved`; pair : `Labels.pair`; unit : the center and the scale
+    of numbers; positive : `Labels.positive`, None in files without it: 1, if there are two labels."""
     if shown is None:
         both = None if pair is None else (float(pair[0]), float(pair[1]))
         return Labels(loss, None, pair=both, unit=LabelUnit(*map(float, unit)) if unit else ONE)
@@ -344,9 +344,9 @@ def saved_labels(
 
 
 def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
-    """Return names in increasing order of their bytes, and the position of each of the names `found` among them.
+    """Return names sorted by their bytes, and the position of each name of `found` among them.
 
-    Raises BadInputError, which begins with the source, for a name that is not printable text, or is too long.
+    Raises BadInputError, which begins with the source, for a name that is not printable text or is too long.
     """
     names = as_names(found)
     for name in names:
@@ -362,25 +362,25 @@ def sorted_names(found: Sequence[bytes], source: str) -> tuple[Names, Floats]:
 
 
 def relabelled(data: Dataset, places: Floats) -> Dataset:
-    """Return rows whose labels 0, 1, .. are replaced. places : (labels) the new one of each."""
+    """Replace labels 0, 1, ... places : (labels) the new label of each."""
     return data.changed(label=places[data.label.astype(np.intp)])
 
 
 def as_names(found: Sequence[bytes]) -> Names:
-    """Return names as text; bytes that are not UTF-8 become characters that are not printable."""
+    """Return names as text; bytes that are not UTF-8 become unprintable characters."""
     return tuple(name.decode(errors=SURROGATES) for name in found)
 
 
 def is_name(value: Any) -> bool:
-    """Return whether a label can have this value as its name: in Python, also the empty one."""
+    """Return whether a label can have this name. The empty name is possible only in Python."""
     return type(value) is str and len(value) <= LONGEST_NAME and value.isprintable() and " " not in value
 
 
 def is_number(label: bytes) -> bool:
-    """Return whether a label is meant to be a number, even if it is not one that can be read, such as nan or 0x1f."""
+    """Return whether a label is meant as a number, even one that cannot be read, such as nan or 0x1f."""
     if label[:2].lower() == b"0x":
         return True
-    if label[:1].isalpha() and label[:1] not in b"iInN":  # most names: neither inf nor nan, and an exception is slow
+    if label[:1].isalpha() and label[:1] not in b"iInN":  # most names, not inf or nan: an exception is slow
         return False
     try:
         float(label)
@@ -390,7 +390,7 @@ def is_number(label: bytes) -> bool:
 
 
 def check_numbers(loss: str, label: Floats, source: str = "") -> None:
-    """Raise BadInputError for labels that a loss of numbers does not take. The message names the source, if given."""
+    """Raise BadInputError for labels that a loss of numbers does not accept. The message names the source, if given."""
     task = LOSSES[loss].task
     if task not in RANGES or not label.size:
         return
@@ -405,10 +405,10 @@ def check_numbers(loss: str, label: Floats, source: str = "") -> None:
 
 
 def few_distinct(label: Floats) -> Floats | None:
-    """Return the distinct values in increasing order; None if there are many: sorting all labels could take as long as
+    """Return the distinct values, increasing; None if there are many, because sorting all labels could take as long as
     an epoch."""
     found: list[float] = []
-    # np.unique would import a module of numpy that nothing else needs, which takes longer than all of this.
+    # np.unique would import a module of numpy that nothing else needs, and take longer than this function.
     if len(set(label[:SOME_LABELS].tolist())) > FEW_CLASSES:
         return None
     left = np.ones(len(label), dtype=np.bool_)
@@ -421,20 +421,20 @@ def few_distinct(label: Floats) -> Floats | None:
 
 
 def text_of(label: float, names: Names | None) -> str:
-    """Return a label as text; it is the position of a name if there are some."""
+    """Return a label as text; if there are names, the name at its position."""
     return readable(names[int(label)]) if names else number(label)
 
 
 def listed(values: Floats) -> str:
-    """Up to four distinct values, as text for a message."""
+    """Return up to four distinct values as text for a message."""
     return listed_texts([number(value) for value in np.unique(values)[: MOST_LISTED + 1]])
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Up to four names, for a message."""
+    """Return up to four names as text for a message."""
     return listed_texts([readable(name) for name in names])
 
 
 def listed_texts(texts: Sequence[str]) -> str:
-    """Up to four texts, for a message."""
+    """Return up to four texts for a message."""
     return ", ".join(texts[:MOST_LISTED]) + (" and others" if len(texts) > MOST_LISTED else "")

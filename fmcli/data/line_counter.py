@@ -1,4 +1,4 @@
-"""Counts the lines of the buffers of a text, and makes the errors that follow from the counts."""
+"""Count the lines of the buffers of a text, and make the errors that need line numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class Parsed(NamedTuple, Generic[T]):
-    """A buffer that was parsed, up to its first fault if lines with faults are not skipped.
+    """A parsed buffer, up to its first fault unless faulty lines are skipped.
 
     lines, faulty, faults : as Rows.parse returns them.
-    wrong : a row for which `work` raised RowError.
+    wrong : the fault of a row for which `work` raised RowError.
     """
 
     lines: int
@@ -37,10 +37,10 @@ class LineReport(NamedTuple):
 
 
 class LineCounter:
-    """Takes the buffers of the inputs in order, and knows the numbers of their lines.
+    """Take the buffers of the inputs in order, and count their lines.
 
-    bad : what happens to lines with errors.
-    blank_is_row : whether an input may have no rows, because its blank lines are rows.
+    bad : the rule for lines with errors.
+    blank_is_row : whether blank lines are rows, so an input needs no other rows.
     """
 
     def __init__(self, bad: BadLines, blank_is_row: bool) -> None:
@@ -48,8 +48,8 @@ class LineCounter:
         self.lines = self.rows = self.faulty = 0  # of the input so far
 
     def add(self, name: str, first: bool, last: bool, parsed: Parsed[T]) -> None:
-        """Take a buffer of the input with this name. Raises BadInputError for the first error of its lines, and for an
-        input without rows."""
+        """Take a buffer of the named input. Raises BadInputError for the first error of its lines, and for an input
+        without rows."""
         if first:
             self.lines = self.rows = self.faulty = 0
         if parsed.faulty:
@@ -64,7 +64,7 @@ class LineCounter:
             raise BadInputError(f"{name}: the file has no rows{but}")
 
     def error_in(self, name: str, reports: Iterable[LineReport], error: FmcliError | None) -> FmcliError | None:
-        """Take the reports of an extent, whose Record ended by an error, or None. Returns the first error."""
+        """Take the line reports of an extent; `error` ended its Record, or is None. Returns the first error."""
         try:
             for first, last, parsed in reports:
                 self.add(name, first, last, parsed)
@@ -78,11 +78,11 @@ class LineCounter:
 
 
 class StoppedError(Exception):
-    """A report of a Record has an error; what follows it is of no use."""
+    """A line report of a Record has an error; later reports are useless."""
 
 
 class Record(LineCounter):
-    """Keeps what the buffers of an extent say for a LineCounter, which knows the lines before the extent."""
+    """Keep the line reports of an extent's buffers for a LineCounter, which knows the lines before the extent."""
 
     def __init__(self, skip: bool, blank_is_row: bool) -> None:
         super().__init__(BadLines(skip), blank_is_row)

@@ -1,4 +1,4 @@
-"""Pieces of the rows of a text, and how they are concatenated."""
+"""Pieces of the rows of a text, and their concatenation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fmcli.records import dataclass
 class TextFacts:
     """Facts about the text of some rows.
 
-    bytes : of text.
+    bytes : the bytes of text.
     repeated_rows : as in `reader.Table`.
-    names : what labels 0, 1, .. stand for, in all rows so far; None: labels are numbers, or there are no rows.
+    names : the names of labels 0, 1, .., in all rows so far; None: labels are numbers, or there are no rows.
     """
 
     format: str = "libsvm"
@@ -42,7 +42,7 @@ class TextRows:
 
 
 def need_dictionary(pieces: Iterable[TextRows]) -> bool:
-    """Return whether ids are names, or numbers that are very large compared with their count."""
+    """Return whether ids are names, or numbers that are very large compared with the number of ids."""
     pieces = list(pieces)
     if any(piece.ids is not None for piece in pieces):
         return True
@@ -52,9 +52,9 @@ def need_dictionary(pieces: Iterable[TextRows]) -> bool:
 
 
 def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
-    """Return the rows of a piece with the columns of their ids, which are added to `ids`.
+    """Return the rows of a piece, with their ids added to `ids` as columns.
 
-    The entries of a row are no longer in the order of their columns.
+    The entries of a row are then no longer ordered by column.
     """
     data = piece.data
     if piece.ids is not None:
@@ -66,12 +66,12 @@ def add_ids(ids: FeatureIds, piece: TextRows) -> Dataset:
 
 
 def concatenated(pieces: list[Dataset]) -> Dataset:
-    """Return the rows of some data sets with the same numbering, in order; the list is emptied."""
+    """Concatenate data sets with the same numbering, in order. Empties the list."""
     if len(pieces) == 1:
         return pieces.pop()
     starts = np.cumsum([0, *(piece.nnz for piece in pieces)])
     indptr = [piece.indptr[1:] + start for piece, start in zip(pieces, starts.tolist(), strict=False)]
-    value = weight = None  # if all are 1; those of some pieces may be
+    value = weight = None  # None if all are 1; single pieces may have None
     if any(piece.value is not None for piece in pieces):
         ones = (np.ones(piece.nnz, dtype=np.float32) if piece.value is None else piece.value for piece in pieces)
         value = np.concatenate(list(ones))
@@ -95,8 +95,8 @@ def concatenated(pieces: list[Dataset]) -> Dataset:
 
 
 def concatenated_by_ids(pieces: list[TextRows], threads: int, *, only_seen: bool = False) -> Dataset:
-    """Return the rows of some pieces, with a dictionary if they need one; the list is emptied. With `only_seen`, a
-    feature whose values are all 0 is not in the dictionary."""
+    """Concatenate pieces, with a dictionary if their ids need one. Empties the list. With `only_seen`, the dictionary
+    leaves out features whose values are all 0."""
     if not need_dictionary(pieces):
         data = [piece.data for piece in pieces]
         pieces.clear()

@@ -1,6 +1,6 @@
-"""Tables that DuckDB reads, as text: Parquet files and the results of queries; and text that it writes as Parquet.
+"""Parquet files and results of queries as text, read by DuckDB; and text written as Parquet.
 
-It is imported only for these."""
+Imported only when needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fmcli.system.query_files import with_types
 from fmcli.text import shell_word
 
 INSTALL = "pip install duckdb"
-# DuckDB gets at most so much memory, and at most this share of what is free.
+# DuckDB gets at most MOST_MEMORY bytes, and at most 1 / SHARE_OF_FREE of the free memory.
 MOST_MEMORY, SHARE_OF_FREE = 1 << 30, 4
-# It writes no files: neither those of sorts that do not fit into memory, nor extensions, nor secrets.
+# DuckDB writes no files: no sorts that exceed memory, no extensions, no secrets.
 CONFIGURATION = {
     "threads": 1,
     "temp_directory": "",
@@ -25,9 +25,9 @@ CONFIGURATION = {
     "autoload_known_extensions": False,
     "allow_persistent_secrets": False,
 }
-# The longest line of a table that is written: of a name and other columns, and of so many bytes for each number.
+# The longest line of a written table: LEAST_LINE for a name and other columns, and MOST_DIGITS bytes per number.
 LEAST_LINE, MOST_DIGITS = 1 << 21, 32
-# The beginning of the format of an Arrow type that is not read -> its name.
+# The beginning of the Arrow format of a type that is not read -> its name.
 TYPES = {
     "tt": "time",
     "tD": "duration",
@@ -44,25 +44,25 @@ TYPES = {
     "vz": "binary",
     "e": "float16",
 }
-# The formats of Arrow types of whole numbers.
+# The Arrow formats of integers.
 WHOLE_NUMBERS = tuple("cCsSiIlL")
 
 
 class StreamText:
     """A stream of Arrow batches as text: CSV with a header.
 
-    source : what has the stream.
-    name : of the input in messages.
+    source : the object with the stream.
+    name : the name of the input in messages.
     used : as in sources.FileRange.
-    texts : the columns of text.
+    texts : the text columns.
     types : column -> whether it has numbers, not names; columns of other types are left out.
-    vectors : the columns of lists with fractions, or of lists of one length.
+    vectors : the columns of lists with fractions, or of lists with one common length.
     unread : the columns that are left out.
 
     Raises BadInputError for columns whose types are not read, UsageError if the source lacks a package.
     """
 
-    # Where a column can be left out, and the option for it.
+    # Where to leave out a column, and the option for it.
     place, advice = "", dict[str, Any]()
 
     def __init__(self, source: Any, name: str, used: Container[str] | None = None) -> None:
@@ -98,12 +98,12 @@ class StreamText:
 
 
 def require_sound(source: Any) -> None:
-    """Raise ArrowError for a table of pyarrow whose buffers contradict each other. A stream does not tell the sizes of
-    the buffers; pyarrow knows them."""
+    """Raise ArrowError for a pyarrow table whose buffers contradict each other. A stream does not tell the sizes of the
+    buffers; pyarrow knows them."""
     if type(source).__module__.partition(".")[0] == "pyarrow" and hasattr(source, "validate"):
         try:
             source.validate(full=True)
-        except (ArithmeticError, ValueError) as error:  # pyarrow's errors are kinds of ValueError
+        except (ArithmeticError, ValueError) as error:  # pyarrow's errors are subclasses of ValueError
             raise ArrowError(str(error)) from error
 
 
@@ -112,7 +112,7 @@ class QueryText(StreamText):
 
     query : one SELECT statement.
 
-    Raises UsageError if DuckDB is not installed or the statement is no SELECT, MissingInputError and BadInputError.
+    Raises UsageError if DuckDB is not installed or the statement is not a SELECT, MissingInputError and BadInputError.
     """
 
     place, advice = ", in a query", dict[str, Any](sql=None)
@@ -125,7 +125,7 @@ class QueryText(StreamText):
             super().__init__(connection.sql(with_types(connection, query, name)), name, used)
         except self._duckdb.Error as error:
             raise self._located(error) from error
-        except (RuntimeError, UnicodeDecodeError) as error:  # of the binding, which makes Python texts of names
+        except (RuntimeError, UnicodeDecodeError) as error:  # from the binding, which makes Python strings of names
             raise BadInputError(f"{name}: the name of a column is not UTF-8") from error
 
     def _require_select(self, connection: Any, query: str) -> None:
@@ -158,8 +158,8 @@ def is_ordered(query: str) -> bool:
 
 
 def write_as_parquet(text: int, types: Mapping[str, str], file: int, name: str) -> None:
-    """Write tab-separated text with a header, the columns of which have types of DuckDB, as Parquet: from one open file
-    to another one, given by their descriptors. name : of the output in messages.
+    """Convert tab-separated text with a header to Parquet, from one open file descriptor to another. types : column ->
+    DuckDB type; name : the name of the output in messages.
 
     Raises UsageError if DuckDB is not installed, and OutputError.
     """
@@ -177,7 +177,7 @@ def write_as_parquet(text: int, types: Mapping[str, str], file: int, name: str) 
 
 
 def bytes_needed() -> int:
-    """Return the bytes that DuckDB takes at most while inputs are read."""
+    """Return the most bytes that DuckDB takes while inputs are read."""
     return min(MOST_MEMORY, available() // SHARE_OF_FREE)
 
 
@@ -194,11 +194,11 @@ def _duckdb(name: str) -> Any:
 
 
 def _type_name(source: Any, column: str, format: str) -> str:
-    """Return the name of the type of a column: in frames of pandas, the name in pandas."""
+    """Return the name of a column's type; for pandas frames, pandas' name."""
     if hasattr(source, "iloc"):
         of_pandas = source.dtypes.get(column)
         values = getattr(getattr(of_pandas, "categories", None), "dtype", None)
         return f"{of_pandas}" if values is None else f"{of_pandas} of {values}"
-    if format in WHOLE_NUMBERS:  # the places of values in a dictionary, whose type is not read
+    if format in WHOLE_NUMBERS:  # positions in a dictionary whose type is not read
         return "dictionary of such values"
     return next((name for begin, name in TYPES.items() if format.startswith(begin)), format)

@@ -1,5 +1,5 @@
 """The reader: parses libsvm or ffm text from files or standard input into training rows, in one pass and with several
-threads. Apart from the rows, it needs memory for a few buffers of text."""
+threads. Besides the rows, it needs memory for a few buffers of text."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from fmcli.text import readable
 
 # The free memory is checked each time the training rows have grown by this many bytes.
 GROWTH = 64 << 20
-# While names get their columns: for each, its first bytes and its place twice, its column, end and text.
+# Bytes per name while names get their columns: twice its first bytes and place, and its column, end and text.
 BYTES_TO_NUMBER = 80
-# Memory for all rows is reserved for the estimate times this factor, so that it is rarely too small.
+# Memory for all rows is the estimate times this factor, so it is rarely too small.
 MARGIN = 1.05
 
 
 @dataclass(frozen=True)
 class Table:
-    """The training rows that were read."""
+    """Training rows as read from text."""
 
     dataset: Dataset
     format: str  # "libsvm" or "ffm"
     fields: int  # largest field + 1; 0 for libsvm
-    repeated_rows: int  # that have an index (if fields are kept: a field and index) more than once; 0 for hashed ids
-    bytes: int  # of text
-    labels: Names | None = None  # what labels 0, 1, .. stand for, in increasing order; None: labels are numbers
+    repeated_rows: int  # rows that repeat an index (or a field and index, if fields are kept); 0 for hashed ids
+    bytes: int  # bytes of text
+    labels: Names | None = None  # the names of labels 0, 1, .., increasing; None: labels are numbers
 
     @property
     def rows(self) -> int:
@@ -49,12 +49,12 @@ class Table:
 
     @property
     def nonzeros(self) -> int:
-        """The number of their entries."""
+        """The number of entries."""
         return self.dataset.nnz
 
     @property
     def features(self) -> int:
-        """The number of features, of which some may not occur."""
+        """The number of features, including features that do not occur."""
         return self.dataset.dimension
 
 
@@ -76,16 +76,16 @@ def read(
     """Read training rows from the inputs, which are concatenated in order; "-" is standard input.
 
     `format` is auto (detected from the first entry), libsvm or ffm. With `keep_fields` the entries keep their field,
-    which libsvm text does not have; with `fields_if_any`, those of ffm text do; otherwise the entries of a row are
-    merged by index. With `compact`, there are columns only for the features that occur. With `hash_bits`, columns are
-    the last bits of hashes of the ids. Otherwise ids that are names, or numbers that are very large compared with their
-    count, get columns by a dictionary, which is then the numbering of the rows. With `label_weights`, a label may be
-    followed by a colon and the weight of the row. `labels` are the names that labels can have, in increasing order, or
-    NUMBERS; by default, labels are names if the first one is not a number. `row_groups` tells the groups of the rows.
-    `columns` gives the ids of the rows their columns, in place of what is said above. `bad` determines what happens to
-    lines with errors, and counts them; by default, the first one is an error.
+    which libsvm text does not have; with `fields_if_any`, only entries of ffm text do; otherwise the entries of a row
+    are merged by index. With `compact`, only features that occur get columns. With `hash_bits`, columns are the last
+    bits of hashes of the ids. Otherwise, ids that are names, or very large numbers compared with the number of ids, get
+    columns by a dictionary, which becomes the numbering of the rows. With `label_weights`, a label may be followed by a
+    colon and the weight of the row. `labels` are the possible names of labels, increasing, or NUMBERS; by default,
+    labels are names if the first one is not a number. `row_groups` gives the groups of the rows. `columns` replaces
+    these rules for the columns of ids. `bad` handles and counts lines with errors; by default, the first one is an
+    error.
 
-    Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if the memory runs out despite the
+    Raises BadInputError, MissingInputError and NotEnoughMemoryError, and MemoryError if memory runs out despite the
     check.
     """
     bad = bad or BadLines()
@@ -112,7 +112,7 @@ def read(
     appender = Appender(total, first=1)
 
     def parse(number: int, buffer: TextBuffer) -> Parsed[int]:
-        # A single thread appends to `total`; several threads fill separate rows, except for the first buffer.
+        # A single thread, or the thread of the first buffer, appends to `total`; other threads fill rows of their own.
         alone = threads == 1 or number == 0
         rows = total if alone else appender.idle.pop() if appender.idle else new_rows()
         before, bytes_before = rows.rows, rows.nbytes
@@ -126,7 +126,7 @@ def read(
     on_disk = sum(map(size_on_disk, paths))
     with closing(text.parsed(parse, threads, LineCounter(bad, blank_is_row=False))) as results:
         for buffer, parsed in results:
-            first = size == 0  # at this time, no other thread has started
+            first = size == 0  # no other thread has started yet
             size += buffer.size
             taken += parsed.payload
             if first or taken - looked_at >= GROWTH:
@@ -137,7 +137,7 @@ def read(
                 if first and left:
                     total.reserve_for_growth(MARGIN * (size + left) / size)
     found = total.label_names
-    repeated = 0 if hash_bits else total.repeated  # rows may have several features with the same hash
+    repeated = 0 if hash_bits else total.repeated  # hashes of different features may be equal
     if columns is None:
         data = _with_columns(total, threads, 1 << hash_bits if hash_bits else None)
     else:
@@ -158,13 +158,13 @@ def read(
 
 
 def _text_rows(rows: Rows) -> TextRows:
-    """Return the training rows that were read, with columns for their ids in any order."""
+    """Return the training rows, with columns for their ids in any order."""
     ids = rows.ids if rows.is_numbered else None
     return TextRows(rows.dataset(rows.features if ids is None else len(ids)), ids)
 
 
 def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
-    """Return the training rows that were read, with columns by a dictionary if their ids need one.
+    """Return the training rows, with columns by a dictionary if their ids need one.
 
     hashed : the number of columns if ids are hashed.
     """
@@ -178,11 +178,11 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
 
 
 def _require_memory(paths: Sequence[str], rest: int, taken: int, *, first: bool) -> None:
-    """Raise NotEnoughMemoryError if the remaining rows (`rest` bytes) will not fit into memory in addition to the rows
-    that have been read (`taken` bytes); at `first`, what reads them has not its memory yet.
+    """Raise NotEnoughMemoryError if the remaining rows (`rest` bytes) will not fit into memory beside the rows read so
+    far (`taken` bytes). `first` : DuckDB has not taken its memory yet.
 
-    `rest` is estimated from the size of the remaining text. For a compressed file this is its size on disk, a lower
-    bound; for a pipe it is 0.
+    `rest` is estimated from the size of the remaining text: for a compressed file its size on disk, a lower bound; for
+    a pipe 0.
     """
     if rest > 0:
         if first and read_by_duckdb(paths):

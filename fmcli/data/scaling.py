@@ -1,6 +1,6 @@
-"""Column scaling: divisors and centers that bring the values near 1 or 0, and the detection of columns that need it.
+"""Column scaling: divisors and centers that bring values near 1 or 0, and detection of columns that need scaling.
 
-Only zscore shifts values, and only in columns that most rows have, so that rows stay sparse.
+Only zscore shifts values, and only in columns that most rows have, so rows stay sparse.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NONE, STANDARD, MAX_ABS, ZSCORE = "none", "standard", "max-abs", "zscore"
 BY_DEVIATION = (STANDARD, ZSCORE)
 # The name of the option, and of the divisors in model files and exported arrays; the name of the centers there.
 SCALE, CENTER = "scale", "center"
-# zscore centers columns that at least this share of the rows has, which at most doubles the number of entries.
+# zscore centers a column if at least this share of the rows has it. Centering at most doubles the number of entries.
 MOST_ROWS = 0.5
-# The default step sizes and initial values suit values near 1: with larger values than this, training diverges or is
-# very slow.
+# The default step sizes and initial values suit values near 1. Values above this number make training diverge or very
+# slow.
 LARGE = 1e3
-# Columns whose largest values differ by more than this factor cannot all learn with the same step size.
+# Columns whose largest values differ by more than this factor cannot share a step size.
 MOST_RATIO = 1e3
 
 Divisors = NDArray[np.float32]
@@ -37,7 +37,7 @@ class Scaling:
     """How the values of columns are scaled: x becomes (x - center) / divisor.
 
     divisors : float32 (features).
-    centers : float32 (features), 0 for columns that are not shifted; None: no column is.
+    centers : float32 (features), 0 for columns that are not shifted; None: no column is shifted.
     """
 
     divisors: Divisors
@@ -51,7 +51,7 @@ class Scaling:
         return centered(data, self.divisors, self.centers)
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Return the arrays by their names in a model file."""
+        """Return the arrays by name, as in a model file."""
         return {SCALE: self.divisors} | ({} if self.centers is None else {CENTER: self.centers})
 
     @property
@@ -60,19 +60,19 @@ class Scaling:
         return 0 if self.centers is None else int(np.count_nonzero(self.centers))
 
     def each(self, change: Callable[[NDArray[np.float32], float], NDArray[np.float32]]) -> Scaling:
-        """Return the scaling whose arrays are changed by a function of an array and the number for columns without
+        """Return the scaling with each array changed by a function of the array and the number that means no
         scaling."""
         return Scaling(change(self.divisors, 1), None if self.centers is None else change(self.centers, 0))
 
     def keep(self, earlier: Scaling, seen: NDArray[np.bool_]) -> None:
-        """Take over what an earlier run did to the columns that it has seen."""
+        """Take over an earlier run's scaling of the columns that it has seen."""
         np.copyto(self.divisors[: len(seen)], earlier.divisors, where=seen)
         if self.centers is not None and earlier.centers is not None:
             np.copyto(self.centers[: len(seen)], earlier.centers, where=seen)
 
 
 def saved_scaling(method: str, arrays: Mapping[str, NDArray[Any]]) -> Scaling | None:
-    """Return the scaling by this method in the arrays of a model file; None if columns are not scaled."""
+    """Return the scaling in the arrays of a model file, for this method; None if columns are not scaled."""
     names = names_of(method)
     return Scaling(*(arrays[name].astype(np.float32, copy=False) for name in names)) if names else None
 
@@ -86,10 +86,10 @@ def names_of(method: str) -> list[str]:
 class OddColumns:
     """Columns with values far from 1, or of very different scales.
 
-    method : how columns are scaled already.
+    method : the current scaling of columns.
     large : the number of columns with absolute values above LARGE.
-    widest, highest : the feature with the largest absolute value, and that value.
-    narrowest, lowest : the feature whose largest absolute value is the smallest, and that value.
+    widest, highest : the feature with the largest absolute value, and this value.
+    narrowest, lowest : the feature with the smallest largest absolute value, and this value.
     """
 
     method: str
@@ -112,7 +112,7 @@ class OddColumns:
 
     @property
     def way_out(self) -> str:
-        """The option that helps."""
+        """The advice: an option that helps."""
         flag = OPTIONS[SCALE].flag
         if self.method in BY_DEVIATION:
             return f"use {flag} {MAX_ABS}"
@@ -125,7 +125,7 @@ def is_scaled(options: Mapping[str, Any]) -> bool:
 
 
 def scale_arrays(scaling: Scaling | None) -> dict[str, NDArray[np.float32]]:
-    """Return the arrays of a scaling by their names in a model file; none without a scaling."""
+    """Return the arrays of a scaling by name, as in a model file; none without a scaling."""
     return {} if scaling is None else scaling.arrays()
 
 
@@ -134,8 +134,9 @@ class ColumnStatistics:
     """The statistics of the columns of some rows.
 
     rows : the weight of the rows: a row of weight n stands for n equal rows.
-    largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without any.
-    mean, squares : float64 (features), the mean, and the sum of the squares of the differences from it; zeros count.
+    largest, smallest : float32 (features), the largest and the smallest absolute value of the entries; 0 without
+        entries.
+    mean, squares : float64 (features), the mean, and the sum of squared differences from the mean, including zeros.
         Empty if the method does not need them.
     times : float64 (features), the weight of the rows that have the column. Empty if the method does not need it.
     """
@@ -149,7 +150,7 @@ class ColumnStatistics:
 
     @classmethod
     def of(cls, data: Dataset, rows: NDArray[np.int32], method: str) -> ColumnStatistics:
-        """Return the statistics of the rows with these indices, as far as the method needs them."""
+        """Return the statistics of these rows that the method needs."""
         moments = data.moments(rows) if method in BY_DEVIATION else (np.zeros(0), np.zeros(0))
         times = data.weights(rows) if method == ZSCORE else np.zeros(0)
         return cls(data.total_weight(rows), *data.magnitudes(rows), *moments, times.astype(np.float64))
@@ -169,12 +170,12 @@ class ColumnStatistics:
         )
 
     def divisors(self, method: str) -> Divisors:
-        """Return the divisors of the columns; 0 for those without entries.
+        """Return the divisors of the columns; 0 for columns without entries.
 
         max-abs : the largest absolute value of the column.
-        standard, zscore : the standard deviation of the column over all rows, zeros included. A column whose nonzero
-            values are all equal, such as an indicator, is divided by that value instead: divided by its standard
-            deviation, a rare indicator would become huge.
+        standard, zscore : the standard deviation of the column over all rows, including zeros. A column whose nonzero
+            values are all equal, such as an indicator, is divided by this value instead: the standard deviation would
+            make the values of a rare indicator huge.
         """
         if method == MAX_ABS:
             return self.largest
@@ -188,20 +189,20 @@ class ColumnStatistics:
 
     @property
     def varies(self) -> NDArray[np.bool_]:
-        """bool (features), whether a column has several values besides 0."""
+        """bool (features), whether a column has several nonzero values."""
         return (self.largest > self.smallest) & (self.deviation > 0)
 
     def centers(self) -> NDArray[np.float32]:
         """Return float32 (features), the mean of each column that at least MOST_ROWS of the rows have, unless it is an
-        indicator; 0 for the others."""
+        indicator; 0 for other columns."""
         return np.where(self.varies & (self.times >= MOST_ROWS * self.rows), self.mean, 0).astype(np.float32)
 
 
 def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str) -> Scaling:
-    """Return the scaling of the columns, from the rows to train on.
+    """Return the scaling of the columns, learned from the training rows.
 
-    A column that does not occur in them gets its divisor from all rows, because a final model may be trained on these.
-    A column that does not occur at all has the divisor 1.
+    A column without entries in them gets its divisor from all rows, because a final model may train on all rows. A
+    column without any entries has the divisor 1.
     """
     divisors = training.divisors(method)
     if everything is not training:
@@ -211,7 +212,7 @@ def learn(training: ColumnStatistics, everything: ColumnStatistics, method: str)
 
 
 def find_odd_columns(data: Dataset, rows: NDArray[np.int32], method: str) -> OddColumns | None:
-    """Return the columns whose scale hinders training although they are scaled so; None if there are none."""
+    """Return the columns whose scale hinders training even with scaling by `method`; None if there are none."""
     if data.value is None and not data.relations:
         return None
     largest, _ = data.magnitudes(rows)

@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from fmcli.data.queries import StreamText
     from fmcli.data.tables.scanner import Scanner
 
-# Large enough that the Python calls of a buffer (about 20 us) are negligible compared with parsing it (1 ms), and small
-# enough that its text and rows stay in the cache of a core.
+# Large enough that the Python calls per buffer (about 20 us) are negligible compared with parsing (1 ms), and small
+# enough that the text and the rows of a buffer stay in the cache of a core.
 BUFFER_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NEWLINE = 10
-# The number of compressed bytes that are read at a time.
+# The number of compressed bytes to read at a time.
 COMPRESSED_BYTES = 1 << 17
-# Bytes that are read at a time beyond an extent, for its last line.
+# The number of bytes to read at a time beyond an extent, for its last line.
 TAIL_BYTES = 1 << 12
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-# Parallel zstd writers begin with a skippable frame, which has one of sixteen magic numbers.
+# Parallel zstd writers begin with a skippable frame with one of sixteen magic numbers.
 MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
 PARQUET = b"PAR1"  # the first bytes of a Parquet file
-# A longer line is an error, so that compressed or binary data without line breaks do not fill the memory.
+# A longer line is an error, so compressed or binary data without line breaks cannot fill the memory.
 LONGEST_LINE = 64 << 20
 
 
 class LongLineError(BadInputError):
     """A line is longer than LONGEST_LINE.
 
-    name : of its input.
-    line : its number, if it is known.
+    name : the name of its input.
+    line : its number, if known.
     """
 
     def __init__(self, name: str, line: int | None = None) -> None:
@@ -62,8 +62,8 @@ class FileRange:
     """An extent of a file: the lines of a file that begin in bytes start .. stop - 1.
 
     stop : None: the end of the file.
-    size : of the file in bytes, which it must still have; None: it may have changed.
-    used : columns that are used. Others are left out if they have a type that is not read, which text does not know;
+    size : the size that the file must still have, in bytes; None: it may have changed.
+    used : the columns that are used. Other columns are left out if their type is not read (text has no types);
         None: all are used.
     frame : a table in memory in place of a file, by Arrow's C stream interface; the path is its name.
     """
@@ -86,13 +86,12 @@ class TableInput(str):
     """The path of a table, or a query, that is read as rows of features.
 
     fields : whether features have fields.
-    opens : whether no other table precedes it.
-    extra : the columns that the model does not know, once the table has been read.
-    filled : column -> the number of its missing cells for which its mean stands, and nothing else, once the table has
-        been read.
+    opens : whether this is the first table.
+    extra : after reading: the columns that the model does not know.
+    filled : after reading: column -> the number of missing cells that its mean replaces without a feature for the
+        gap.
     joined : column -> the table whose rows it refers to.
-    unmatched : column -> the number of rows that refer to no row of the table that is joined by it, once they have been
-        read.
+    unmatched : after reading: column -> the number of rows that refer to no row of the table joined by it.
     """
 
     fields: bool
@@ -105,33 +104,33 @@ class TableInput(str):
     def opened(
         self, extent: FileRange, spare: list[bytearray], *, unbuffered: bool, training: bool, skip: bool
     ) -> Generator[TextBuffer, None, None]:
-        """Yield the rows as `buffers` does, with the scanner that makes features of them.
+        """Yield the rows as `buffers` does, with the scanner that turns them into features.
 
-        extent : of the table, which begins with a row.
+        extent : an extent of the table that begins with a row.
         training : whether each row needs a label.
         skip : whether rows with errors are skipped.
         """
         raise NotImplementedError
 
     def row_starts(self, places: Sequence[int]) -> list[int]:
-        """Return where the first row begins at each of some increasing places in the file, or behind it."""
+        """Return, for each of some increasing positions in the file, the position of the first row there or later."""
         raise NotImplementedError
 
     def about(self) -> dict[str, Any]:
-        """Return JSON values of all that the rows depend on beside the text."""
+        """Return JSON values of everything besides the text that the rows depend on."""
         raise NotImplementedError
 
 
-# A file, or those of its lines that are to be read.
+# A file, or an extent of its lines.
 Input = str | FileRange
 
 
 @dataclass
 class Gaps:
-    """Missing values of tables that have been read.
+    """Missing values of the tables that have been read.
 
-    filled : as in TableInput, of all tables.
-    unmatched : (column, table that is joined by it) -> the number of rows that refer to no row of that table.
+    filled : as in TableInput, for all tables.
+    unmatched : (column, table joined by it) -> the number of rows that refer to no row of the table.
     """
 
     filled: Counter[str] = field(default_factory=Counter)
@@ -148,17 +147,17 @@ class Gaps:
 
     @classmethod
     def of_table(cls, filled: Mapping[str, int], unmatched: Mapping[str, int], joined: Mapping[str, str]) -> Gaps:
-        """Return the gaps of a table with these numbers, which a TableInput has."""
+        """Return the gaps of a table; the arguments are attributes of TableInput."""
         return cls(Counter(filled), Counter({(column, joined[column]): rows for column, rows in unmatched.items()}))
 
     def add(self, other: Gaps) -> None:
-        """Take the gaps of further tables."""
+        """Add the gaps of further tables."""
         self.filled += other.filled
         self.unmatched += other.unmatched
 
 
 def table_in(path: Input) -> TableInput | None:
-    """Return the table that an input is, or of which it is an extent; None if it is rows of features."""
+    """Return the table of an input, which may be an extent of it; None if the input has rows of features."""
     inner = path.path if isinstance(path, FileRange) else path
     return inner if isinstance(inner, TableInput) else None
 
@@ -171,16 +170,16 @@ class TextBuffer:
     data: bytearray
     start: int
     stop: int
-    size: int  # bytes of text, without a line break that was added at the end
+    size: int  # bytes of text, without a line break added at the end
     first: bool  # the first buffer of its input
     last: bool  # the last buffer of its input
-    scanner: Scanner | None = None  # of the table whose rows these are
-    before: int = 0  # lines of its head, before the first of these
-    opens: bool = False  # the first buffer of the first table
-    table: TextBuffer | None = None  # what this text was made of
-    texts: frozenset[str] | None = None  # of a stream: columns of text, even if all cells are numbers; None: of none
+    scanner: Scanner | None = None  # the scanner of the table with these rows
+    before: int = 0  # lines of the table's head, before the first row here
+    opens: bool = False  # whether this is the first buffer of the first table
+    table: TextBuffer | None = None  # the table text that this text was made from
+    texts: frozenset[str] | None = None  # of a stream: the text columns, even if all cells are numbers; None: no stream
     vectors: frozenset[str] = frozenset()  # of a stream: columns whose cells are vectors of numbers
-    unread: frozenset[str] = frozenset()  # columns that were left out
+    unread: frozenset[str] = frozenset()  # the columns that were left out
     types: Mapping[str, bool] = field(default_factory=dict)  # of a frame in memory, as in StreamText
 
 
@@ -190,11 +189,11 @@ def buffers(
     """Yield the text of the inputs in order, at least one buffer (possibly empty) per input or extent; "-" is standard
     input.
 
-    Buffers have at most `size` bytes, or more if one line is longer. Their memory is taken from `spare` first: the
-    caller puts it there when it no longer needs a buffer. With `unbuffered`, a buffer has the whole lines that are
-    there, even if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or
-    a regular file ends too early, BadInputError for compressed data that is truncated or corrupt, a binary format that
-    is not text, and a line that is too long (LongLineError)."""
+    A buffer has at most `size` bytes, or more if one line is longer. Its memory is taken from `spare` first, where the
+    caller puts buffers that it no longer needs. With `unbuffered`, a buffer has the whole lines that have arrived, even
+    if it is small. Raises MissingInputError for an input that cannot be read, TransferError if a remote or regular file
+    ends too early, and BadInputError for compressed data that is truncated or corrupt, a binary format, and a line that
+    is too long (LongLineError)."""
     for path in paths:
         extent = FileRange(path) if isinstance(path, str) else path
         with ExitStack() as stack:
@@ -221,9 +220,8 @@ def buffers(
 
 
 def extents(path: str, size: int) -> list[FileRange]:
-    """Return the extents of a file, in order, of at most this many bytes and a line, or a row of a table. A file that
-    is compressed or remote is one extent, and so is a table that is not text. Raises BadInputError and
-    MissingInputError."""
+    """Divide a file into extents of at most `size` bytes plus a line, or a table row; in order. A compressed or remote
+    file, or a table that is not text, is one extent. Raises BadInputError and MissingInputError."""
     total = 0 if is_query(path) or _is_other(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
         return [FileRange(path)]
@@ -235,7 +233,7 @@ def extents(path: str, size: int) -> list[FileRange]:
 
 
 def text_bytes(paths: Sequence[str]) -> int:
-    """Return the size of the text of the inputs; 0 if it is not known, as for pipes, addresses and compressed files.
+    """Return the size of the inputs' text in bytes; 0 if it is not known, as for pipes, addresses and compressed files.
     Raises MissingInputError."""
     known = all(path != "-" and os.path.isfile(path) and not _is_other(path) for path in paths)
     return sum(map(size_on_disk, paths)) if known else 0
@@ -250,12 +248,12 @@ def is_parquet(path: str) -> bool:
 
 
 def read_by_duckdb(paths: Sequence[str]) -> bool:
-    """Return whether one of some inputs is a query or a Parquet file."""
+    """Return whether any input is a query or a Parquet file."""
     return any(is_query(path) or is_parquet(path) for path in paths)
 
 
 def _is_other(path: str) -> bool:
-    """Return whether a file is not text, but becomes text when it is read."""
+    """Return whether a file is not text, but is turned into text when it is read."""
     with ExitStack() as stack:
         source = _Raw(FileRange(path), stack)
         return source.compression() is not None or source.is_parquet
@@ -280,15 +278,15 @@ def _parquet(extent: FileRange) -> StreamText:
 
 
 def name_of(path: str) -> str:
-    """Return the name of an input in messages."""
+    """Return the name of an input for messages."""
     if is_query(path):
         return "the query"
     return "<stdin>" if path == "-" else without_secrets(path)
 
 
 def size_on_disk(path: str) -> int:
-    """Return the size of a regular file in bytes, also if it is redirected to standard input, or of a remote file, if
-    its file system knows it; 0 for anything else."""
+    """Return the size in bytes of a regular file, even if it is redirected to standard input, or of a remote file, if
+    its file system knows it; otherwise 0."""
     if is_remote(path):
         from fmcli.system.remote import remote_size
 
@@ -308,7 +306,7 @@ def _cut(
     source: _Source, extent: FileRange, spare: list[bytearray], size: int, unbuffered: bool
 ) -> Generator[TextBuffer, None, None]:
     name = name_of(extent.path)
-    rest = b""  # the beginning of a line that has not been read completely
+    rest = b""  # the beginning of an incomplete line
     first, ended = extent.start == 0, False
     while not ended:
         data = spare.pop() if spare else bytearray(size + PADDING)
@@ -342,8 +340,8 @@ def _cut_stream(
 
 
 def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[int, bool]:
-    """Read until the buffer is full except for its padding, or until the source ends; with `once`, read what is there.
-    Returns the number of bytes filled, and whether the source ended."""
+    """Read until the buffer is full except for its padding, or until the source ends; with `once`, read only what has
+    arrived. Returns the number of bytes filled, and whether the source ended."""
     with memoryview(data) as view:
         while filled + PADDING < len(data):
             count = source.readinto(view[filled : len(data) - PADDING])
@@ -356,9 +354,9 @@ def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[in
 
 
 class _Raw:
-    """The bytes of a file or of standard input. `head` has the first bytes, which `readinto` returns again.
+    """The bytes of a file or of standard input. `head` has the first bytes; `readinto` returns them again.
 
-    The bytes of an extent begin one before its start.
+    The bytes of an extent begin one byte before its start.
     """
 
     def __init__(self, extent: FileRange, stack: ExitStack):
@@ -370,7 +368,7 @@ class _Raw:
         if path == "-":
             if sys.stdin is None or sys.stdin.closed:
                 raise MissingInputError("cannot read standard input: it is closed")
-            # Unbuffered: a buffered reader retries after a signal, so that a signal could not stop a blocking read.
+            # Unbuffered: a buffered reader retries after a signal, and then no signal could stop a blocking read.
             self._raw = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
         elif is_remote(path):
             from fmcli.system.remote import RemoteFile
@@ -392,14 +390,14 @@ class _Raw:
                 raise self._unreadable(error) from error
         head = bytearray(LONGEST_HEAD)
         filled = 0
-        # Not beyond a line break, because the next line may come later.
+        # Stop at a line break: the next line may come later.
         while filled < LONGEST_HEAD and b"\n" not in head and (count := self.readinto(memoryview(head)[filled:])):
             filled += count
         self.head = bytes(head[:filled])
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it is a Parquet file."""
+        """Whether this is a Parquet file."""
         return self.head.startswith(PARQUET)
 
     def compression(self) -> str | None:
@@ -431,21 +429,21 @@ class _Raw:
 
 
 class _Lines:
-    """The bytes of those lines that begin in an extent of a file."""
+    """The bytes of the lines that begin in an extent of a file."""
 
     def __init__(self, source: _Raw, extent: FileRange):
         self._source, self._stop = source, extent.stop
-        self._position = max(extent.start - 1, 0)  # of the next byte of the source
+        self._position = max(extent.start - 1, 0)  # the position of the source's next byte
         self._begun, self._ended = extent.start == 0, False
 
     def readinto(self, room: memoryview) -> int:
         while not self._ended:
-            # Little is read beyond the extent.
+            # Read little beyond the extent.
             size = len(room) if self._stop is None else max(self._stop - self._position, TAIL_BYTES)
             count = self._source.readinto(room[:size])
             before, self._position = self._position, self._position + count
             begin = 0
-            if not self._begun:  # up to the first line break, the text belongs to the extent before
+            if not self._begun:  # the text up to the first line break belongs to the preceding extent
                 begin = bytes(room[:count]).find(b"\n") + 1
                 self._begun = begin > 0
             end = self._end(room, before, count)
@@ -458,7 +456,7 @@ class _Lines:
         return 0
 
     def _end(self, room: memoryview, before: int, count: int) -> int | None:
-        """Return the place in these bytes where the extent ends: behind the first line break at `stop - 1` or later.
+        """Return the position in these bytes where the extent ends: after the first line break at `stop - 1` or later.
         None: it ends later."""
         if self._stop is None or before + count < self._stop:
             return None
@@ -500,10 +498,9 @@ class _Gzip:
 
 
 class _Inflated:
-    """Decompressed bytes. A stream may be followed by other streams, as in `cat a.gz b.gz`, but by nothing else.
+    """Decompressed bytes. Another stream may follow a stream, as in `cat a.gz b.gz`; anything else is an error.
 
-    The file classes of the standard library are not used, because some of them silently stop at a second stream that is
-    corrupt.
+    Some file classes of the standard library silently stop at a corrupt second stream, so they are not used.
     """
 
     def __init__(self, source: _Raw, kind: str):
@@ -539,7 +536,7 @@ class _Inflated:
 
 
 def _decompressor(kind: str) -> tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]:
-    """Return the decompressor of one stream, and the exceptions that it raises for corrupt data."""
+    """Return the decompressor of one stream, and its exceptions for corrupt data."""
     if kind == "gzip":
         return _Gzip, (zlib.error,)
     if kind == "bzip2":

@@ -1,4 +1,4 @@
-"""Whether ids that are numbers need a dictionary: very large numbers, compared with their count."""
+"""Whether numeric ids need a dictionary: if they are very large compared with the number of ids."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import of_numbers
 from fmcli.data.numbering import occurring
 
-# Numbers need a dictionary if the largest one exceeds their count times the first of these, plus the second.
+# Ids need a dictionary if the largest id exceeds SPARSITY times the number of ids, plus MOST_SPARSE.
 SPARSITY, MOST_SPARSE = 4, 1 << 20
 
 S = TypeVar("S", bound=Sized)
 
 
 def if_sparse(features: int, numbers: Callable[[], S]) -> S | None:
-    """Return the numbers below `features` that occur if they need a dictionary; None: they do not.
+    """Return the ids that occur if they need a dictionary; otherwise None. features : above all ids.
 
-    numbers : returns them, each once. It is called only if the answer depends on their count.
+    numbers : returns the ids that occur, each once. It is called only if the answer depends on their count.
     """
     if not is_sparse(features, 0):
         return None
@@ -30,12 +30,12 @@ def if_sparse(features: int, numbers: Callable[[], S]) -> S | None:
 
 
 def is_sparse(features: int, count: int) -> bool:
-    """Return whether numbers below `features`, of which so many occur, need a dictionary."""
+    """Return whether ids below `features` need a dictionary if `count` of them occur."""
     return features - 1 > SPARSITY * count + MOST_SPARSE
 
 
 def with_dictionary(data: Dataset, into: NDArray[np.int32] | None = None) -> Dataset:
-    """Return rows whose column j is feature j, with the columns of a dictionary instead if their features need one.
+    """Return the rows with the columns of a dictionary if their features need one. In `data`, column j is feature j.
 
     into : as in Dataset.renumbered.
     """

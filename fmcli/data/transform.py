@@ -1,4 +1,4 @@
-"""The transform of rows: how those that were read become rows of the model, in training and whenever it scores others.
+"""The transform of rows: from rows as read to rows of the model, for training and for scoring.
 
 A run fits it to its training rows (fmcli/training/setup/fitting.py), and the model file keeps it.
 """
@@ -28,28 +28,28 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Transform:
-    """The facts that were learned from training rows, and what is done to all rows.
+    """The facts learned from the training rows, and the changes to all rows.
 
-    Rows get their columns first, then labels, scaled values, and unit norm.
+    Rows first get their columns, then labels, scaled values, and unit norm.
 
     labels : the loss, and the values of labels that are classes.
     features : the number of columns.
-    numbering : of the features that have columns; None: column j is feature j.
+    numbering : the features that have columns; None: column j is feature j.
     hash_bits : the bits of the hashes of ids that are columns; 0: ids are not hashed.
     rare : whether features that occur in few rows have no column, or share one.
     frequent : bool (features), the features that are not rare, if all features have columns; None: all are.
     fieldless : whether entries lose their fields.
-    scale : what is done to the values of columns; None: nothing.
+    scale : the scaling of the columns; None: no scaling.
     norm : whether rows are scaled to unit norm.
-    norm_of_all : whether that is done first, with the features that training has not seen, as programs do whose models
-        were imported.
+    norm_of_all : whether the norm comes first and counts features that training has not seen, as in programs with
+        imported models.
     fields : the number of fields, including the fields of the warm start; 0 if the model needs none.
     label_range : the smallest and largest label in the user's unit, including the labels of the warm start; None if
         predictions cannot be clipped to them.
-    groups : (features) the groups that features were given, or NO_GROUP; None: they were given none.
-    table : what the columns of the tables of training were; None: the rows came from other text.
-    marks : uint8, a bit for each feature: whether it occurred in training, also in that of the warm start; None: that
-        is not known yet.
+    groups : (features) the groups given for features, or NO_GROUP; None: none were given.
+    table : the columns of the training tables; None: the rows came from other text.
+    marks : uint8, a bit for each feature: whether it occurred in training, including the warm start's training; None:
+        not known yet.
     """
 
     labels: Labels
@@ -67,24 +67,24 @@ class Transform:
     groups: Groups | None = None
     table: Schema | None = None
     marks: NDArray[np.uint8] | None = None
-    # The numbering of rows that came last, and the column here of each column there.
+    # The numbering of the last rows, and the column here of each column there.
     _known: list[tuple[Numbering | Dictionary | None, NDArray[np.int32]]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
     @property
     def dimension(self) -> int:
-        """The number of features, of which some may have no column."""
+        """The number of features, including features without a column."""
         return self.numbering.dimension if isinstance(self.numbering, Numbering) else self.features
 
     @cached_property
     def seen(self) -> Flags:
-        """(columns) whether the feature of each column occurred in training."""
+        """(columns) whether each column's feature occurred in training."""
         assert self.marks is not None
         return np.unpackbits(self.marks, count=self.features, bitorder="little").view(np.bool_)
 
     def entries(self) -> dict[str, Any]:
-        """Return the facts that are numbers and texts, as in a model file."""
+        """Return the facts that are numbers and texts, for a model file."""
         return {
             "fields": self.fields,
             "labels": self.labels.saved,
@@ -96,8 +96,9 @@ class Transform:
         }
 
     def without_rare(self, frequent: Flags, *, share: bool) -> Transform:
-        """Return the transform in which features that are not frequent have no entries, or `share` a column. Without a
-        numbering, those that have no entries keep their columns. frequent : (columns)."""
+        """Return the transform without rare features: they lose their entries, or `share` a column. Without a
+        numbering,
+        features that lose their entries keep their columns. frequent : (columns)."""
         numbering = self.numbering
         if share:
             if not isinstance(numbering, Dictionary):
@@ -110,7 +111,7 @@ class Transform:
         return replace(self, rare=True, numbering=left, features=len(left))
 
     def in_columns(self, data: Dataset) -> Dataset:
-        """Return rows with the model's columns, and without fields if these do not count."""
+        """Return rows with the model's columns, and without fields if the transform is fieldless."""
         data = data.normalised() if self.norm_of_all else data
         if self.numbering is not None:
             data = data.renumbered(self.numbering, columns=self._columns(data))
@@ -120,18 +121,18 @@ class Transform:
         return without_fields(data) if self.fieldless else data
 
     def training(self, data: Dataset) -> Dataset:
-        """Return rows to train on. Raises BadInputError for a label that is not one of `labels`."""
+        """Return training rows. Raises BadInputError for a label that is not one of `labels`."""
         data = self._scaled(self._encoded(data)).changed(unit=self.labels.unit.pair)
         return data.normalised() if self.norm else data
 
     def of(self, data: Dataset, source: str = "") -> Dataset:
-        """Return labelled rows that training has not seen. Raises BadInputError, which names the source, for a label
-        that is not one of `labels`."""
+        """Return labelled rows other than training rows. Raises BadInputError, which names the source, for a label that
+        is not one of `labels`."""
         return self.valued(self._encoded(data, source))
 
     def valued(self, data: Dataset) -> Dataset:
-        """Return rows that have columns and labels already; unless it is that of all features, the norm does not count
-        those that training has not seen."""
+        """Return rows that already have columns and labels. Unless `norm_of_all` is set, the norm leaves out features
+        that training has not seen."""
         data = self._scaled(data)
         return data.normalised(self.seen) if self.norm and not self.norm_of_all else data
 
@@ -143,8 +144,8 @@ class Transform:
         return data if self.scale is None else self.scale.of(data)
 
     def _columns(self, data: Dataset) -> NDArray[np.int32] | None:
-        """Return the columns of those of some rows, which are looked up once for all rows with the same numbering;
-        None: each is looked up."""
+        """Return the model's column of each column of the rows, looked up once for all rows with the same numbering;
+        None: each entry is looked up."""
         theirs, numbering = data.numbering, self.numbering
         if numbering is None or theirs is numbering or (theirs is None and isinstance(numbering, Numbering)):
             return None

@@ -1,4 +1,4 @@
-"""Threads that read and parse buffers of text, and put the results in order again."""
+"""Threads that read and parse buffers of text, and put the results back in order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fmcli.data.parser import Room, Rows
 from fmcli.data.sources import TextBuffer
 from fmcli.errors import FmcliError
 
-# Buffers in flight in addition to one per thread, so that no thread waits for the one that takes the results.
+# Buffers in flight in addition to one per thread, so no thread waits for the consumer of the results.
 BUFFERS_AHEAD = 2
-# After an error, a thread that reads is waited for this many seconds; then it is left behind, because its pipe may stay
-# open and empty for ever.
+# After an error, wait this many seconds for a reading thread, then leave it behind: its pipe may stay open and empty
+# forever.
 PATIENCE = 0.5
 
 T = TypeVar("T")
@@ -23,9 +23,9 @@ T = TypeVar("T")
 def in_order(
     source: Iterator[TextBuffer], parse: Callable[[int, TextBuffer], T], threads: int
 ) -> Generator[tuple[TextBuffer, T], None, None]:
-    """Yield the buffers and what `parse` makes of their numbers 0, 1, .. and them, in order.
+    """Yield the buffers and the results of `parse(number, buffer)`, in order; numbers count from 0.
 
-    With several threads, each of them reads the next buffer and parses it, while it is in the cache of its core. An
+    With several threads, each thread reads the next buffer and parses it while the text is in the cache of its core. An
     error of the source comes after the buffers before it.
     """
     number = 0
@@ -35,7 +35,7 @@ def in_order(
         if threads > 1:
             break
     second = next(source, None)
-    if second is None:  # there is only one buffer, which needs no threads
+    if second is None:  # a single buffer needs no threads
         return
     from concurrent.futures import Future
     from itertools import chain, count
@@ -79,13 +79,13 @@ def in_order(
         if reading.acquire(timeout=PATIENCE):
             reading.release()
             for worker in workers:
-                if worker.ident is not None:  # it was started
+                if worker.ident is not None:  # the thread was started
                     worker.join()
 
 
 @contextmanager
 def closing_unless_read(source: Generator[TextBuffer, None, None]) -> Iterator[None]:
-    """Close a source of buffers at the end, unless a thread that was left behind still waits for its text."""
+    """Close a source of buffers at the end, unless a thread that was left behind is still waiting for text."""
     try:
         yield
     finally:
@@ -96,18 +96,18 @@ def closing_unless_read(source: Generator[TextBuffer, None, None]) -> Iterator[N
 class Appender:
     """Appends rows that threads have parsed, in the order of their buffers.
 
-    A thread copies rows to their place itself, and only the places are assigned in turn.
+    Each thread copies its own rows; only the places are assigned in turn.
     """
 
     def __init__(self, total: Rows, first: int) -> None:
         self.total, self.turn = total, first
-        self.parsed: dict[int, Rows] = {}  # rows by number, whose turn has not come yet
+        self.parsed: dict[int, Rows] = {}  # rows by number that wait for their turn
         self.idle: list[Rows] = []
         self.copying = 0
         self.changed = Condition()
 
     def append(self, number: int, rows: Rows) -> None:
-        """Append the rows of the buffer with this number once those of all buffers before it have been appended."""
+        """Append the rows of a buffer once the rows of all earlier buffers have been appended."""
         with self.changed:
             self.parsed[number] = rows
         while room := self._next_room():
@@ -121,7 +121,7 @@ class Appender:
     def _next_room(self) -> Room | None:
         """Return the room for the rows whose turn it is; None if they are not parsed yet."""
         with self.changed:
-            # The arrays cannot be moved while others copy.
+            # The arrays cannot move while other threads copy.
             while (rows := self.parsed.get(self.turn)) and self.copying and not self.total.has_room(rows):
                 self.changed.wait()
             if rows is None:

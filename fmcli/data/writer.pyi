@@ -9,7 +9,7 @@ REAL: Literal["float", "double"]
 """The type of parameters in this build; numbers are rounded to it before they are written."""
 
 def format_values(values: NDArray[np.float64]) -> bytes:
-    """One number per line. `values`: (rows). Minus zero is written as 0."""
+    """Write one number per line. `values`: (rows). Minus zero is written as 0."""
 
 def format_table(values: NDArray[np.float64]) -> bytes:
-    """One row per line, with its numbers separated by a space. `values`: (rows, columns)."""
+    """Write one row per line, with its numbers separated by a space. `values`: (rows, columns)."""

@@ -1,7 +1,7 @@
 """Feature counts: how many training rows have each feature, and each pair of features. The model file keeps them.
 
-A model has a score for each pair of features, whether or not any row has both. Only pairs that occur in rows are worth
-showing: two values of one categorical column never occur together.
+A model has a score for every pair of features, even if no row has both. Only pairs that occur are worth showing: two
+values of one categorical column never occur together.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from fmcli.data.numbering import Numbering
 from fmcli.data.shards.training_rows import TrainingRows
 from fmcli.records import dataclass
 
-# Pairs are counted among this many of the most frequent features.
+# Pairs of the MOST most frequent features are counted.
 MOST = 100
-# About this many pairs are counted, which takes a millisecond. For larger data every n-th row is counted.
+# The largest number of pairs to count, which takes about a millisecond. In larger data, every n-th row is counted.
 MOST_PAIRS = 1 << 20
-# The names of the arrays in model files.
+# The names of the arrays in a model file.
 TOGETHER, COUNTS = "together", "counts"
-# The counts are stored as the first of these types that can represent all of them.
+# Counts are stored in the first type that can represent all of them.
 TYPES = (np.dtype(np.uint8), np.dtype(np.int32))
-MOST_ROWS = np.iinfo(np.int32).max  # larger counts are stored as this one
-# The number of checksums; and how many labels are read at a time.
+MOST_ROWS = np.iinfo(np.int32).max  # larger counts are stored as this number
+# The number of checksums; the number of labels read at a time.
 CHECKSUMS, ROWS_AT_ONCE = 1 << 32, 1 << 16
 
 
@@ -40,16 +40,16 @@ class Occurrences:
     """The most frequent features in decreasing order of frequency, and the number of rows that have each feature.
     Features are given by their columns, except in a file.
 
-    features, fields : int32 (n), the columns of the features, and the field of the first entry of each (0 without
+    features, fields : int32 (n), the columns of the features, and the field of each feature's first entry (0 without
         fields).
     rows : int64 (n), the number of rows that have each feature; None: not known.
     together : int32 (n (n - 1) / 2), the number of examined rows that have both features, for the pairs of positions
         (0, 1), (0, 2), .., (1, 2), ..; None: not known.
     looked_at : the number of rows examined for pairs.
-    counts : one of TYPES (all features), the number of rows that have each feature; None: only those of the most
-        frequent features are known.
+    counts : one of TYPES (all features), the number of rows that have each feature; None: known only for the most
+        frequent features.
     total : the number of all rows; None: not known.
-    labels : a checksum of the labels of the last run's rows, by which the same rows are recognized; None: not known.
+    labels : a checksum of the labels of the last run's rows, to recognize the same rows; None: not known.
     """
 
     features: NDArray[np.int32]
@@ -63,13 +63,13 @@ class Occurrences:
 
     @property
     def covered(self) -> int:
-        """The number of all rows, or the least that it can be; 0 if only the most frequent features are known."""
+        """The number of all rows, or its lower bound; 0 if only the most frequent features are known."""
         if self.counts is None:
             return 0
         return int(self.counts.max(initial=0)) if self.total is None else self.total
 
     def entries(self, numbering: Numbering | Dictionary | None) -> dict[str, Any]:
-        """Return the entries for the metadata of a model file; the numbering is that of the columns."""
+        """Return the entries for the metadata of a model file. `numbering` : of the columns."""
         known = None
         features = self.features if numbering is None else numbering.features_of(self.features)
         if self.rows is not None:
@@ -94,7 +94,7 @@ UNKNOWN = Occurrences(np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32))
 
 
 def bytes_needed(features: int, *, resumed: bool) -> int:
-    """Return bytes that `count` takes: for each feature a count, a position, and a sum with the warm-start model's
+    """Return the bytes that `count` takes per feature: a count, a position, and a sum with the warm-start model's
     count."""
     count, place, total = np.dtype(np.int32).itemsize, 1, np.dtype(np.int64).itemsize
     return features * (2 * count + place + (total if resumed else 0))
@@ -112,10 +112,10 @@ def count(
 
     Parameters
     ----------
-    previous : the counts of the warm start. They are added if they cover all features, unless these rows are the
-        same ones again.
-    times : int32 (features), the number of the run's rows that have each feature, if it is known.
-    total, labels : the number of the run's rows, and the checksum of their labels, if these are some of them.
+    previous : the counts of the warm start. They are added if they cover all features, unless the rows are the same
+        as before.
+    times : int32 (features), the number of the run's rows that have each feature, if known.
+    total, labels : the number of the run's rows, and the checksum of their labels, if `rows` are only some of them.
     """
     times = data.counts(rows) if times is None else times
     labels = checksum(data, rows) if labels is None else labels
@@ -141,20 +141,20 @@ def count(
 
 
 def stride(entries: int, rows: int) -> int:
-    """Return the distance between two rows that are examined for pairs."""
+    """Return n: every n-th row is examined for pairs."""
     length = entries / max(rows, 1)
     return max(1, round(entries * min(length, MOST) / 2 / MOST_PAIRS))
 
 
 def added(counts: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
-    """Return int32: the sums of two arrays of counts; the second array may be shorter."""
+    """Return the sums of two arrays of counts as int32; the second array may be shorter."""
     total = counts.astype(np.int64)
     total[: len(others)] += others
     return np.minimum(total, MOST_ROWS, out=total).astype(np.int32)
 
 
 def checksum(data: Dataset, rows: NDArray[np.int32]) -> int:
-    """Return the checksum of the labels of rows, whatever their order: a sum of hashes."""
+    """Return the checksum of the labels of rows, a sum of hashes. The order of the rows does not matter."""
     total = 0
     for begin in range(0, len(rows), ROWS_AT_ONCE):
         total += int(hashes(data.label[rows[begin : begin + ROWS_AT_ONCE]]).sum())
@@ -162,13 +162,13 @@ def checksum(data: Dataset, rows: NDArray[np.int32]) -> int:
 
 
 def hashes(label: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return a hash of each label; -0 is 0."""
+    """Return a hash of each label; -0 counts as 0."""
     return mixed((label + 0.0).view(np.uint64))
 
 
 def checksum_of(source: TrainingRows) -> int:
-    """Return the checksum of the labels of the rows to train on, wherever they are. A cache need not be read, if it
-    knows how many rows have each label."""
+    """Return the checksum of the labels of the training rows, wherever they are. A cache that knows the number of rows
+    of each label is not read."""
     if source.in_memory:
         return checksum(source.data, source.rows)
     labels = source.labels
@@ -178,7 +178,7 @@ def checksum_of(source: TrainingRows) -> int:
 
 
 def have_counts(previous: Occurrences, times: NDArray[np.int32]) -> bool:
-    """Return whether these are the counts of a warm-start model, which has perhaps fewer features."""
+    """Return whether `times` are the counts of a warm-start model, which may have fewer features."""
     before = previous.counts
     if before is None or len(before) > len(times):
         return False
@@ -192,8 +192,8 @@ def compact(times: NDArray[np.int32]) -> NDArray[Any]:
 
 
 def with_earlier(found: Occurrences, previous: Occurrences) -> Occurrences:
-    """Return the counts, plus those of a warm-start model for pairs of features that are among the most frequent ones
-    of both. Features that only the warm-start model has seen get its fields."""
+    """Add a warm-start model's counts of pairs whose features are among the most frequent features of both. Features
+    without a field here get the model's fields."""
     if previous.together is None:
         return found
     size, places = len(previous.features), {j: place for place, j in enumerate(previous.features.tolist())}
@@ -214,7 +214,7 @@ def with_earlier(found: Occurrences, previous: Occurrences) -> Occurrences:
 def kept(
     meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | Dictionary | None
 ) -> Occurrences:
-    """Return the counts in a valid model file, whose columns have this numbering; imported models have none."""
+    """Return the counts in a valid model file with this numbering of columns; imported models have none."""
     frequent = np.array(meta["frequent"], dtype=np.int32).reshape(-1, 2)
     features, fields = np.ascontiguousarray(frequent.T)
     if numbering is not None:

@@ -1,4 +1,4 @@
-"""Relations: tables of entries that rows of data have in common, and which row of a table belongs to each row."""
+"""Relations: tables of entries that rows of data share, and the table row of each data row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RowNumbers = NDArray[np.int32]
 
-# About so many entries are joined at a time, however many rows the text of a piece has.
+# The approximate number of entries joined at a time, for any number of rows per piece of text.
 ENTRIES = 1 << 20
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class RelationFiles:
     """The files of a relation.
 
     rows : libsvm text without labels.
-    map : a line for each row of the data, with the number of its row of the relation, from 0.
+    map : text; line i has the relation row, from 0, of data row i.
     """
 
     rows: str
@@ -51,7 +51,7 @@ def refuse_labels(data: Dataset) -> None:
 
 
 class Map:
-    """The row of a relation for each row of data, as a file says it. The file is read as far as it is needed.
+    """The relation row of each data row, from a file that is read as it is needed.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Map:
         self._taken = 0
 
     def take(self, count: int) -> RowNumbers:
-        """Return (count) the rows of the relation for the next rows of data. Raises BadInputError, which names file and
+        """Return (count) the relation rows of the next data rows. Raises BadInputError, which names the file and the
         line."""
         pieces = [self._ahead]
         missing = count - len(self._ahead)
@@ -114,7 +114,7 @@ class Map:
             before += len(lines)
 
     def _complain(self, lines: Sequence[bytes], before: int) -> None:
-        """Raise BadInputError for the first line that is not a row of the relation."""
+        """Raise BadInputError for the first line that is not the number of a relation row."""
         known = f"which has rows 0 to {self.rows - 1:,}" if self.rows else "which has no rows"
         for place, line in enumerate(lines, before + 1):
             try:
@@ -129,18 +129,18 @@ class Map:
 
 
 def concatenated_pieces(read: Sequence[Dataset]) -> Dataset:
-    """Return the rows of a relation that was read in consecutive pieces, which have the same columns."""
+    """Return the rows of a relation, from consecutive pieces with the same columns."""
     if not read:
         return Dataset(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None, np.zeros(0), 0)
     return pieces.concatenated([piece.changed(label=np.zeros(piece.rows)) for piece in read])
 
 
 class Joiner:
-    """Joins pieces of rows with the rows of relations that belong to them, and works on the joined rows.
+    """Joins pieces of rows with their relation rows, and works on the joined rows.
 
     Parameters
     ----------
-    relations : the files of each relation, and its rows, all with the columns of the pieces.
+    relations : the files and the rows of each relation, all with the columns of the pieces.
     """
 
     def __init__(self, relations: Sequence[tuple[RelationFiles, Dataset]]) -> None:
@@ -148,8 +148,8 @@ class Joiner:
         self.maps = [Map(files, data.rows) for files, data in relations]
 
     def each(self, rows: Iterator[Piece], work: Callable[[Piece], T], threads: int, ahead: int) -> Iterator[T]:
-        """Yield the results of `work` on the joined rows, in order; several for a piece with many entries. Up to
-        `ahead` results wait while further rows are read.
+        """Yield the results of `work` on the joined rows, in order; a piece with many entries has several results. Up
+        to `ahead` results wait while further rows are read.
 
         Raises BadInputError for a map that does not fit the rows.
         """
@@ -173,7 +173,7 @@ class Joiner:
             which.close()
 
     def _parts(self, piece: Piece) -> Iterator[tuple[Piece, list[RowNumbers]]]:
-        """Yield a piece in parts of about ENTRIES joined entries, and the rows of the relations that belong to each."""
+        """Yield a piece in parts of about ENTRIES joined entries, with the relation rows of each part."""
         data = piece.data
         numbers = [which.take(data.rows) for which in self.maps]
         lengths = np.diff(data.indptr)

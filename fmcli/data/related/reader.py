@@ -1,4 +1,4 @@
-"""Training rows and the rows of their relations, with columns for the features of all of them."""
+"""Training rows and the rows of their relations, in common columns."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fmcli.errors import BadInputError
 
 
 def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str, threads: int) -> RelatedRows:
-    """Training rows, of a text with this name, with the relations in these files.
+    """Return training rows with the relations in these files. name : of the text of the rows.
 
-    The columns are those of the joined rows: rows of relations that nothing refers to are left out. Raises
-    BadInputError, which names file and line, for errors in the files, and for a feature that occurs in two of the text
+    The columns are those of the joined rows: relation rows that nothing refers to are left out. Raises BadInputError,
+    which names the file and the line, for errors in the files, and for a feature that is in more than one of the text
     and the relations."""
     pieces = [TextRows(_bare(rows.data), rows.ids)]
     counts, maps = [rows.data.rows], []
@@ -61,7 +61,7 @@ def _read_relation(path: str, threads: int) -> list[TextRows]:
 
 
 def _only(pieces: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextRows]:
-    """Yield the rows of a relation with these increasing numbers, in the same pieces."""
+    """Yield the rows of a relation with these numbers (increasing), in the same pieces."""
     start = 0
     for piece in pieces:
         stop = start + piece.data.rows
@@ -73,12 +73,12 @@ def _only(pieces: Sequence[TextRows], used: NDArray[np.int32]) -> Iterator[TextR
 
 
 def _bare(data: Dataset) -> Dataset:
-    """Return rows with labels, which concatenated pieces must have, that mean nothing."""
+    """Return the rows with dummy labels: concatenated pieces must have labels."""
     return data.changed(label=np.zeros(data.rows), weight=None, group=None)
 
 
 def _slice(data: Dataset, start: int, stop: int) -> Dataset:
-    """Return rows start:stop, which share the memory of the entries."""
+    """Return rows start:stop. They share the memory of the entries."""
     first, last = data.indptr[[start, stop]].tolist()
     return Dataset(
         data.indptr[start : stop + 1] - first,
@@ -92,7 +92,7 @@ def _slice(data: Dataset, start: int, stop: int) -> Dataset:
 
 
 def _require_apart(parts: Sequence[Dataset], names: Sequence[str]) -> None:
-    """Raise BadInputError if a feature occurs in two of some parts of joined rows, which have these names."""
+    """Raise BadInputError if a feature occurs in two parts of the joined rows. `names` : of the parts."""
     owner = np.full(parts[0].features, -1)
     for number, part in enumerate(parts):
         seen = part.seen()

@@ -1,4 +1,4 @@
-"""Rows that refer to the rows of relations, whose entries count as theirs, without being joined with them."""
+"""Rows that refer to the rows of relations without being joined with them. The relations' entries count as theirs."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ RowNumbers = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation, and which of its rows belongs to each row of other data.
+    """A relation, and the relation row of each row of other data.
 
     data : the rows of the relation, with the columns of the other data.
-    row : int32 (rows of the other data).
+    row : int32 (rows of the other data), the number of the relation row.
     """
 
     data: Dataset
     row: RowNumbers
 
     def weight(self, rows: RowNumbers, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (rows of the relation) the weight of the rows with these indices that refer to each."""
+        """Return (rows of the relation) the total weight of the given rows that refer to each. rows : their indices."""
         return np.bincount(self.row[rows], weights[rows], self.data.rows).astype(np.float64)
 
     def used(self, rows: RowNumbers | None = None) -> NDArray[np.int64]:
-        """Return (rows of the relation) how many of the rows with these indices refer to each; None: of all rows."""
+        """Return (rows of the relation) the number of given rows that refer to each; None: of all rows."""
         chosen = self.row if rows is None else self.row[rows]
         return np.bincount(chosen, minlength=self.data.rows)
 
 
 class RelatedRows(Dataset):
-    """Rows with relations: the arrays have their own entries, `nnz` and the methods count those of the relations, too.
+    """Rows with relations. The arrays have their own entries; `nnz` and the methods also count the relations' entries.
 
-    Compiled loops see the own entries only; those of coordinate descent and of scoring know the relations. No column
-    occurs in two of the own rows and the relations.
+    Only the compiled loops of coordinate descent and of scoring know the relations; other loops see the own entries.
+    A column is in the own rows or in one relation, never in two of them.
     """
 
     def __init__(self, own: Dataset, relations: Sequence[Relation]) -> None:
@@ -132,15 +132,15 @@ class RelatedRows(Dataset):
         largest, smallest = super().magnitudes(rows)
         for relation in self.relations:
             others = relation.data.magnitudes(np.flatnonzero(relation.used(rows)).astype(np.int32))
-            largest, smallest = largest + others[0], smallest + others[1]  # one of them is 0
+            largest, smallest = largest + others[0], smallest + others[1]  # one of the two terms is 0
         return largest, smallest
 
     def longest_square(self, rows: RowNumbers | None = None) -> float:
-        """Return an upper bound of the largest squared norm of the rows with these indices, or of any row."""
+        """Return an upper bound of the largest squared norm of these rows; None: of all rows."""
         return float(super().longest_square(rows)) + sum(relation.data.longest_square() for relation in self.relations)
 
     def joined(self, rows: RowNumbers) -> Dataset:
-        """Return the rows with these indices, with the entries of the rows that they refer to."""
+        """Return these rows with the entries of their relation rows."""
         own = super().take(rows)
         return joined(own, [(relation.data, relation.row[rows]) for relation in self.relations])
 

@@ -1,4 +1,4 @@
-"""The rows to train on in pairs: two rows of a group with different labels."""
+"""Training rows in pairs: two rows of a group with different labels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NO_PARTNER = -1
 
 
 class PairedRows(TrainingRows):
-    """Rows in memory and in groups, of which an epoch visits those that have a row with another label in their group.
+    """Rows in memory with groups. An epoch visits the rows that have a row with another label in their group.
 
-    Rows of weight 0 have no part in pairs.
+    Rows of weight 0 are in no pair.
 
     Attributes
     ----------
-    first : int32, the rows that an epoch visits, in increasing order.
+    first : int32, the rows that an epoch visits, increasing.
 
     Raises BadInputError if there are no groups, or if no group has two different labels.
     """
@@ -50,8 +50,8 @@ class PairedRows(TrainingRows):
         first = self._sorted[visited]
         by_number = np.argsort(first)
         self.first = first[by_number]
-        # In the sorted rows: where the group of a visited row begins, where the rows with its label do and end, and how
-        # many others its group has.
+        # Positions in the sorted rows, for each visited row: the beginning of its group, the beginning and end of its
+        # label in the group; and the number of rows with other labels in the group.
         self._begin, self._same, self._after, self._others = (
             places[visited][by_number].astype(np.int32) for places in (begin, same, after, others)
         )
@@ -86,8 +86,8 @@ class PairedRows(TrainingRows):
         return ((self.data, self.first.copy()) for _ in order)
 
     def partners(self, random: np.random.Generator) -> NDArray[np.int32]:
-        """Return int32 (rows of the data): for each row that an epoch visits, a row of its group with another label.
-        All of these have the same probability; NO_PARTNER for other rows."""
+        """Return int32 (rows of the data): for each visited row, a random row of its group with another label, drawn
+        uniformly; NO_PARTNER for other rows."""
         place = self._begin + random.integers(self._others)
         place += np.where(place >= self._same, self._after - self._same, 0)
         drawn = np.full(self.data.rows, NO_PARTNER, dtype=np.int32)
@@ -96,8 +96,8 @@ class PairedRows(TrainingRows):
 
 
 def runs(differ: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """For each of n elements, where its run of equal ones begins and ends; `differ` (n - 1) tells which neighbours
-    differ."""
+    """Return, for each of n elements, the beginning and end of its run of equal elements. `differ` (n - 1) : whether
+    neighbors differ."""
     breaks = np.flatnonzero(differ) + 1
     begins, ends = np.append(0, breaks), np.append(breaks, len(differ) + 1)
     return np.repeat(begins, ends - begins), np.repeat(ends, ends - begins)

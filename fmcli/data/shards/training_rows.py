@@ -1,4 +1,4 @@
-"""The rows to train on, in shards; here they are in memory, in one shard."""
+"""Training rows in shards; in this module they are in memory, in one shard."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class RowLabels:
     """The labels of some rows.
 
-    label, weight : float64 (n), the label and the weight of each row, or each label once and its total weight; weight
-        None: all are 1.
+    label, weight : float64 (n), the label and the weight of each row, or each distinct label and its total weight;
+        weight None: all are 1.
     rows : the number of rows.
-    times : int64 (n), how many rows have each label; None: each has a label of its own.
-    unit : of the rows; see Dataset.
+    times : int64 (n), the number of rows with each label; None: each row has its own entry.
+    unit : as in Dataset.
     """
 
     label: NDArray[np.float64]
@@ -47,10 +47,10 @@ class TrainingRows:
 
     Attributes
     ----------
-    data : Dataset; if there are several shards, one of them.
-    fields : the field of each feature, for solvers that know them; None: not known.
-    every_row : int32, the numbers of the rows to train on and of those that are held out; None: all rows of the data.
-    divides : whether others of the rows can be held out; see `holding_out`.
+    data : Dataset; one of the shards if there are several.
+    fields : the field of each feature, for solvers that use fields; None: not known.
+    every_row : int32, the numbers of training rows and held-out rows; None: all rows of the data.
+    divides : whether further rows can be held out; see `holding_out`.
     """
 
     divides: bool = True
@@ -63,12 +63,12 @@ class TrainingRows:
         every_row: RowNumbers | None = None,
     ) -> None:
         self.data, self.fields, self.every_row, self._number = data, fields, every_row, len(rows)
-        self._rows = rows if len(rows) < data.rows else None  # the numbers of all rows would take memory throughout
-        self._numbers: Callable[[], RowNumbers | None] = lambda: None  # those numbers, while they are in use
+        self._rows = rows if len(rows) < data.rows else None  # the numbers of all rows would waste memory
+        self._numbers: Callable[[], RowNumbers | None] = lambda: None  # the numbers of all rows, while they are in use
 
     @property
     def rows(self) -> RowNumbers:
-        """The numbers of the rows of `data` that are trained on, increasing."""
+        """The numbers of the training rows in `data`, increasing."""
         if self._rows is not None:
             return self._rows
         numbers = self._numbers()
@@ -80,33 +80,33 @@ class TrainingRows:
 
     @property
     def rows_here(self) -> int:
-        """How many these are."""
+        """The number of training rows in `data`."""
         return self._number
 
     def numbered(self, places: NDArray[np.int64] | None) -> RowNumbers:
-        """Return the numbers of the rows of `data` to train on that are at some places among these; None: of all."""
+        """Return the numbers in `data` of the training rows at some positions among the training rows; None: at all."""
         if places is None:
             return self.rows
         return places.astype(np.int32) if self._rows is None else self._rows[places]
 
     @property
     def sizes(self) -> list[int]:
-        """The number of rows of each shard to train on."""
+        """The number of training rows of each shard."""
         return [self._number]
 
     @property
     def count(self) -> int:
-        """The number of rows to train on."""
+        """The number of training rows."""
         return sum(self.sizes)
 
     @property
     def visits(self) -> int:
-        """How many of them an epoch visits."""
+        """The number of training rows that an epoch visits."""
         return self.count
 
     @property
     def nonzeros(self) -> int:
-        """The number of their entries."""
+        """The number of entries of the training rows."""
         return int(self.data.nnz if self._rows is None else self.data.entries_of_rows(self._rows))
 
     @property
@@ -116,12 +116,12 @@ class TrainingRows:
 
     @property
     def all_nonzeros(self) -> int:
-        """The number of the entries of all rows."""
+        """The number of entries of all rows, including held-out rows."""
         return int(self.data.nnz if self.every_row is None else self.data.entries_of_rows(self.every_row))
 
     @property
     def longest(self) -> int:
-        """The most entries of a row."""
+        """The largest number of entries of a row."""
         return int(self.data.longest)
 
     @property
@@ -131,12 +131,12 @@ class TrainingRows:
 
     @property
     def total_weight(self) -> float:
-        """The sum of the weights of the rows to train on."""
+        """The sum of the weights of the training rows."""
         return float(self.data.total_weight(self._rows))
 
     @property
     def labels(self) -> RowLabels:
-        """The labels of the rows to train on."""
+        """The labels of the training rows."""
         label, weight, rows = self.data.label, self.data.weight, self._rows
         if rows is not None:
             label, weight = label[rows], None if weight is None else weight[rows]
@@ -144,12 +144,12 @@ class TrainingRows:
 
     @property
     def shard_bytes(self) -> int:
-        """Bytes that shards take in training, apart from `data`."""
+        """The memory of the shards in training in bytes, without `data`."""
         return 0
 
     @property
     def distinguishing(self) -> list[NDArray[np.generic]]:
-        """Arrays that differ if the rows do."""
+        """Arrays that differ if the rows differ."""
         return [*self.data.arrays, self.rows, *(self.fields or [])]
 
     @property
@@ -158,8 +158,8 @@ class TrainingRows:
         return True
 
     def occurrences(self, threads: int) -> tuple[NDArray[np.bool_], NDArray[np.int32] | None]:
-        """Two arrays (features): whether each feature occurs in the rows to train on, and how many of them have it; the
-        second one is None if it would be larger than the rows."""
+        """Return two arrays (features): whether each feature occurs in the training rows, and the number of training
+        rows that have it; the second array is None if it would be larger than the rows."""
         if self.data.features > self.data.nnz:
             return self.data.seen(self.rows), None
         counts = self.data.counts(self.rows, threads)
@@ -172,12 +172,12 @@ class TrainingRows:
 
     @property
     def numbers(self) -> RowNumbers:
-        """The numbers of the rows to train on, in the order of the text."""
+        """The numbers of the training rows, in the order of the text."""
         return self.rows
 
     @property
     def label_of_each(self) -> NDArray[np.float64]:
-        """(rows) the label of each row to train on, in the order of `numbers`."""
+        """(rows) the label of each training row, in the order of `numbers`."""
         return np.asarray(self.data.label[self.rows], np.float64)
 
     def whole(self) -> TrainingRows:
@@ -185,24 +185,25 @@ class TrainingRows:
         return self.only(self.all_numbers)
 
     def only(self, rows: RowNumbers) -> TrainingRows:
-        """Return these of all rows, whose numbers increase."""
+        """Return the training rows with these numbers, increasing, out of all rows."""
         return TrainingRows(self.data, rows, self.fields, self.every_row)
 
     def holding_out(self, held: RowNumbers) -> tuple[TrainingRows, Dataset]:
-        """Return all rows without some, and these. held : their numbers in the order of the text, increasing."""
+        """Hold out rows. Returns the other rows and the held-out rows. held : numbers in the order of the text,
+        increasing."""
         every = self.all_numbers
         return self.only(every.compress(~np.isin(every, held))), self.data.take(held)
 
     def shards(self, order: Sequence[int]) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """Return the shards with these numbers, in this order: the data, and the rows to train on, whose order may be
-        changed."""
+        """Return the shards with these numbers, in this order: the data, and the numbers of the training rows; the
+        caller may reorder the numbers."""
         rows = self._rows
         return ((self.data, numbers_to(self.data.rows) if rows is None else rows.copy()) for _ in order)
 
     def every(self) -> Iterator[tuple[Dataset, RowNumbers]]:
-        """Return all shards that have rows to train on."""
+        """Return all shards that have training rows."""
         return self.shards([shard for shard, size in enumerate(self.sizes) if size])
 
     def each(self, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
-        """Yield the results of a function for each shard, and the rows of it to train on."""
+        """Yield the results of `of(data, rows)` for each shard and its training rows."""
         return (of(data, rows) for data, rows in self.every())

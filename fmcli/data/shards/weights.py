@@ -24,19 +24,19 @@ Floats = NDArray[np.float64]
 
 ALL_WEIGHTLESS = "all rows have weight 0; check the weights of rows and labels"
 
-# Labels with more values are numbers rather than classes, which could be balanced.
+# More labels than this are numbers, not classes to balance.
 MOST_CLASSES = 10_000
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """How the rows are weighted. The weight of a row is the product of all that apply.
+    """How the rows are weighted. The weight of a row is the product of all weights that apply.
 
-    file : a file with a line for each training row; None: 1 for each.
+    file : a file with one weight per line for the training rows; None: all are 1.
     by_label : label as text -> weight; 1 for all other labels.
     balanced : whether all labels get the same total weight.
     positive : the weight of the positive one of two labels; None: 1.
-    positive_label : which one that is; None: see `positive_place`.
+    positive_label : the positive label; None: see `positive_place`.
     beside_labels : whether labels in the text may be followed by a colon and a weight.
     """
 
@@ -50,7 +50,7 @@ class Weighting:
     def of_labels(self, label: Floats, weight: Floats, names: Names | None = None) -> dict[float, float]:
         """Return label -> weight, for training rows with these labels and weights. Raises BadInputError.
 
-        names : what labels 0, 1, .. stand for; None: labels are numbers.
+        names : the names of labels 0, 1, ..; None: labels are numbers.
         """
         by_label = {}
         for text, factor in self.by_label.items():
@@ -99,8 +99,8 @@ def label_of(text: str, names: Names | None) -> float | None:
 
 
 def weigh(data: Dataset, weighting: Weighting, names: Names | None = None) -> tuple[Dataset, dict[float, float]]:
-    """Training rows with their weights, and the weights by label that other rows also get. `names` are what labels
-    0, 1, .. stand for.
+    """Return training rows with their weights, and the weights by label, which other rows get too. `names` are the
+    names of labels 0, 1, ...
 
     Raises BadInputError, for example if the file has more or fewer lines than there are rows, and MissingInputError.
     """
@@ -112,7 +112,7 @@ def weigh(data: Dataset, weighting: Weighting, names: Names | None = None) -> tu
 
 
 def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
-    """Return the rows with their weights multiplied by those of their labels. Raises BadInputError if all are 0."""
+    """Return the rows, with their weights multiplied by their labels' weights. Raises BadInputError if all are 0."""
     data = with_label_weights(data, of_labels)
     with np.errstate(over="ignore"):
         total = data.total_weight()
@@ -122,8 +122,8 @@ def weigh_labels(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
 
 
 def that_count(data: Dataset) -> Dataset:
-    """Return training rows without rows of weight 0, and without the columns that a numbering gives to features that
-    only occur in such rows. Raises BadInputError if all rows have weight 0."""
+    """Remove training rows of weight 0, and the columns of a numbering whose features occur only in them. Raises
+    BadInputError if all rows have weight 0."""
     weight = data.weight
     if weight is None or weight.all():
         return data
@@ -138,7 +138,7 @@ def that_count(data: Dataset) -> Dataset:
 
 
 def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Dataset:
-    """Return some of the rows with the weights of their labels, which may all be 0."""
+    """Return some of the rows, with their weights multiplied by their labels' weights; all may be 0."""
     weight: Floats = np.ones(data.rows) if data.weight is None else data.weight.copy()
     for label, factor in of_labels.items():
         weight[data.label == label] *= factor
@@ -146,8 +146,8 @@ def with_label_weights(data: Dataset, of_labels: Mapping[float, float]) -> Datas
 
 
 def pieces_that_count(pieces: Iterable[TextRows]) -> Iterator[TextRows]:
-    """Yield pieces of the training rows without rows of weight 0, nor the ids of such rows alone. A piece may have none
-    left."""
+    """Yield pieces of the training rows without rows of weight 0, and without ids that occur only in such rows. A piece
+    may be empty."""
     for piece in pieces:
         weight = piece.data.weight
         if weight is None or weight.all():
@@ -163,7 +163,7 @@ def pieces_that_count(pieces: Iterable[TextRows]) -> Iterator[TextRows]:
 
 
 def read_weights(path: str, rows: int) -> Floats:
-    """Return (rows) the weights in a file, one per line. Raises BadInputError, which names file and line."""
+    """Return (rows) the weights in a file, one per line. Raises BadInputError, which names the file and the line."""
     weight = np.concatenate([np.empty(0), *_numbers(path)])
     if len(weight) != rows:
         raise BadInputError(
@@ -173,8 +173,8 @@ def read_weights(path: str, rows: int) -> Floats:
 
 
 def with_row_weights(pieces: Iterable[TextRows], path: str) -> Iterator[TextRows]:
-    """Pieces of the training rows with their weights multiplied by those in a file, one per line, which is read as far
-    as it is needed. Raises BadInputError, which names file and line."""
+    """Yield pieces of the training rows with their weights multiplied by the weights in a file, one per line. The file
+    is read as it is needed. Raises BadInputError, which names the file and the line."""
     rows, ahead = 0, np.empty(0)
     with closing(_numbers(path)) as numbers:
         for piece in pieces:

@@ -2,17 +2,16 @@
 
     8 bytes     MAGIC, which includes the version of the format
     strips      the rows of a chunk of text, permuted and cut into STRIPS parts. Each part has the arrays label, weight,
-                length, index, field and value, one after the other; those that its data do not need are left out.
+                length, index, field and value, one after the other, without arrays that its data do not need.
     counts      int32 (features): the number of rows that have each feature
     table       int64 (strips, 5): the position of each strip, its rows, its entries, whether it has values, and its
                 checksum (CRC-32)
     dictionary  the arrays of the Dictionary of the columns, one after the other, if there is one
-    header      JSON: what the rows are, what they were made from, and the sizes of the dictionary's arrays
+    header      JSON: the facts about the rows, their sources, and the sizes of the dictionary's arrays
     48 bytes    the positions of counts, table, dictionary and header, the checksum of these four, and MAGIC
 
-A shard has some strips of every chunk, so that its rows are a random selection of all rows; the order of the rows of
-the text can be kept instead, and then a shard is a chunk. Nothing has to be sorted; only rows with a dictionary are
-written twice."""
+A shard has some strips of every chunk, so its rows are a random selection of all rows. The order of the text can be
+kept instead; then a shard is a chunk. Nothing is sorted, and only rows with a dictionary are written twice."""
 
 from __future__ import annotations
 
@@ -47,10 +46,10 @@ if TYPE_CHECKING:
 
 MAGIC = b"fmrows02"
 FOOTER = struct.Struct("<5q8s")
-# Bytes of rows that are permuted at a time, and of a shard: with shards of this size, reading takes few large requests.
+# Bytes of rows permuted at a time, and bytes of a shard. Shards of this size are read in a few large requests.
 CHUNK_BYTES = SHARD_BYTES = 32 << 20
-STRIPS = 256  # of a chunk
-# Labels are counted if they have at most this many values.
+STRIPS = 256  # per chunk
+# Rows are counted by label up to this number of labels.
 MOST_LABELS = 4096
 
 COLUMNS = ("position", "rows", "entries", "valued", "checksum")
@@ -60,12 +59,12 @@ Numbers = NDArray[np.int64]
 
 
 class Shards(Protocol):
-    """Rows in shards, of which a few fit into memory at a time: a Cache, or the partitions of a cluster.
+    """Rows in shards; a few shards fit into memory at a time. A Cache, or the partitions of a cluster.
 
-    facts : about all rows.
+    facts : the facts about all rows.
     counts : int32 (features), the number of rows that have each feature.
-    dictionary : of the columns; None: column j is feature j.
-    table : int64, numbers that differ if the rows do.
+    dictionary : the ids of the columns; None: column j is feature j.
+    table : int64, numbers that differ if the rows differ.
     """
 
     facts: CacheHeader
@@ -85,10 +84,10 @@ class Shards(Protocol):
 
 
 class Located(Shards, Protocol):
-    """Rows in shards on this machine, whose places are known."""
+    """Rows in shards on this machine, with known positions."""
 
     def places(self, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
-        """Return the shard of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
+        """Return the shard of each row, and its position there. numbers : the rows' numbers in the text, increasing."""
         ...
 
 
@@ -98,15 +97,15 @@ class CacheHeader:
 
     format : "libsvm" or "ffm".
     fields : largest field + 1; 0 without fields.
-    longest : the most entries of a row.
+    longest : the largest number of entries of a row.
     longest_square : the largest squared norm of a row.
     weighted : whether rows have weights.
     repeated_rows : as in `reader.Table`.
-    bytes : of text.
+    bytes : bytes of text.
     lowest, highest : the smallest and the largest label.
-    mean, deviation : of the labels.
-    labels : rows and total weight by label; None if there are more than MOST_LABELS labels.
-    names : what labels 0, 1, .. stand for; None: labels are numbers.
+    mean, deviation : the weighted mean and standard deviation of the labels.
+    labels : label -> the number of its rows and their total weight; None if there are more than MOST_LABELS labels.
+    names : the names of labels 0, 1, ..; None: labels are numbers.
     """
 
     format: str = "libsvm"
@@ -128,14 +127,14 @@ class CacheHeader:
     names: Names | None = None
 
     def take(self, text: TextFacts) -> None:
-        """Take over what is known about the text of further rows."""
+        """Add the facts about the text of further rows."""
         self.format = text.format
         self.bytes += text.bytes
         self.repeated_rows += text.repeated_rows
         self.names = self.names if text.names is None else text.names
 
     def add(self, data: Dataset) -> None:
-        """Take account of further rows."""
+        """Add the facts about further rows."""
         self.rows += data.rows
         self.nonzeros += data.nnz
         self.features = max(self.features, data.features)
@@ -160,7 +159,7 @@ class CacheHeader:
             self.labels = None
 
     def add_moments(self, labels: Moments) -> None:
-        """Take account of the labels of further rows."""
+        """Add the weighted labels of further rows."""
         both = Moments(self.total_weight, self.mean, self.deviation).combined(labels)
         self.total_weight, self.mean, self.deviation = both.weight, both.mean, both.deviation
 
@@ -170,9 +169,9 @@ class Writer:
 
     Parameters
     ----------
-    file : is written from its beginning to its end.
+    file : the output, written from beginning to end.
     shuffled : whether the rows of a chunk are permuted.
-    threads : that count features.
+    threads : the number of threads that count features.
     """
 
     def __init__(self, file: BinaryIO, shuffled: bool, threads: int) -> None:
@@ -186,7 +185,7 @@ class Writer:
         self._write(MAGIC)
 
     def add(self, data: Dataset, counted: bool = True) -> None:
-        """Write a chunk of rows. counted : whether features are counted."""
+        """Write a chunk of rows. counted : whether to count its features."""
         self.facts.add(data)
         every = np.arange(data.rows, dtype=np.int32)
         if counted:
@@ -218,7 +217,7 @@ class Writer:
         self._write(record)
 
     def close(self, about: dict[str, Any]) -> None:
-        """Write what follows the rows; `about` is what they were made from."""
+        """Write everything after the rows. about : the sources of the rows."""
         table = np.array(self.table, dtype=np.int64).reshape(-1, len(COLUMNS))
         facts = asdict(self.facts)
         facts["labels"] = self.facts.labels and [[label, *of] for label, of in self.facts.labels.items()]
@@ -239,7 +238,7 @@ class Writer:
 
 
 class LateIdsError(Exception):
-    """Rows after the first chunk have ids that need a dictionary, which those before them did not need."""
+    """Rows after the first chunk have ids that need a dictionary, although the first chunk needed none."""
 
 
 def build(
@@ -253,13 +252,13 @@ def build(
 ) -> None:
     """Write a cache of the rows of a text. An existing file is replaced only by a complete new one.
 
-    Rows with a dictionary are written twice, first to a temporary file without a name, because their columns are not
-    known before all of them have been read. The first chunk decides whether there is one.
+    Rows with a dictionary are written twice, first to a temporary file without a name, because their columns are known
+    only after all rows have been read. The first chunk decides whether there is a dictionary.
 
-    about : what the rows were made from.
-    by_ids : whether they have a dictionary in any case.
+    about : the sources of the rows.
+    by_ids : whether there is a dictionary in any case.
 
-    Raises OutputError, and LateIdsError if the decision turns out to be wrong.
+    Raises OutputError, BadInputError if all rows have weight 0, and LateIdsError if the decision proves wrong.
     """
     with atomic_output(path) as file:
         facts = write(file, path, pieces, about, shuffled=shuffled, threads=threads, by_ids=by_ids)
@@ -277,8 +276,8 @@ def write(
     threads: int,
     by_ids: bool,
 ) -> CacheHeader:
-    """Write a cache of the rows of other weights than 0 into an open file. Another temporary file may be in the folder
-    of `path`."""
+    """Write a cache of the rows with nonzero weights to an open file. Another temporary file may be in the folder of
+    `path`."""
     with ExitStack() as stack:
         writer = Writer(file, shuffled, threads)
         spool: Writer | None = None
@@ -308,7 +307,7 @@ def write(
 
 
 def chunks_of(pieces: Iterable[TextRows], facts: CacheHeader) -> Iterator[list[TextRows]]:
-    """Yield lists of pieces of at least CHUNK_BYTES, adding up their facts."""
+    """Join pieces into lists of at least CHUNK_BYTES, and add up their facts."""
     held: list[TextRows] = []
     for piece in pieces:
         facts.take(piece.facts)
@@ -321,7 +320,7 @@ def chunks_of(pieces: Iterable[TextRows], facts: CacheHeader) -> Iterator[list[T
 
 
 def read_dictionary(data: bytes, sizes: list[int] | None) -> Dictionary | None:
-    """Return the Dictionary whose arrays have these sizes in bytes. Raises ValueError if it is not valid."""
+    """Return the Dictionary whose arrays have these sizes in bytes. Raises ValueError if it is invalid."""
     if sizes is None:
         return None
     ends = np.cumsum([0, *sizes])
@@ -348,13 +347,13 @@ class DamagedCacheError(BadInputError):
 class Cache(Located):
     """The rows in a cache.
 
-    Raises MissingInputError if it cannot be read, ForeignFileError if it is another file, and DamagedCacheError if it
-    is damaged or of another version.
+    Raises MissingInputError if it cannot be read, ForeignFileError if the file is not a cache, and DamagedCacheError if
+    it is damaged or of another version.
 
-    facts : about all rows.
-    about : what they were made from.
+    facts : the facts about all rows.
+    about : the sources of the rows.
     counts : int32 (features), the number of rows that have each feature.
-    dictionary : of the columns; None: column j is feature j.
+    dictionary : the ids of the columns; None: column j is feature j.
     """
 
     def __init__(self, path: str, descriptor: int | None = None) -> None:
@@ -407,11 +406,11 @@ class Cache(Located):
         os.close(self._file)
 
     def damaged(self, reason: str) -> DamagedCacheError:
-        """Return the error for a cache that cannot be used."""
+        """Return the error for a cache that cannot be used for this reason."""
         return DamagedCacheError(self.path, reason)
 
     def _check(self, end: int) -> None:
-        """Raise ValueError unless the table is that of strips one after the other, up to this position."""
+        """Raise ValueError unless the table describes consecutive strips up to this position."""
         table, facts = self.table, self.facts
         if (table < 0).any() or (table[:, VALUED] > 1).any() or (table[:, ROWS:VALUED] > end).any():
             raise ValueError("a number of its table is out of range")
@@ -438,7 +437,7 @@ class Cache(Located):
 
     @property
     def shards(self) -> list[list[tuple[int, int]]]:
-        """The strips of each shard, as pairs of a first and a last place in the table for each chunk."""
+        """The strips of each shard: for each chunk, the first and the end of a range in the table."""
         return self._strips
 
     @property
@@ -454,14 +453,14 @@ class Cache(Located):
         return sum(int(self.rows_of_strips[first:last].sum()) for first, last in self.shards[shard])
 
     def row_bytes(self, strips: slice) -> int:
-        """Return the bytes that the rows of some strips take in memory."""
+        """Return the memory of the rows of some strips in bytes."""
         rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
         width = 4 * (1 + self.fielded + bool(self.table[strips, VALUED].any()))
         return (16 + 8 * self.weighted) * rows + width * entries
 
     @property
     def shard_bytes(self) -> int:
-        """The bytes of the largest shard in memory."""
+        """The memory of the largest shard in bytes."""
         sizes = (sum(self.row_bytes(slice(*strips)) for strips in shard) for shard in self.shards)
         return max(sizes, default=0)
 
@@ -478,7 +477,7 @@ class Cache(Located):
     def load(self, shard: int, checked: bool = True) -> Dataset:
         """Return the rows of a shard. Raises BadInputError if they are damaged.
 
-        checked : whether the columns of a row must be increasing.
+        checked : whether to check that the columns of a row increase.
         """
         strips = np.concatenate([np.arange(first, last) for first, last in self.shards[shard]])
         rows, entries = (int(self.table[strips, column].sum()) for column in (ROWS, ENTRIES))
@@ -541,7 +540,7 @@ class Cache(Located):
 
 
 def places(cache: Cache, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNumbers]:
-    """Return the shard of each of some rows, and its place there. numbers : of the rows in the text, increasing."""
+    """Return the shard of each row, and its position there. numbers : the rows' numbers in the text, increasing."""
     shard_of, start_of = starts(cache)
     shards, found = np.empty(len(numbers), dtype=np.int32), np.empty(len(numbers), dtype=np.int32)
     first = 0
@@ -559,7 +558,7 @@ def places(cache: Cache, numbers: RowNumbers) -> tuple[NDArray[np.int32], RowNum
 
 
 def starts(cache: Cache) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (strips) the shard of each strip, and the place of its first row there."""
+    """Return (strips) the shard of each strip, and the position of its first row there."""
     shard_of, start_of = np.empty((2, len(cache.table)), dtype=np.int64)
     for shard, parts in enumerate(cache.shards):
         strips = np.concatenate([np.arange(first, last) for first, last in parts])

@@ -1,4 +1,4 @@
-"""Validation of the header of a cache, before anything else uses it: the file may have been changed by others."""
+"""Validate the header of a cache before it is used: others may have changed the file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from fmcli.data.labels import is_name
 
-LARGEST_COUNT = 2**31 - 1  # of features or fields
+LARGEST_COUNT = 2**31 - 1  # features or fields
 
 
 def is_count(value: Any, most: int = 2**63 - 1) -> bool:
-    """Return whether a value is a whole number from 0 to `most`."""
+    """Return whether a value is an integer from 0 to `most`."""
     return type(value) is int and 0 <= value <= most
 
 
@@ -27,12 +27,12 @@ def is_number(value: Any) -> bool:
 
 
 def is_size(value: Any) -> bool:
-    """Return whether a value is a finite number that is not negative."""
+    """Return whether a value is a finite number, at least 0."""
     return is_number(value) and value >= 0
 
 
 def are_labels(value: Any) -> bool:
-    """Return whether a value lists different labels, each with its number of rows and their weight."""
+    """Return whether a value is a list of distinct labels, each with its number of rows and their weight, or None."""
     return value is None or (
         type(value) is list
         and all(type(entry) is list and len(entry) == 3 for entry in value)
@@ -42,12 +42,12 @@ def are_labels(value: Any) -> bool:
 
 
 def are_names(value: Any) -> bool:
-    """Return whether a value lists different names of labels."""
+    """Return whether a value is a list of distinct label names, or None."""
     return value is None or (type(value) is list and all(map(is_name, value)) and len(set(value)) == len(value))
 
 
 def are_sizes(value: Any) -> bool:
-    """Return whether a value lists the sizes of the three arrays of a dictionary, in bytes."""
+    """Return whether a value is a list of the sizes of a dictionary's three arrays in bytes, or None."""
     return value is None or (type(value) is list and len(value) == 3 and all(map(is_count, value)))
 
 

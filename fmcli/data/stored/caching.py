@@ -1,4 +1,4 @@
-"""Caches of text: made when they are needed, and used again as long as the text is the same."""
+"""Caches of text: made when they are needed, and used again while the text stays the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fmcli.records import dataclass
 from fmcli.system.identity import can_be_read_again, identity
 from fmcli.text import readable
 
-# The words for a difference to another cache, by the entry of `Reading.about` that differs.
+# Entry of `Reading.about` -> words for a cache that differs in it.
 OTHER = {
     "format": "another format",
     "keep_fields": "another use of fields",
@@ -45,7 +45,7 @@ class Reading:
 
     shuffled : whether the rows get a random order.
     labels, hash_bits : as in `reader.read`.
-    sample_weights : a file with the weight of each row; None: the rows have no weights, or only those beside labels.
+    sample_weights : a file with the weight of each row; None: no weights, or only weights beside labels.
     """
 
     format: str
@@ -73,12 +73,12 @@ class Reading:
 
 
 def cache_of(path: str, inputs: Sequence[str], reading: Reading, *, threads: int, bad: BadLines) -> tuple[Cache, str]:
-    """Return the cache of some inputs, and why it was made; "" if it was there already.
+    """Return the cache of some inputs, and why it was made; "" if it already existed.
 
-    It is used again if the inputs and the file of weights have the same names, sizes, times of the last change or
-    versions, and bytes in excerpts, and if they were read in the same way. Standard input is always read again.
+    A cache is used again if the inputs and the file of weights have the same names, sizes, modification times or
+    versions, and excerpts, and were read in the same way. Standard input is always read again.
 
-    Raises the errors of `reader.read`, cache.ForeignFileError if the path is another file, and OutputError if the cache
+    Raises the errors of `reader.read`, cache.ForeignFileError if the path is not a cache, and OutputError if the cache
     cannot be written.
     """
     files = [*inputs, *([] if reading.sample_weights is None else [reading.sample_weights])]
@@ -106,7 +106,7 @@ def text_rows(
 ) -> Generator[TextRows, None, None]:
     """Yield the rows of some inputs, piece by piece. Raises the errors of `reader.read`.
 
-    counter : as in `score_chunks`, in place of `bad`.
+    counter : as in `score_chunks`; replaces `bad`.
     """
     bits = reading.hash_bits
     chunks = score_chunks(
@@ -130,7 +130,7 @@ def text_rows(
 def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[TextRows]:
     """Yield the rows of each chunk. `labels` are as in Reading.
 
-    Raises BadInputError for a label that is not one of the names, if there are some.
+    Raises BadInputError for a label that is not one of the names, if there are names.
     """
     places = {name: float(place) for place, name in enumerate(labels or NUMBERS)}
     for chunk in chunks:
@@ -150,8 +150,8 @@ def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[Tex
 
 
 def why_not(path: str, about: dict[str, Any], files: Sequence[str]) -> str:
-    """Return why a cache cannot be used for rows that are described by `about`; "" if it can. `files` are all that they
-    are read from."""
+    """Return why a cache cannot be used for the rows that `about` describes; "" if it can. `files` : all sources of the
+    rows."""
     if not os.path.exists(path):
         return "there was none"
     try:

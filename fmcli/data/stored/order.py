@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-CACHE_SEED = 0x66_6D  # of the permutation, which is the same for every seed of a run
+CACHE_SEED = 0x66_6D  # the permutation is the same for every seed of a run
 
 
 def permuted(chunk: int, rows: int) -> NDArray[np.int32]:
@@ -16,7 +16,7 @@ def permuted(chunk: int, rows: int) -> NDArray[np.int32]:
 
 
 def inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the place of each number in an order."""
+    """Return the position of each number in an order."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order), dtype=order.dtype)
     return place

@@ -1,4 +1,4 @@
-"""Some of the rows of a cache, as if it had no others; and the others."""
+"""A selection of the rows of a cache, as a cache without the other rows; and the other rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fmcli.records import dataclass
 
 
 class SomeRows(Located):
-    """Rows in the shards of a cache, of which each has those that belong to them. What is known about all of them takes
-    a pass over the cache.
+    """A selection of the rows in the shards of a cache. The facts about the selected rows take a pass over the
+    cache.
 
-    numbers : of the rows in the text, increasing.
+    numbers : the rows' numbers in the text, increasing.
     """
 
     def __init__(self, cache: Located, numbers: RowNumbers) -> None:
         self._cache, self._numbers = cache, numbers
         self.dictionary = cache.dictionary
         shard_of, place_of = cache.places(numbers)
-        # The places in a shard, which the order of the text does not sort, and the rows that have them.
+        # The positions in a shard, which follow another order than the text, and the rows at these positions.
         order = np.lexsort((place_of, shard_of))
         bounds = np.searchsorted(shard_of[order], np.arange(len(cache.shards) + 1))
         self._shard_of, self._place_of = shard_of, np.empty_like(place_of)
@@ -76,9 +76,9 @@ class SomeRows(Located):
 def taken(
     cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]
 ) -> Iterator[tuple[NDArray[np.intp], int, RowNumbers, Dataset]]:
-    """Yield some rows shard by shard: which of them these are, the shard, their places there, and the rows, changed.
+    """Yield rows shard by shard: their indices in `numbers`, the shard, their positions there, and the changed rows.
 
-    numbers : of the rows in the text, increasing.
+    numbers : the rows' numbers in the text, increasing.
     """
     shard_of, place_of = cache.places(numbers)
     for shard in np.unique(shard_of).tolist():
@@ -87,9 +87,9 @@ def taken(
 
 
 def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dataset]) -> tuple[RowLocations, Dataset]:
-    """Return the rows that are left of each shard without some rows, and these, changed, in the order of the text.
+    """Hold out rows: return the rows left in each shard, and the changed held-out rows in the order of the text.
 
-    numbers : of the rows in the text, increasing.
+    numbers : the held-out rows' numbers in the text, increasing.
     """
     found = list(taken(cache, numbers, change))
     in_text = np.argsort(np.concatenate([here for here, *_ in found])).astype(np.int32)
@@ -100,10 +100,10 @@ def without(cache: Located, numbers: RowNumbers, change: Callable[[Dataset], Dat
 
 @dataclass(frozen=True)
 class RowLocations(Mapping[int, "RowNumbers"]):
-    """Shard -> int32, its rows without some.
+    """Shard -> int32, the rows left in it.
 
     rows : the number of rows of each shard.
-    some : shard -> int32, the numbers of these rows.
+    some : shard -> int32, the numbers of the rows that are left out.
     """
 
     rows: Mapping[int, int]

@@ -1,4 +1,4 @@
-"""Rows to train on that are in a cache, from which each epoch reads them shard by shard."""
+"""Training rows in a cache. Each epoch reads them shard by shard."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fmcli.records import dataclass
 if TYPE_CHECKING:
     from fmcli.data.stored.cache import Located
 
-# Shards that are in memory at a time: one that is trained on, one that is being read, and a changed copy of that.
+# Shards in memory: one in training, one being read, and its changed copy.
 SHARDS_IN_MEMORY = 3
 
 
 @dataclass(frozen=True)
 class LabelTotals:
-    """The labels of all rows of a cache, as the loss expects them, in increasing order.
+    """The labels of all rows of a cache, encoded for the loss, in increasing order.
 
-    label, weight : float64 (n), each label once, and the sum of the weights of its rows.
-    rows : int64 (n), the number of its rows.
-    unit : of the rows to train on; see Dataset.
+    label, weight : float64 (n), each distinct label, and the total weight of its rows.
+    rows : int64 (n), the number of rows of each label.
+    unit : the unit of the training rows; see Dataset.
     """
 
     label: NDArray[np.float64]
@@ -37,7 +37,7 @@ class LabelTotals:
     unit: tuple[float, float] = NO_UNIT
 
     def without(self, data: Dataset | None) -> RowLabels:
-        """Return the labels of all rows but those of a Dataset. Raises ValueError if that cannot be."""
+        """Return the labels without the rows of a Dataset. Raises ValueError if the rows are not among them."""
         weight, rows = self.weight, self.rows
         if data is not None:
             size = len(rows)
@@ -58,7 +58,7 @@ class LabelTotals:
 class Totals:
     """The totals over all rows of a cache, as the model sees them.
 
-    labels : None if there are too many different ones.
+    labels : None if there are too many distinct labels.
     counts : int32 (features), the number of rows that have each feature.
     nonzeros, weight : the number of entries, and the sum of the weights of the rows.
     longest_square : the largest squared norm of a row.
@@ -76,12 +76,12 @@ class StoredRows(TrainingRows):
 
     Parameters
     ----------
-    cache : has several shards.
-    change : makes of a shard what the model sees. It is called by a thread that reads ahead.
-    totals : of all rows.
-    left : shard -> int32, the rows of it to train on; all rows of other shards are trained on.
-    held_out : the rows that are not trained on, changed; None: there are none.
-    held : their numbers in the order of the text.
+    cache : rows in several shards.
+    change : turns a shard into rows of the model. A thread that reads ahead calls it.
+    totals : the totals over all rows.
+    left : shard -> int32, its training rows; in other shards, all rows are trained on.
+    held_out : the held-out rows, changed; None: there are none.
+    held : the numbers of the held-out rows in the order of the text.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class StoredRows(TrainingRows):
 
     @property
     def labels(self) -> RowLabels:
-        """The labels of the rows to train on, or of a shard if there are too many different ones. Raises BadInputError
+        """The labels of the training rows, or of one shard if there are too many distinct labels. Raises BadInputError
         if the cache contradicts itself."""
         if self.totals.labels is None:
             return super().labels
@@ -184,12 +184,12 @@ class StoredRows(TrainingRows):
             yield following.result()
 
     def _count(self) -> list[int]:
-        """Return the number of rows of each shard to train on."""
+        """Return the number of training rows of each shard."""
         cache, left = self.cache, self.left
         return [len(left[b]) if b in left else cache.rows_of(b) for b in range(len(cache.shards))]
 
     def _some_rows(self) -> tuple[Dataset, RowNumbers]:
-        """Return the first shard that has rows to train on."""
+        """Return the first shard with training rows."""
         return self._shard(next(shard for shard, size in enumerate(self._sizes) if size))
 
     def _shard(self, shard: int) -> tuple[Dataset, RowNumbers]:

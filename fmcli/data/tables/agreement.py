@@ -1,4 +1,4 @@
-"""What options say about the columns of tables that are known already, by a model or a schema: they must agree."""
+"""Check options about the columns of tables against what a model or a schema already knows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fmcli.data.tables.schema import CATEGORY, IGNORED, LABEL, NUMBER, SEVERAL, 
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.names import no_such
 
-# Option -> the kind of the columns that it names.
+# Option -> the kind of the columns that it names. These must agree.
 KINDS = {
     "label": LABEL,
     "weight_column": WEIGHT,
@@ -30,16 +30,16 @@ def agreed(
     whose: str,
     columns_of: Callable[[Schema], Collection[str]],
 ) -> Schema:
-    """Return what the columns of tables are, if they are known, and options name columns, too.
+    """Return the schema of tables whose columns are known, when options name columns, too.
 
-    Options may repeat what is known, as in a job that begins without a model. New texts for missing cells are
-    added, columns of the tables that are new and ignored, and a label if none is known.
+    Options may repeat what is known, as in a job that began without a model. They may add markers of missing cells,
+    ignored columns that only the new tables have, and a label if none is known.
 
     given : the names of the options that are given.
-    whose : what knows the columns, for messages.
-    columns_of : returns the names of the columns of the tables, which are read by a schema.
+    whose : the name of what knows the columns, for messages.
+    columns_of : returns the names of the columns of the tables, read by a schema.
 
-    Raises UsageError for an option that says something else, which would have no effect.
+    Raises UsageError for an option that contradicts the schema: it would have no effect.
     """
     if "label" in given and named.label is not None and LABEL not in known.kinds.values():
         known = replace(known, kinds={**known.kinds, named.label: LABEL})
@@ -95,23 +95,23 @@ WORDS = {
 
 
 def without(option: str) -> dict[str, Any]:
-    """Return the advice to leave an option out."""
+    """Return the advice to drop an option."""
     return {option: LEAVE_OUT}
 
 
 def has_gaps(known: Schema, which: str) -> bool:
-    """Return whether a missing cell is a feature in these columns of a schema."""
+    """Return whether the missing cells of these columns of a schema are features."""
     names = {name for name, kind in known.kinds.items() if kind in (CATEGORY, SEVERAL)}
     return {AUTO: True, NEVER: not known.gaps, EVERY: known.gaps >= names}[which]
 
 
 def fits(known: Schema, bins: int) -> bool:
-    """Return whether a schema may have been made with this number of bins, each with equally many rows."""
+    """Return whether a schema may come from a run with this number of bins, which have equally many rows."""
     return max((len(edges) + 1 for edges in known.bins.values()), default=0) == bins
 
 
 def shown(value: Any) -> str:
-    """Return what a schema has, in words."""
+    """Return a value of a schema in words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:

@@ -1,4 +1,4 @@
-"""Columns of frames whose types tell their kinds, though names or cells make another kind as likely."""
+"""Columns of data frames whose types give their kinds, although names or cells suggest another kind."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Columns = dict[str, Mapping[str, Any]]
 
 
 def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collection[str]) -> list[str]:
-    """Return what speaks against the kinds of the columns of a frame, and the parameters that settle it.
+    """Return the evidence against the kinds of a frame's columns, and the parameters that settle the question.
 
     facts : as in ColumnRoles.schema.
-    named : the columns whose kinds a caller has named.
+    named : the columns whose kinds the caller has named.
     """
     kinds = {name: kind for name, kind in schema.kinds.items() if name in facts and name not in named}
     columns = {kind: {name: facts[name] for name in kinds if kinds[name] == kind} for kind in (CATEGORY, NUMBER)}
@@ -38,7 +38,7 @@ def doubts(schema: Schema, facts: Mapping[str, Mapping[str, Any]], named: Collec
 
 
 def described(columns: Columns, what: str) -> str:
-    """Return the numbers of different cells of columns, with examples."""
+    """Describe the numbers of different cells of columns, with examples."""
     texts = [
         f"the column {name!r} has {one['distinct']:,} different {what} in {present(one):,} cells, such as "
         f"{one['example']}"
@@ -48,5 +48,5 @@ def described(columns: Columns, what: str) -> str:
 
 
 def is_whole(facts: Mapping[str, Any]) -> bool:
-    """Return whether the numbers of a column are whole ones, and others than 0 and 1."""
+    """Return whether the numbers of a column are all integers, and not all 0 or 1."""
     return bool(0 < facts["whole"] == present(facts) > facts["bits"])

@@ -1,5 +1,4 @@
-"""The header of a table, and the columns that `predict` writes beside its predictions: the cells of each row, or an
-id."""
+"""The header of a table, and what `predict` writes beside its predictions: the cells of each row, or an id."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ NONE = -1  # no column
 class Head:
     """The beginning of a table.
 
-    names : of its columns.
-    delimiter : of its cells.
-    start : where its rows begin in the first buffer.
+    names : the names of the columns.
+    delimiter : the text between cells.
+    start : the position of the first row in the first buffer.
     lines : the number of lines before the rows.
-    text : of the header; empty if there is none.
+    text : the text of the header; empty if there is none.
     texts, vectors, unread, types : as in TextBuffer.
     """
 
@@ -44,8 +43,8 @@ class Head:
     types: Mapping[str, bool] = field(default_factory=dict)
 
     def beside(self, buffer: TextBuffer, column: str | None) -> Beside:
-        """Return the rows of a buffer as they are, or their cells in a column. Raises BadInputError if the table has
-        no such column, or has predictions already."""
+        """Return the rows of a buffer unchanged, or their cells in `column`. Raises BadInputError if the table lacks
+        the column, or already has predictions."""
         scanner = buffer.scanner
         assert scanner is not None
         names, delimiter = self.names, self.delimiter.encode()

@@ -1,4 +1,4 @@
-"""The rules by which the facts of a column's cells, and its name, tell its kind."""
+"""The rules that tell the kind of a column from its name and the facts about its cells."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from fmcli.data.tables.unclear import (
 )
 from fmcli.errors import Also, BadInputError
 
-# A column of whole numbers has names if there are this many rows to each of them: few numbers, as hours, days and
-# months, often act each in its own way, but among many, such as ages, most act as their neighbors do.
+# A column of integers is a category if each number has this many rows. A few numbers, such as hours, days or months,
+# often act independently; with many numbers, such as ages, neighbors act alike.
 ROWS_PER_NAME, FEW_NAMES, ROWS_PER_FEW = 100, 31, 40
-# The same for a column that is named as ids are. With fewer rows, little is learned about each id.
+# The same limit for a column named like ids. With fewer rows, little is learned about each id.
 ROWS_PER_ID = 5
-# Whole numbers are ids or measurements if so large a share of them are different: only their user knows which.
+# If this share of the integers are distinct, they are ids or measurements: only the user knows.
 NEARLY_ALL = 0.9
-# If a column of numbers has no more unusual words than these, they may be missing values, too.
+# In a column of numbers, at most this many unusual words may still be markers of missing values.
 FEW_WORDS = 2
-# The last word of the name of a column of ids. Some end with "id" without a boundary, as userid does.
+# The last word in the names of id columns. Some names end with "id" without a boundary, such as userid.
 ENTITIES = (
     *("user", "item", "customer", "client", "member", "visitor", "session", "product", "article", "movie", "film"),
     *("book", "song", "track", "artist", "video", "restaurant", "hotel", "shop", "store", "seller", "merchant", "ad"),
     *("device", "campaign", "zip", "postal", "post"),
 )
 ID_NAME = re.compile(rf"({'|'.join(ENTITIES)})?[ _]?(id|ids|key|code)|[uipcsto]id|uuid|guid|{'|'.join(ENTITIES)}")
-# Where a word of a name begins: at a capital behind a small letter, or behind a sign.
+# Where words of a name begin: at a capital after a small letter, or after a sign.
 WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
 def check_order(name: str, facts: Mapping[str, Any], source: str) -> None:
-    """Raise BadInputError for a column of times whose dates may begin with the day or the month."""
+    """Raise BadInputError for a column of times whose dates may begin with the day or with the month."""
     if cause(facts) in UNCLEAR_DATES:
         raise BadInputError(f"{source}: {described({name: facts})[0][0]}")
 
 
 def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
-    """Return the kind of a column with this name, whose cells have these facts; None if its user must say."""
+    """Return the kind of a column with this name and these facts; None if the user must say."""
     present, distinct = facts["cells"] - facts["missing"], facts["distinct"]
     if not present:
         return IGNORED
@@ -77,30 +77,30 @@ def kind_of(name: str, facts: Mapping[str, Any]) -> str | None:
 
 
 def is_id(name: str) -> bool:
-    """Return whether the name of a column says that it has ids: user_id, movieId, zip code, item."""
+    """Return whether a column's name marks ids: user_id, movieId, zip code, item."""
     words = [word for word in WORDS.split(name) if word]
     return bool(words) and ID_NAME.fullmatch(words[-1].lower()) is not None
 
 
 def is_mixed(facts: Mapping[str, Any]) -> bool:
-    """Return whether a column has numbers, and a few words that may be missing values or the names of a category.
-    Numbers with a 0 before them are names, such as zip codes."""
+    """Return whether a column has numbers and a few words, which may be missing values or categories. Numbers with a
+    leading 0 are categories, such as zip codes."""
     numbers = facts["cells"] - facts["missing"] - facts["texts"]
     if facts["is_text"] or facts["padded"] or not numbers:
         return False
     few = not facts["other_words"] and len(unusual(facts["words"])) <= FEW_WORDS
-    # Names are rarely fractions, whatever the other cells are.
+    # Categories rarely have fractions, whatever the other cells are.
     return few or numbers >= MOSTLY * (numbers + facts["texts"]) or facts["points"] > SOME * (numbers + facts["texts"])
 
 
 def unusual(words: Iterable[str]) -> list[str]:
-    """Return the words that are not usual for missing values."""
+    """Return the words that do not usually mark missing values."""
     return [word for word in words if word.lower() not in MARKERS]
 
 
 def markers_of(facts: Mapping[str, Any], kind: str | None) -> tuple[str, ...]:
-    """Return the words of a column, if they stand for missing numbers, times or vectors: they are usual for these, and
-    all other cells are numbers, times or vectors. kind : as named."""
+    """Return the words of a column that mark missing numbers, times or vectors: all of its other cells are numbers,
+    times or vectors, and the words are usual markers. kind : as named."""
     kind = kind or facts["kind"]
     if is_special(facts) and kind in (None, VECTOR):
         return () if facts["other_odd"] or unusual(facts["odd"]) else tuple(facts["odd"])
@@ -109,13 +109,13 @@ def markers_of(facts: Mapping[str, Any], kind: str | None) -> tuple[str, ...]:
 
 
 def is_special(facts: Mapping[str, Any]) -> bool:
-    """Return whether all cells of a column are times or vectors, but for odd texts."""
+    """Return whether all cells of a column except odd texts are times or vectors."""
     most = max(facts["days"], facts["months"], facts["lists"])
     return bool(0 < most == facts["cells"] - facts["missing"] - facts["others"])
 
 
 def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputError:
-    """Return an error about the columns with these facts, with the options by which their user says what they are."""
+    """Return the error about unclear columns, with the options by which the user says what they are."""
     of_text = {
         name: one
         for name, one in facts.items()
@@ -163,12 +163,12 @@ def not_clear(facts: Mapping[str, Mapping[str, Any]], source: str) -> BadInputEr
 
 
 def has_text(facts: Mapping[str, Any]) -> bool:
-    """Return whether a column has cells that are no numbers, or is of text."""
+    """Return whether a column is declared as text, or has cells that are not numbers."""
     return bool(facts["texts"] or facts["is_text"])
 
 
 def is_of_names(facts: Mapping[str, Any]) -> bool:
-    """Return whether a column has names, whatever its cells are: it has text, or its type tells."""
+    """Return whether a column holds names: it has text, or its type says so."""
     return has_text(facts) or facts["kind"] == CATEGORY
 
 
@@ -178,8 +178,8 @@ def has_numbers(facts: Mapping[str, Any] | None) -> bool:
 
 
 def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[float, ...]:
-    """Return what stands for a missing cell, with the digits that a value of a feature has: the mean of the numbers of
-    a column, of the days of its times, or of the numbers at each place of its vectors."""
+    """Return the values that replace a missing cell, with the digits of feature values: the mean of a column's numbers,
+    the mean of the days of its times, or the mean at each place of its vectors."""
     if kind == VECTOR:
         means = facts["mean_places"]
     elif kind == TIME:
@@ -190,14 +190,14 @@ def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[fl
 
 
 def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the facts of a column if its cells that are no numbers are missing."""
+    """Return the facts of a column, with cells that are not numbers counted as missing."""
     missing, distinct = facts["missing"] + facts["texts"], facts["distinct"] - len(facts["words"])
     return {**facts, "texts": 0, "words": {}, "missing": missing, "distinct": max(distinct, 0)}
 
 
 def without(markers: Sequence[str], facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the facts of a column if the cells with markers are missing: all that are no numbers, or no times or
-    vectors."""
+    """Return the facts of a column, with its markers counted as missing: all cells that are not numbers, or not times
+    or vectors."""
     if not markers:
         return facts
     if not is_special(facts):

@@ -1,4 +1,4 @@
-"""The columns of a table that a caller names, and its schema: the other columns are what their cells say."""
+"""The columns of a table that a caller names, and the table's schema: the cells tell the kinds of the other columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
 from fmcli.names import listing, no_such, repeated
 from fmcli.records import dataclass
 
-# What a missing cell is a feature of: columns of numbers with gaps in training, no column, all columns.
+# Which columns turn missing cells into features: columns of numbers with gaps in training, none, or all.
 AUTO, NEVER, EVERY = "auto", "none", "feature"
 
 
@@ -45,14 +45,14 @@ AUTO, NEVER, EVERY = "auto", "none", "feature"
 class ColumnRoles:
     """The columns that a caller has named.
 
-    label, weight, group : single columns; None: there is none. The group may also be a feature.
-    categorical, numeric, several, ignored, vectors : the columns of a kind.
+    label, weight, group : single columns, or None. The group may also be a feature.
+    categorical, numeric, several, ignored, vectors : the columns of each kind.
     aside : a column that is ignored unless it has a kind.
     form : how tables are read; its kinds do not count.
-    bins : the number of bins of each column of numbers; 0: their features have the numbers as values.
-    gap_features : the columns whose missing cells are features: one of AUTO, NEVER, EVERY.
-    rest : the kind of columns that are not named; None: their cells tell it.
-    labelled : whether there must be a label.
+    bins : the number of bins for each column of numbers; 0: their features have the numbers as values.
+    gap_features : the columns whose missing cells are features: AUTO, NEVER or EVERY.
+    rest : the kind of all other columns; None: their cells tell it.
+    labelled : whether a label is required.
     """
 
     label: str | None = None
@@ -71,7 +71,7 @@ class ColumnRoles:
     labelled: bool = True
 
     def kinds(self) -> dict[str, str]:
-        """Return the kinds of the columns. Raises UsageError for a column with two of them."""
+        """Return column -> kind. Raises UsageError for a column with two kinds."""
         found: dict[str, str] = {}
         single = ((LABEL, self.label), (WEIGHT, self.weight))
         of_kind = (
@@ -91,7 +91,7 @@ class ColumnRoles:
         return found
 
     def require_all(self, names: Sequence[str], source: str) -> None:
-        """Raise UsageError if the kind of a column is not known, as it must be of a table that is read once."""
+        """Raise UsageError unless all kinds are known, as reading a table once requires."""
         known = self.kinds()
         if self.rest is None and (unnamed := [name for name in names if name and name not in known]):
             every = tuple(unnamed)
@@ -104,7 +104,7 @@ class ColumnRoles:
             )
 
     def check(self, names: Sequence[str], source: str, others: Sequence[str] = ()) -> None:
-        """Raise BadInputError if a table with columns of these names lacks a named one, or if none is the label.
+        """Raise BadInputError if a table with these columns lacks a named column, or has no label.
 
         others : the columns of joined tables.
         """
@@ -129,13 +129,13 @@ class ColumnRoles:
         source: str,
         joins: Mapping[str, tuple[str, ...]],
     ) -> Schema:
-        """Return what the columns of a table are.
+        """Return the schema of a table.
 
-        names : of the columns, also of joined tables.
-        facts : column -> the figures of `TableFacts.of`, `times`, how often each row of its table counts, `is_text`,
-            whether it is text even if all cells are numbers, and `kind`, which the type of a column of a frame tells,
-            or None, and `unmatched`, the number of rows that refer to no row of its table; columns without facts must
-            be named.
+        names : the columns, including those of joined tables.
+        facts : column -> the figures of `TableFacts.of`, and: `times`, how often each row of its table counts;
+            `is_text`, whether it is text even if all cells are numbers; `kind`, the kind by the type of a frame's
+            column, or None; `unmatched`, the number of rows that refer to no row of its table. Columns without facts
+            must be named.
         source : the name of the table, for messages.
         joins : as in Schema.
 
@@ -195,8 +195,8 @@ class ColumnRoles:
         )
 
     def gaps(self, kinds: Mapping[str, str], facts: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-        """Return the columns of these kinds whose missing cells are features. For a table that is read once, nothing
-        tells whether a column of numbers has missing cells."""
+        """Return the columns whose missing cells are features. kinds : column -> kind. In a table that is read once,
+        any column of numbers may have missing cells."""
         numbers = [
             name
             for name, kind in kinds.items()
@@ -207,7 +207,7 @@ class ColumnRoles:
 
 
 def lengths_of(names: Sequence[str], facts: Mapping[str, Mapping[str, Any]], source: str) -> dict[str, int]:
-    """Return the lengths of columns of vectors. Raises UsageError if they are not known before the rows are read, and
+    """Return the lengths of columns of vectors. Raises UsageError if they cannot be known before rows are read, and
     BadInputError for a column without vectors."""
     for name in names:
         if name not in facts:

@@ -1,4 +1,4 @@
-"""Tables as text of features, buffer by buffer: an input that knows its schema is read like libsvm or ffm text."""
+"""Tables as text of features, buffer by buffer: a table with its schema is read like libsvm or ffm text."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from fmcli.data.lines import Lines
     from fmcli.data.parser import Fault
 
-# The name in warnings of a column whose header is empty.
+# The name of a column with an empty header in warnings.
 UNNAMED = "one without a name"
-# The first of these that the first line of a table has separates its cells; cells may be in quotes with some of them.
+# The first delimiter found in a table's first line separates its cells. Cells may be quoted if it is one of QUOTING.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
-# The beginning of libsvm or ffm text, up to its first row with features; the first feature is a group of the pattern.
+# The beginning of libsvm or ffm text up to its first row with features. The pattern's group is the first feature.
 TEXT_ROWS = re.compile(
     rb"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\s:,;#]+(?:[ \t]+qid:\d+)?[ \t]+([^\s:]\S*:[-+.\deE]+)"
     rb"(?:[ \t]+[^\s:]\S*:[-+.\deE]+)*[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)"
 )
-# Text in quotes, and how much of a table shows what separates its cells.
+# Text in quotes, and the number of bytes that show what separates the cells of a table.
 QUOTED, FIRST_BYTES = re.compile(rb'"[^"]*"'), 1 << 13
-# Bytes of a buffer. Each learns its cells anew, so that buffers are larger than those of text; more gains little.
+# Bytes of a buffer. Each buffer learns its cells anew, so it is larger than a text buffer; more gains little.
 BUFFER_BYTES = 1 << 21
-# Bytes of a cell in a message.
+# The most bytes of a cell in a message.
 EXCERPT = 30
-# The ends of names of tables, and of compressed ones.
+# The suffixes of table files, and of compressed files.
 SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 
 
 class By(NamedTuple):
-    """The column that tells the groups of rows, whose order is that of whole numbers in it.
+    """The column with the groups of rows, in the order of its integers.
 
-    times : whether the groups are times instead, in their order.
+    times : whether the groups are times, in the order of time.
     """
 
     column: str
@@ -57,8 +57,8 @@ class TableSource(TableInput):
     """A table with its schema.
 
     frame : as in sources.FileRange.
-    by : what tells the groups of the rows to train on; None: nothing.
-    present : if a part of the columns is enough: those with features that have been found; None: all are needed.
+    by : the column with the groups of training rows; None: there are no groups.
+    present : the columns with features that were found, if some of them are enough; None: all are needed.
     """
 
     schema: Schema
@@ -82,8 +82,8 @@ class TableSource(TableInput):
         partial: bool = False,
     ) -> TableSource:
         """Return a table with a schema. joined : column -> the table whose rows it refers to. partial : whether the
-        table may have a part of the columns, and be joined by a part of the joins' columns. Raises UsageError if these
-        are not the columns of the schema's joins."""
+        table may lack some columns, and joins of some columns. Raises UsageError if `joined` does not have the columns
+        of the schema's joins."""
         joined = joined or {}
         for column in joined.keys() - schema.joins.keys() if partial else schema.joins.keys() ^ joined.keys():
             if column in joined:
@@ -129,11 +129,11 @@ class TableSource(TableInput):
         return row_starts(str(self), [max(place, head.start) for place in places], quoting=head.delimiter in QUOTING)
 
     def at(self, path: str, *, opens: bool = True) -> TableSource:
-        """Return the table with the same columns in another file."""
+        """Return the table of another file, with the same columns."""
         return _table_path(path, {**vars(self), "opens": opens})
 
     def found_in(self, names: Sequence[str], source: str) -> set[str]:
-        """Return those columns with features that a table with columns of these names has, or that are joined. Raises
+        """Return the columns with features that a table with these columns has, or that are joined to it. Raises
         BadInputError if there are none."""
         joined = [column for by in self.joined if by in names for column in self.schema.joins[by]]
         found = {*names, *joined} & {*self.schema.features}
@@ -143,7 +143,7 @@ class TableSource(TableInput):
         return found
 
     def about(self) -> dict[str, Any]:
-        """Return what the columns are, and the identities of joined tables."""
+        """Return the schema, and the identities of joined tables."""
         joined = {column: identity(table) for column, table in self.joined.items()}
         return {"schema": self.schema.entry(), "fields": self.fields, "joined": joined, "by": self.by and list(self.by)}
 
@@ -158,7 +158,7 @@ def _table_path(path: str, facts: Mapping[str, Any]) -> TableSource:
 
 
 def first_line(buffer: TextBuffer) -> tuple[int, bytes]:
-    """Return where the first line of a buffer begins that is not empty, and the line."""
+    """Return the position of the first line of a buffer that is not empty, and the line."""
     start = buffer.start
     while start < buffer.stop and buffer.data[start] in b"\r\n":
         start += 1
@@ -167,14 +167,14 @@ def first_line(buffer: TextBuffer) -> tuple[int, bytes]:
 
 
 def delimiter_of(line: bytes, form: Schema) -> str:
-    """Return what separates the cells of a table with this first line."""
-    found = next((one for one in DELIMITERS if one.encode() in line), ",")  # a single column has none
+    """Return the delimiter of a table with this first line."""
+    found = next((one for one in DELIMITERS if one.encode() in line), ",")  # a single column has no delimiter
     return form.delimiter or found
 
 
 def check_delimiter(buffer: TextBuffer, start: int, delimiter: str, lines: int) -> None:
-    """Raise BadInputError if commas seem to separate the cells of a table, but each of its first lines has the same
-    number of semicolons: then the commas may be decimal marks."""
+    """Raise BadInputError if commas seem to separate the cells, but each of the first lines has the same number of
+    semicolons: then commas may be decimal marks."""
     if delimiter != ",":
         return
     text = bytes(buffer.data[start : min(buffer.stop, start + FIRST_BYTES)])
@@ -189,7 +189,7 @@ def check_delimiter(buffer: TextBuffer, start: int, delimiter: str, lines: int) 
 
 
 def head_of(buffer: TextBuffer, form: Schema) -> Head:
-    """Return the head of a table that begins with a buffer. Raises BadInputError if it has none."""
+    """Return the head of a table that begins with this buffer. Raises BadInputError if it has none."""
     start, line = first_line(buffer)
     if len(form.names) == 1:  # an empty line is a row
         start = buffer.start
@@ -220,7 +220,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
         ) from error
     except ValueError as error:
         raise BadInputError(describe(buffer.name, lines + error.args[0].number + 1, error.args[0])) from error
-    if buffer.texts is None and not is_header(names):  # columns of streams have names
+    if buffer.texts is None and not is_header(names):  # columns of streams always have names
         raise BadInputError(
             f"{buffer.name}:{lines + 1}: found {', '.join(names[:4])} as the names of columns; the table has no header",
             columns={"NAMES": "to name them"},
@@ -242,7 +242,7 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
 
 
 def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Scanner:
-    """Return a scanner of the columns of a layout. more : further arguments of Scanner."""
+    """Return a scanner for the columns of a layout. more : further arguments of Scanner."""
     return Scanner(
         layout,
         delimiter=delimiter,
@@ -256,13 +256,14 @@ def scanner_of(layout: Layout, delimiter: str, form: Schema, **more: Any) -> Sca
 
 
 def whole_rows(found: Iterator[TextBuffer], form: Schema) -> Generator[TextBuffer, None, None]:
-    """Yield buffers that end with a row: those in which quotes are open at the end are continued by the next. Raises
-    BadInputError for quotes that do not end within LONGEST_LINE bytes: one quote too many would hold the whole file."""
+    """Yield buffers that end with a row: a buffer that ends inside quotes is joined with the next one. Raises
+    BadInputError for quotes of more than LONGEST_LINE bytes: with one quote too many, they would span the whole
+    file."""
     quoting = None
     for buffer in found:
         if quoting is None:
             quoting = delimiter_of(first_line(buffer)[1], form) in QUOTING
-        quoted = quoting and buffer.data.find(b'"', buffer.start, buffer.stop) >= 0  # much faster than to count
+        quoted = quoting and buffer.data.find(b'"', buffer.start, buffer.stop) >= 0  # much faster than counting
         if quoted and buffer.data.count(b'"', buffer.start, buffer.stop) % 2:
             text = [bytes(buffer.data[buffer.start : buffer.stop])]
             odd, size, last = True, buffer.size, buffer.last
@@ -282,8 +283,8 @@ def whole_rows(found: Iterator[TextBuffer], form: Schema) -> Generator[TextBuffe
 
 
 def row_starts(path: str, places: Sequence[int], *, quoting: bool) -> list[int]:
-    """Return where the first row begins at each of some increasing places in a file, or behind it: behind a line break
-    that is not in quotes. Raises MissingInputError."""
+    """Return, for each of some increasing positions in a file, the position of the first row there or later: after a
+    line break outside quotes. Raises MissingInputError."""
     found, at, quoted = [], 0, False
     try:
         with open(path, "rb") as file:
@@ -304,7 +305,7 @@ def row_starts(path: str, places: Sequence[int], *, quoting: bool) -> list[int]:
 
 
 def head_of_table(path: Input, form: Schema) -> Head:
-    """Return the head of a table, all of whose types are read. Raises BadInputError and MissingInputError."""
+    """Return the head of a table, with columns of all types. Raises BadInputError and MissingInputError."""
     with closing(buffers([path], [], BUFFER_BYTES)) as raw:
         return head_of(next(whole_rows(raw, form)), form)
 
@@ -325,10 +326,10 @@ def opened(
 ) -> Generator[TextBuffer, None, None]:
     """Yield the rows of a table, with the scanner that reads them.
 
-    layout : returns the layout of the columns, given the head of the table and its name in messages.
+    layout : returns the layout of the columns, given the head of the table and its name for messages.
     joins : column -> the features of the rows of another table, by the cells of this column.
-    by : what tells the groups of rows; None: they have none.
-    filled, unmatched : get the same numbers as `filled` and `unmatched` of TableInput.
+    by : the column with the groups of rows; None: there are no groups.
+    filled, unmatched : the dictionaries of TableInput, to be filled.
 
     Raises the errors of `sources.buffers` and `head_of`.
     """
@@ -361,7 +362,7 @@ def opened(
 
 
 def group_of(by: By, head: Head, source: str) -> tuple[int, bool, str]:
-    """Return the column of groups, as `Scanner` takes it. Raises BadInputError if the table does not have it."""
+    """Return the column of groups, as `Scanner` takes it. Raises BadInputError if the table lacks the column."""
     if by.column not in head.names:
         raise BadInputError(f"{source}: {no_such('column', by.column, head.names)}")
     expected = f"a {'time' if by.times else 'group'} in the column {by.column!r}"
@@ -371,9 +372,9 @@ def group_of(by: By, head: Head, source: str) -> tuple[int, bool, str]:
 def joined_rows(
     path: Input, column: str, schema: Schema, *, fields: bool, filled: dict[str, int] | None = None
 ) -> Joined:
-    """Return the features of the rows of a table, by their cells in a column, and of a row that the table lacks.
-    filled : as in `opened`. Raises BadInputError, which names file and line, for a cell that occurs twice there, and
-    MissingInputError."""
+    """Return the features of a table's rows by their cells in `column`, and the features of a missing row. filled : as
+    in `opened`. Raises MissingInputError, and BadInputError, which names the file and the line, for a cell that occurs
+    twice in `column`."""
 
     def layout(head: Head, source: str) -> Layout:
         if column not in head.names:
@@ -407,13 +408,13 @@ def joined_rows(
 
 
 def translated(_: int, buffer: TextBuffer) -> tuple[Lines, int, int, int, list[Fault]]:
-    """Return what the scanner of a buffer makes of it."""
+    """Return the translation of a buffer by its scanner."""
     assert buffer.scanner is not None
     return buffer.scanner.translate(buffer.data, buffer.start, buffer.stop, counted=True)
 
 
 def no_match(column: str, table: str) -> str:
-    """Return what is wrong with rows that all refer to no row of a table by a column."""
+    """Return the complaint that no row refers to a row of a table by this column."""
     return (
         f"no row has a cell in the column {column!r} that is one of {name_of(table)}: the two columns are probably of "
         "different kinds, or their cells are written in different ways"
@@ -421,7 +422,7 @@ def no_match(column: str, table: str) -> str:
 
 
 def is_table(path: str) -> bool:
-    """Return whether the name of an input is one of a table, or of a query."""
+    """Return whether an input is a query, or has the name of a table file."""
     if is_query(path):
         return True
     stem, _, last = path.lower().rpartition(".")
@@ -437,8 +438,9 @@ def as_tables(
     by: By | None = None,
     partial: bool = False,
 ) -> list[str]:
-    """Return inputs of a model that knows the columns of tables: those that have these columns, as tables. Standard
-    input is one. joined, by, partial : as in TableSource.of. Raises BadInputError, MissingInputError and UsageError."""
+    """Return the inputs of a model that knows tables, with inputs that have its columns as tables. Standard input
+    counts as a table. joined, by, partial : as in TableSource.of. Raises BadInputError, MissingInputError and
+    UsageError."""
     if schema is None:
         if joined:
             raise UsageError("the model was not trained on tables, so that it joins none", join=LEAVE_OUT)
@@ -455,12 +457,12 @@ def as_tables(
 
 
 def ignored_columns(paths: Iterable[Input]) -> set[str]:
-    """Return the columns of tables that have been read and that their schemas do not know."""
+    """Return the columns of tables read so far that their schemas do not know."""
     return {name for path in paths if isinstance(path, TableSource) for name in path.extra}
 
 
 def columns_of(paths: Iterable[Input], schema: Schema) -> set[str]:
-    """Return the names of the columns of tables, read by a schema. Pipes, which are read once, have none here."""
+    """Return the columns of tables, read by a schema. Pipes are read only once and are left out."""
     tables = [
         path
         for path in paths
@@ -470,7 +472,7 @@ def columns_of(paths: Iterable[Input], schema: Schema) -> set[str]:
 
 
 def has_columns(path: str, schema: Schema) -> bool:
-    """Return whether an input is a table: by its name, or by a head that has a column of the schema."""
+    """Return whether an input is a table: by its name, or because its header has a column of the schema."""
     if path == "-" or is_table(path) or schema.names:
         return True
     try:

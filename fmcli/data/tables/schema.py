@@ -33,27 +33,27 @@ from fmcli.text import escaped, number
 LABEL, WEIGHT, GROUP, IGNORED = "label", "weight", "group", "ignored"
 CATEGORY, SEVERAL, NUMBER, TIME, VECTOR = "category", "several", "number", "time", "vector"
 FEATURES = (CATEGORY, SEVERAL, NUMBER, TIME, VECTOR)
-# The kinds with a feature of the name of the column, or of its places; the features of others have a cell behind =.
+# Kinds whose features are named after the column, or its places; features of other kinds append = and a cell.
 NUMERIC = (NUMBER, TIME, VECTOR)
 # The words for a cell, by the kind of its column.
 EXPECTED = {NUMBER: "a number", TIME: "a date and time", VECTOR: "numbers", LABEL: "a label", WEIGHT: "a weight"}
 
-# How the names of a category are spelled, in the order of the core: 1.0 as 1, True as true.
+# The spelling of category names, in the order of the core: as it is; 1.0 as 1; True as true.
 AS_IT_IS, WHOLE, TRUTH = range(3)
-# What dates may begin with, in the order of the core; "": neither the day nor the month.
+# How dates begin, in the order of the core: "" for neither the day nor the month.
 ORDERS = ("", "day", "month")
-# What follows the name of a column in the features of a time, and in the features of a vector.
+# The text after the column's name in the features of a time, and in the features of a vector.
 TIME_PARTS, PLACE = (".month=", ".weekday=", ".hour="), "["
 WHOLE_NUMBER = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
-MOST_LENGTH = 2**31 - 1  # of vectors, whose places are features
+MOST_LENGTH = 2**31 - 1  # the length of vectors; each place is a feature
 
 
 def is_part(value: Any) -> bool:
-    """Return whether a value can part cells, or names in a cell."""
+    """Return whether a value can separate cells, or names in a cell."""
     return is_unicode(value) and bool(value) and not {'"', "\r", "\n"} & set(value)
 
 
-# The entries of a schema and of a column in a file, which may be untrusted.
+# The entries of a schema, and of a column, in a file, which may be untrusted.
 TEXTS, PART = list_of(UNICODE), Rule("text without quotes and line breaks", is_part)
 COLUMN = entries(
     {
@@ -88,17 +88,17 @@ class ColumnForm(NamedTuple):
     """How a column is read, as `Scanner` takes it.
 
     role : one of `scanner.ROLES`.
-    name : in text of features.
-    expected : what a fault in it expects.
+    name : the column's name in text of features.
+    expected : the words for a valid cell in a fault.
     prefix : the beginning of its features.
-    spelling : of the names of a category.
-    missing : cells that are like empty ones.
+    spelling : how the names of a category are spelled.
+    missing : cells that count as empty.
     gap_feature : whether a missing cell is a feature, whose name ends with =.
-    means : the texts of the numbers that stand for a missing cell: one, or one per place of a vector; empty: no number.
-    edges, bins : the numbers that part the bins of a column of numbers, and the features of the bins: one more.
-    order : of day and month in dates, the number of one of ORDERS.
+    means : the texts of the numbers that replace a missing cell: one, or one per place of a vector; empty: none.
+    edges, bins : the numbers between the bins of a column of numbers, and the features of the bins: one more.
+    order : the order of day and month in dates, an index of ORDERS.
     hours : whether the hours of times are features.
-    length : of vectors.
+    length : the length of vectors.
     """
 
     role: str
@@ -125,24 +125,24 @@ class Schema:
 
     kinds : column -> LABEL, WEIGHT, GROUP, IGNORED or one of FEATURES, in the order of the table. The fields of
         features are numbered in this order.
-    group : the column that tells the groups of rows, of the kind GROUP or one of FEATURES; None: there is none.
-    whole : categories whose cells are all whole numbers, so that 1.0 and 1 are the same.
+    group : the column with the groups of rows, of the kind GROUP or one of FEATURES; None: there is none.
+    whole : categories whose cells are all integers, so 1.0 equals 1.
     truths : categories whose cells are all true or false, in any case.
-    separator : of the names in a cell of SEVERAL.
-    missing : cells that are like empty ones.
-    markers : column of numbers -> further such cells of it.
-    means : column of numbers, times or vectors -> what stands for a missing cell: a mean, or one for each place.
+    separator : the text between the names in a cell of SEVERAL.
+    missing : cells that count as empty.
+    markers : column of numbers -> further cells that count as empty.
+    means : column of numbers, times or vectors -> the values that replace a missing cell: a mean, or one per place.
     gaps : columns whose missing cells are a feature; its name ends with =.
-    bins : column of numbers -> the numbers that part its bins, increasing; each bin is a feature.
-    names : of the columns, if tables have no header.
-    delimiter : of cells; None: the first of DELIMITERS that a table's first line has.
-    latin1 : whether the text is Latin-1; else it is UTF-8.
-    joins : column -> the columns of another table, whose rows it refers to; they follow those of the table in `kinds`.
-    joined_names : column -> the names of the columns of that table, if it has no header.
+    bins : column of numbers -> the numbers between its bins, increasing; each bin is a feature.
+    names : the names of the columns, if tables have no header.
+    delimiter : the text between cells; None: the first of DELIMITERS in a table's first line.
+    latin1 : whether the text is Latin-1; otherwise it is UTF-8.
+    joins : column -> the columns of the table whose rows it refers to; in `kinds`, they follow the table's own columns.
+    joined_names : column -> the names of the columns of the joined table, if it has no header.
     decimal : the decimal mark of numbers in local notation; "": numbers are plain.
-    orders : column with dates -> what they begin with, one of ORDERS.
+    orders : column with dates -> one of ORDERS.
     hours : columns of times whose hours are features.
-    lengths : column of vectors -> the length of each.
+    lengths : column of vectors -> their length.
     """
 
     kinds: Mapping[str, str]
@@ -197,7 +197,7 @@ class Schema:
 
     @classmethod
     def of_entry(cls, entry: Mapping[str, Any]) -> Schema:
-        """Return the schema that `entry` has made into JSON values. Raises BadInputError for others."""
+        """Return the schema of JSON values made by `entry`. Raises BadInputError for invalid values."""
         if wrong := fault(entry, ENTRIES, {}):
             raise BadInputError(f"its table is not described as tables are: {wrong}")
         columns = entry["columns"]
@@ -245,7 +245,7 @@ class Schema:
 
     @classmethod
     def of_names(cls, names: Iterable[str]) -> Schema:
-        """Return the columns that these names of features tell, as `convert` writes them: column=cell, or column."""
+        """Infer the columns from names of features that `convert` writes: column=cell, or column."""
         cells: dict[str, set[str]] = {}
         kinds, gaps = dict[str, str](), set[str]()
         for name in names:
@@ -263,16 +263,16 @@ class Schema:
 
     @property
     def features(self) -> list[str]:
-        """The columns that have features, whose places are their fields."""
+        """The columns with features. A column's position is its field."""
         return [name for name, kind in self.kinds.items() if kind in FEATURES]
 
     @property
     def label(self) -> str | None:
-        """The column of labels; None: there is none."""
+        """The column of labels, or None."""
         return next((name for name, kind in self.kinds.items() if kind == LABEL), None)
 
     def columns_of(self, names: Iterable[str]) -> Iterator[int | None]:
-        """Yield the place among `features` of the column that each feature comes from; None for other features."""
+        """Yield, for each feature, the position among `features` of its column; None for other features."""
         place = {escaped(name): number for number, name in enumerate(self.features)}
         for name in names:
             begin = name.partition("=")[0]
@@ -281,12 +281,12 @@ class Schema:
 
     @property
     def numbers(self) -> list[str]:
-        """The columns with features that have numbers as values."""
+        """The columns with features whose values are numbers."""
         return [name for name in self.features if self.kinds[name] in NUMERIC and name not in self.bins]
 
     @cached_property
     def apart(self) -> bool:
-        """Whether cells of different columns are never the same feature: NAME= begins no other column's features."""
+        """Whether different columns never share a feature: NAME= begins no other column's features."""
         numbers = {*self.numbers}
         named = [name for name in self.features if name in self.gaps or name not in numbers]
         times = [name for name in numbers if self.kinds[name] == TIME]
@@ -302,16 +302,16 @@ class Schema:
         return not any(one.endswith(("=", PLACE)) and other.startswith(one) for one, other in pairwise(starts))
 
     def with_missing(self, texts: Iterable[str]) -> Schema:
-        """Return the schema with further cells that are like empty ones."""
+        """Return the schema with further cells that count as empty."""
         return replace(self, missing=tuple(dict.fromkeys([*self.missing, *texts])))
 
     def of_joined(self, column: str) -> Schema:
-        """Return how the table is read to whose rows a column refers."""
+        """Return how the table that is joined by a column is read."""
         return replace(self, names=self.joined_names.get(column, ()), delimiter=None)
 
     def check(self, names: Sequence[str], source: str, *, training: bool) -> None:
-        """Raise BadInputError, which names the source, if a table with columns of these names lacks one that is needed:
-        the features, and in training the others that are used."""
+        """Raise BadInputError, which names the source, if a table with these columns lacks a needed column: a feature,
+        or in training any column that is used."""
         if training and LABEL not in self.kinds.values():
             raise BadInputError(
                 f"{source}: it is not known which column is the label, because the model was not trained on a table; "
@@ -325,8 +325,8 @@ class Schema:
                 raise BadInputError(f"{source}: {no_such('column', name, list(names))}")
 
     def has_joined(self, column: str, names: Sequence[str]) -> bool:
-        """Return whether a table with columns of these names has those with features itself that are joined by a
-        column, as the table has that is joined."""
+        """Return whether a table with these columns already contains the feature columns of the table joined by
+        `column`."""
         joined = {*self.joins.get(column, ())} & {*self.features}
         return bool(joined) and joined <= {*names}
 
@@ -368,5 +368,5 @@ class Schema:
 
 
 def is_header(names: Sequence[str]) -> bool:
-    """Return whether the first row of a table can be its header: no cell is a number, and some have text."""
+    """Return whether a table's first row can be its header: some cells have text, and no cell is a number."""
     return any(names) and not any(is_number(name.encode(errors="surrogateescape")) for name in names if name)

@@ -1,4 +1,4 @@
-"""The schema of tables from all of their cells: a survey of the columns that are not named, and the edges of bins."""
+"""The schema of tables from all of their cells: a survey of columns that are not named, and the edges of bins."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ if TYPE_CHECKING:
 
     from fmcli.data.parser import Fault
 
-# The kinds of columns by whether their types are ones of numbers; None: their cells tell.
+# Whether a column's type is numeric -> its kind; None: its cells tell.
 KINDS_OF_TYPES = {True: NUMBER, False: CATEGORY, None: None}
-# The role of a column in a survey: of those with other kinds, nothing need be known. The label may have numbers in
-# local notation.
+# The role of a column in a survey; columns of other kinds need no survey. A label may be in local notation.
 UNKNOWN = "unknown"
 SURVEYED = {kind: kind for kind in (UNKNOWN, CATEGORY, NUMBER, VECTOR, WEIGHT)} | {LABEL: UNKNOWN}
-# The facts of columns by name.
+# Column -> its facts.
 ColumnFacts = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class AllBut:
-    """All names but these."""
+    """A container of all names except these."""
 
     names: frozenset[str]
 
@@ -50,8 +49,8 @@ class AllBut:
 
 
 def roles_of(named: ColumnRoles) -> Callable[[str, Head], str]:
-    """Return a function that returns the role of a column of a table with this head in a survey; IGNORED: nothing need
-    be known."""
+    """Return a function that gives the role in a survey of a table's column, given the table's head; IGNORED: nothing
+    needs to be known."""
     kinds, rest = named.kinds(), named.rest or UNKNOWN
     kinds = {**kinds, **({named.aside: UNKNOWN} if named.aside and kinds[named.aside] == IGNORED else {})}
 
@@ -65,10 +64,10 @@ def roles_of(named: ColumnRoles) -> Callable[[str, Head], str]:
 def surveyed(
     paths: Sequence[Input], named: ColumnRoles, threads: int, check: Callable[[list[str], str], None]
 ) -> tuple[Head, TableFacts, int]:
-    """Return the head of the first of some tables, whose columns must be the same; the facts of all their cells, as far
-    as columns are not named; and the number of rows.
+    """Return the head of the first table, the facts about all cells of columns that need a survey, and the number of
+    rows. All tables must have the same columns.
 
-    check : is called with the names of the columns and the name of the table.
+    check : gets the names of the columns and the name of the table.
 
     Raises BadInputError and MissingInputError.
     """
@@ -109,8 +108,8 @@ def surveyed(
 
 
 def order_of_dates(path: Input, column: str, form: Schema) -> str | None:
-    """Return what all dates in a column of a table begin with, one of ORDERS; None if not all cells are dates. Raises
-    BadInputError if both the day and the month are possible."""
+    """Return how all dates in a column begin, one of ORDERS; None if some cells are not dates. Raises BadInputError if
+    both day and month are possible."""
     named = ColumnRoles(aside=column, form=form, rest=IGNORED)
     head, facts, _ = surveyed([path], named, 1, lambda names, name: None)
     found = figures(head, facts, named, 1.0)[column]
@@ -126,11 +125,11 @@ def schema_of(
     *,
     once: bool = False,
 ) -> tuple[Schema, ColumnFacts]:
-    """Return the schema of some tables, and the facts of their columns: of all rows, unless each column is named and
-    the tables are read only once.
+    """Return the schema of some tables, and the facts about their columns. The facts cover all rows, unless every
+    column is named and the tables are read only once.
 
-    joined : column -> another table, whose rows it refers to. Its columns count for as many rows as the table has.
-    once : whether the tables are read only once, as standard input always is.
+    joined : column -> the table whose rows it refers to. Its columns count for as many rows as the referring table has.
+    once : whether the tables are read only once, like standard input.
 
     Raises BadInputError, MissingInputError, and UsageError for columns that are not named if tables are read once.
     """
@@ -180,8 +179,8 @@ def schema_of(
 
 
 def unmatched_rows(paths: Sequence[Input], form: Schema, joined: Mapping[str, str], threads: int) -> dict[str, int]:
-    """Return the number of rows of tables that refer to no row of those that are joined: column -> rows. Raises
-    BadInputError and MissingInputError."""
+    """Return column -> the number of rows that refer to no row of the table joined by it. Raises BadInputError and
+    MissingInputError."""
     found = dict.fromkeys(joined, 0)
     if not joined:
         return found
@@ -203,8 +202,8 @@ def unmatched_rows(paths: Sequence[Input], form: Schema, joined: Mapping[str, st
 
 
 def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -> dict[str, tuple[float, ...]]:
-    """Return the numbers that part each column of numbers of tables into bins with equal numbers of rows, as far as
-    different numbers allow: at most one fewer than bins. Raises BadInputError and MissingInputError."""
+    """Return column of numbers -> the numbers that divide it into bins with equal numbers of rows, as far as distinct
+    numbers allow: at most `bins` - 1 of them. Raises BadInputError and MissingInputError."""
     heads: list[Head] = []
 
     def layout(head: Head, source: str) -> Layout:
@@ -239,11 +238,10 @@ def quantiles(paths: Sequence[Input], schema: Schema, bins: int, threads: int) -
 
 
 def figures(head: Head, facts: TableFacts, named: ColumnRoles, times: float, *, declared: bool = False) -> ColumnFacts:
-    """Return the facts of the columns that are known by name.
+    """Return the facts about columns by name.
 
     times : how often each row counts.
-    declared : whether columns of text are declared as such, as in a frame, so that they may have names that hardly
-        repeat.
+    declared : whether text columns are declared as text, as in a frame; then names may hardly repeat.
     """
     roles = roles_of(named)
     return {

@@ -1,4 +1,4 @@
-"""Columns whose cells do not tell what they are: why, and what their user can say."""
+"""Columns whose kind their cells do not tell: the reasons, and what the user can say."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 Figures = Mapping[str, Any]
 Columns = Mapping[str, Figures]
-# The values of an option that help, each with its purpose; lists are tuples.
+# A value of an option that helps -> its purpose; lists are tuples.
 Advice = dict[Any, str]
 
-# Texts hardly repeat if there are fewer rows to each of them, unless there are few of them.
+# Texts hardly repeat if there are more than FEW_TEXTS of them, with fewer rows each than ROWS_PER_TEXT.
 ROWS_PER_TEXT, FEW_TEXTS = 2, 50
-# A column has dates or local numbers if this share of its cells are such.
+# A column has dates or local numbers if this share of its cells look like them.
 SOME = 0.25
-# If so large a share of the cells are numbers, the others are probably missing values.
+# If this share of the cells are numbers, the other cells are probably missing values.
 MOSTLY = 0.9
-# The columns that an error describes, at most.
+# The most columns that an error describes.
 MOST_DESCRIBED = 10
 
 DATES, MIXED_DATES, NO_DATE = "dates", "mixed dates", "no date"
@@ -32,8 +32,8 @@ def present(facts: Figures) -> int:
 
 
 def date_order(facts: Figures) -> str | None:
-    """Return what the dates of a column begin with, "day" or "month"; "" if they have years or points there, so that it
-    does not matter; None if not all cells are dates, or if both are possible."""
+    """Return how the dates of a column begin, "day" or "month"; "" if the order does not matter because they begin with
+    years or with points; None if some cells are not dates, or both orders are possible."""
     cells = present(facts)
     day_first, month_first = (cells == facts[of] > 0 for of in ("days", "months"))
     if day_first and month_first:
@@ -42,19 +42,19 @@ def date_order(facts: Figures) -> str | None:
 
 
 def decimal_marks(facts: Figures) -> list[str]:
-    """Return the decimal marks with which all cells of a column are numbers, if they are not all plain ones."""
+    """Return the decimal marks with which all cells of a column are numbers, if some cells are not plain numbers."""
     return fitting_marks(facts) if facts["texts"] and not facts["others"] else []
 
 
 def fitting_marks(facts: Figures) -> list[str]:
-    """Return the decimal marks with which all cells of a column are numbers, but for odd texts."""
+    """Return the decimal marks with which all cells of a column except odd texts are numbers."""
     cells = present(facts) - facts["others"]
     found = {",": facts["whole"] + facts["commas"], ".": facts["whole"] + facts["fractions"] + facts["dots"]}
     return [mark for mark, count in found.items() if count == cells]
 
 
 def cause(facts: Figures) -> str | None:
-    """Return why it is not clear what a column of text is; None if it is a column of names."""
+    """Return why the kind of a text column is unclear; None for a column of names."""
     cells = present(facts)
     if max(facts["days"], facts["months"]) > SOME * cells:
         if date_order(facts) is not None:
@@ -66,7 +66,7 @@ def cause(facts: Figures) -> str | None:
         return LISTS
     if decimal_marks(facts):
         return LOCAL
-    if facts["texts"] > facts["lists"] + facts["others"]:  # some are local numbers
+    if facts["texts"] > facts["lists"] + facts["others"]:  # some cells are local numbers
         if facts["points"] and facts["commas"] and cells - facts["others"] >= MOSTLY * cells:
             return LOCAL if fitting_marks(facts) else MIXED_MARKS
         if max(facts["commas"], facts["dots"]) > SOME * cells:
@@ -75,13 +75,13 @@ def cause(facts: Figures) -> str | None:
 
 
 def hardly_repeats(facts: Figures) -> bool:
-    """Return whether a column has many names and most names have one row."""
+    """Return whether a column has many names, most with a single row."""
     few = present(facts) * facts["times"] < ROWS_PER_TEXT * facts["distinct"]
     return bool(few and facts["distinct"] > FEW_TEXTS)
 
 
 def described(facts: Columns) -> tuple[list[str], dict[str, Advice]]:
-    """Return the messages about columns of text that are unclear, and the options that help."""
+    """Return the messages about unclear text columns, and the options that help."""
     messages, options = [], dict[str, Advice]()
     for why, message in MESSAGES.items():
         columns = {name: one for name, one in facts.items() if cause(one) == why}
@@ -93,7 +93,7 @@ def described(facts: Columns) -> tuple[list[str], dict[str, Advice]]:
 
 
 def joined(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that help, and others; columns that an option would name for one purpose are joined."""
+    """Merge options that help. If both name columns for one option and purpose, the columns are joined."""
     found = {**others, **options}
     for name in options.keys() & others.keys():
         by_purpose: dict[str, tuple[str, ...]] = {}
@@ -105,7 +105,7 @@ def joined(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, A
 
 
 def listed(texts: Sequence[str], count: int) -> str:
-    """Return texts as a list; `count` is the number of all texts."""
+    """Return texts as a list for a message. count : the number of all texts, listed or not."""
     more = [f"{count - len(texts):,} more"] if count > len(texts) else []
     *most, last = [*texts, *more]
     return f"{', '.join(most)} and {last}" if most else last
@@ -188,14 +188,14 @@ def _lists(columns: Columns) -> tuple[str, dict[str, Advice]]:
 
 
 def shown(facts: Figures) -> str:
-    """Return a text of a column as an example, which is none that is odd there, such as one for missing values."""
+    """Return a text of a column as an example, preferably not a marker of missing values."""
     longest = 40
     text = next((word for word in facts["words"] if word not in facts["odd"]), next(iter(facts["words"])))
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def purpose(mark: str) -> str:
-    """Return what a decimal mark is for."""
+    """Return an example of numbers with a decimal mark."""
     return "if 1.067,5 is 1067.5" if mark == "," else "if 1,067.5, $5.50 and 12% are 1067.5, 5.5 and 12"
 
 
