@@ -40,12 +40,17 @@ class FmcliError(Exception):
         super().__init__(*text)
         self.options = options
 
+    @property
+    def marked(self) -> str:
+        """The text as it was given, for the text of another error."""
+        return super().__str__()
+
     def __str__(self) -> str:
         return self.text(lambda name: name)
 
     def text(self, of: Callable[[str], str]) -> str:
         """Return the message, with what a front end calls each choice (see `called`)."""
-        parts = super().__str__().split(MARK)
+        parts = self.marked.split(MARK)
         return "".join(of(part) if place % 2 else part for place, part in enumerate(parts))
 
 

@@ -99,7 +99,7 @@ def test_a_run_that_resumes_widens_the_range(tmp_path):
 
 
 def test_only_numbers_are_clipped(tmp_path):
-    with pytest.raises(UsageError, match="--clip applies only to --loss squared"):
+    with pytest.raises(UsageError, match="clip applies only to loss squared"):
         make_spec("fm", loss="huber", options={"clip": True})
     with pytest.raises(UsageError, match="not to logistic"):
         fitted(str(tmp_path / "m"), [0.0, 1.0] * 10, clip=True)

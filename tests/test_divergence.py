@@ -35,7 +35,7 @@ def plan(rate, loss="squared", *, labels=None, epochs=3, solver="sgd", keywords=
 
 def test_a_loss_that_rises_far_above_the_constants_is_divergence():
     seen = []
-    with pytest.raises(DivergedError, match=r"epoch 2; the best constant has 0.5.* --learning-rate 0.01 ") as caught:
+    with pytest.raises(DivergedError, match=r"epoch 2; the best constant has 0.5.* learning_rate 0.01 ") as caught:
         job.train(plan(2.2, bias=False, epochs=5), on_epoch=seen.append)
     assert len(seen) == 1
     assert seen[0].loss > 1000 * 0.5
@@ -183,16 +183,16 @@ def test_better_than_the_constant():
         (
             "sgd",
             "none",
-            "try a smaller step: --learning-rate 0.22 (it was 2.2), or scale the features with --scale standard",
+            "try a smaller step: learning_rate 0.22 (it was 2.2), or scale the features with scale standard",
         ),
-        ("sgd", "standard", "try a smaller step: --learning-rate 0.22 (it was 2.2)"),
+        ("sgd", "standard", "try a smaller step: learning_rate 0.22 (it was 2.2)"),
         (
             "sgd -v",
             "standard",
-            "try smaller steps: --learning-rate 0.22 (it was 2.2), --learning-rate-v 0.5 (it was 5)",
+            "try smaller steps: learning_rate 0.22 (it was 2.2), learning_rate_v 0.5 (it was 5)",
         ),
-        ("ftrl", "standard", "try smaller steps: --alpha 0.01 (it was 0.1), --alpha-v 0.005 (it was 0.05)"),
-        ("cd", "none", "scale the features with --scale standard"),
+        ("ftrl", "standard", "try smaller steps: alpha 0.01 (it was 0.1), alpha_v 0.005 (it was 0.05)"),
+        ("cd", "none", "scale the features with scale standard"),
         ("cd", "max-abs", "look for labels and values that are far too large"),
     ],
 )

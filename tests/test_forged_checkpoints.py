@@ -104,7 +104,7 @@ IDENTITIES = {
     "control characters": ({"program": "\x1b[31m"}, "does not say which run it belongs to"),
     "options": ({"options": [1]}, "the options of its run are not valid"),
     "names": ({"given": [[]]}, "the options of its run are not valid"),
-    "another option": ({"options": {"rank": 10**9}}, "--rank was 1000000000 and is 2"),
+    "another option": ({"options": {"rank": 10**9}}, "rank was 1000000000 and is 2"),
     "a long value": ({"solver": "x y " * 40}, "solver was x y x y"),
 }
 

@@ -321,20 +321,25 @@ def test_another_seed_and_a_continued_run_have_other_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("model", "loss", "options", "message"),
     [
-        ("pn", None, {}, "mcmc draws parameters in which scores are affine, and those of pn are not; use -m lifted-pn"),
+        (
+            "pn",
+            None,
+            {},
+            "mcmc draws parameters in which scores are affine, and those of pn are not; use model lifted-pn",
+        ),
         ("kernel-basis", None, {}, "kernel-basis is solved in closed form"),
-        ("sglfm", None, {}, "sglfm needs --l1 and --group-l1, which mcmc does not support"),
+        ("sglfm", None, {}, "sglfm needs l1 and group_l1, which mcmc does not support"),
         (
             "fm",
             "logistic",
             {},
-            "mcmc draws parameters under --loss squared, probit or ordinal only, not under logistic",
+            "mcmc draws parameters under loss squared, probit or ordinal only, not under logistic",
         ),
         ("fm", "softmax", {}, "not under softmax"),
-        ("fm", None, {"l2": 0.1}, "--l2 cannot be used with mcmc: .* by the prior"),
-        ("fm", None, {"batch_size": 5}, "--batch-size cannot be used with mcmc"),
-        ("fm", None, {"epochs": 5, "burn_in": 5}, "--burn-in 5 leaves none of 5 sweeps"),
-        ("fm", None, {"draws": 0}, "--draws is 0"),
+        ("fm", None, {"l2": 0.1}, "l2 cannot be used with mcmc: .* by the prior"),
+        ("fm", None, {"batch_size": 5}, "batch_size cannot be used with mcmc"),
+        ("fm", None, {"epochs": 5, "burn_in": 5}, "burn_in 5 leaves none of 5 sweeps"),
+        ("fm", None, {"draws": 0}, "draws is 0"),
     ],
 )
 def test_refusals(model, loss, options, message):

@@ -93,7 +93,7 @@ def test_the_tolerance_applies_from_that_epoch():
 def test_an_epoch_after_the_last_is_refused_and_a_default_is_lowered(solver):
     last = 4 if solver == "ftrl" else 3
     assert followed(solver, l1_from_epoch=last, epochs=3)[0].plan.spec.values["l1_from_epoch"] == last
-    with pytest.raises(UsageError, match=f"--l1-from-epoch is {last + 1}, after the last of 3 epochs"):
+    with pytest.raises(UsageError, match=f"l1_from_epoch is {last + 1}, after the last of 3 epochs"):
         plan(DATA, make_spec("fm", solver, "squared", {"l1_from_epoch": last + 1, "epochs": 3}))
     lowered = plan(DATA, make_spec("sglfm", solver, "squared", {"epochs": 3})).spec.values["l1_from_epoch"]
     assert lowered == last
@@ -130,12 +130,12 @@ def test_the_only_epoch_of_an_update_is_penalized_and_newcomers_live(solver, sta
 
 
 def test_lbfgs_has_no_such_penalty():
-    with pytest.raises(UsageError, match="--l1-from-epoch cannot be used with lbfgs"):
+    with pytest.raises(UsageError, match="l1_from_epoch cannot be used with lbfgs"):
         make_spec("fm", "lbfgs", "squared", {"l1_from_epoch": 2})
 
 
 def test_adaptive_steps_follow_no_schedule():
-    with pytest.raises(UsageError, match="--schedule inverse needs --no-adaptive"):
+    with pytest.raises(UsageError, match="schedule inverse needs no_adaptive"):
         make_spec("sglfm", None, "squared", {"schedule": "inverse"})
 
 

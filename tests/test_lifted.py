@@ -157,7 +157,7 @@ def test_beta_is_fitted_where_the_order_is_even(order, fitted, rng):
 def test_orders_that_would_take_too_long_are_refused():
     most = MODELS["lifted-anova"].limits["order"]
     make_spec("lifted-anova", options={"order": most})
-    with pytest.raises(UsageError, match="--order is 9; with lifted-anova it can be at most 8"):
+    with pytest.raises(UsageError, match="order is 9; with lifted-anova it can be at most 8"):
         make_spec("lifted-anova", options={"order": most + 1})
     for name, order in (("lifted-anova", most + 1), ("lifted-anova", 1), ("pn", 1), ("lifted-pn", 0)):
         with pytest.raises(ValueError, match=f"order is {order}; it must be 2"):

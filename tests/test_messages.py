@@ -29,8 +29,8 @@ OTHERS = {
     SOURCES / "registry" / "synonyms.py",
     SOURCES / "api" / "words.py",
 }
-# Options of other programs (pip, ulimit, dask worker), and -q twice.
-FOREIGN = {"-m pip", "-v", "-u", "-qq", "--nthreads"}
+# Options of other programs (pip, ulimit, dask worker).
+FOREIGN = {"-m pip", "-v", "-u", "--nthreads"}
 # Words that may follow an option without being its value.
 CONJUNCTIONS = {"and", "or", "is"}
 # Words after the name of the program where it is not a command.
@@ -85,6 +85,17 @@ def test_the_options_and_names_in_all_strings_exist():
                     named.add(name)
     assert len(found) > 50
     assert len(named) > 5
+
+
+def test_the_choices_in_errors_exist():
+    """Each choice that `called` marks is one that a command or a function has."""
+    found = set()
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "called":
+                found |= {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
+    assert {f"--{name.replace('_', '-')}" for name in found} <= FLAGS
+    assert len(found) > 20
 
 
 NEW = "new-"

@@ -134,7 +134,7 @@ def test_weights_and_other_solvers_are_refused():
     data, _ = planted("fm", "ordinal", rows=400)
     with pytest.raises(UsageError, match="takes the weights of rows as precisions"):
         ordinal(data.changed(weight=np.full(data.rows, 2.0)))
-    with pytest.raises(UsageError, match="loss ordinal has parameters of its own, which only -s mcmc draws"):
+    with pytest.raises(UsageError, match="loss ordinal has parameters of its own, which only solver mcmc draws"):
         make_spec("fm", "cd", "ordinal")
 
 

@@ -258,7 +258,7 @@ def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path)
     first.choices["options"] = {"l2_v": 0.5}
     first.write()
     again.read()
-    with pytest.raises(UsageError, match=r"another run: --l2-v was .* and is 0\.5"):
+    with pytest.raises(UsageError, match=r"another run: l2_v was .* and is 0\.5"):
         again.belongs_to(searching.searched_once(begun(), again)[0], refits=True)
     assert found == [("fm", True, True), ("linear", False, True)]
 

@@ -6,6 +6,7 @@ from modelfiles import copy_of
 from problems import dataset, random_rows
 from test_training import save, train
 
+from fmcli.cli.flags import flag_of
 from fmcli.data import scaling
 from fmcli.data.centering import centered
 from fmcli.data.dataset import Dataset
@@ -220,8 +221,8 @@ def test_columns_far_from_1_are_named(rng):
     odd = find_odd_columns(data, everything, "none")
     assert (odd.large, odd.widest, odd.narrowest) == (1, 0, 2)
     assert "column 0 has values up to" in odd.found
-    assert "--scale standard" in odd.way_out
-    assert find_odd_columns(data, everything, "standard").way_out == "use --scale max-abs"
+    assert "--scale standard" in odd.way_out(flag_of)
+    assert find_odd_columns(data, everything, "standard").way_out(flag_of) == "use --scale max-abs"
     for method in ("standard", "max-abs"):
         assert job.plan(data, make_spec(options={"scale": method})).odd_columns is None
     apart = dataset([{0: 500.0, 1: 0.1}, {0: 1.0, 1: 0.2}], 2)

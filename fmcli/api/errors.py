@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +16,6 @@ from fmcli.errors import (
     OutputError,
     UsageError,
 )
-from fmcli.registry.choices import CHOICES
 
 # The errors that are built-in ones, too, so that callers need not know those of this package.
 BUILT_IN: dict[type[FmcliError], type[Exception]] = {
@@ -27,11 +25,8 @@ BUILT_IN: dict[type[FmcliError], type[Exception]] = {
     OutputError: OSError,
     NotEnoughMemoryError: MemoryError,
 }
-# The parameters whose flags are not their names.
-PARAMETERS = {"--disk": "cache", **{flag: name for name, choice in CHOICES.items() for flag in choice.flags}}
 # The options by which the command, and nothing else, leaves out rows of tables without a label.
 OF_SKIPPING = {"missing_values", "on_bad_line"}
-FLAG = re.compile(r"(?<![\w'-])--?[a-z][a-z0-9-]*")
 
 
 @contextmanager
@@ -69,7 +64,7 @@ def text_of(error: FmcliError) -> str:
             needed = value.value if isinstance(value, Also) else value
             values = needed if isinstance(needed, dict) else {needed: ""}
             advice += [f"use {name}={in_code(choice)} {purpose}".rstrip() for choice, purpose in values.items()]
-    return "; ".join([FLAG.sub(lambda found: parameter(found.group()), error.text(in_python_words)), *advice])
+    return "; ".join([error.text(in_python_words), *advice])
 
 
 def in_code(value: Any) -> str:
@@ -85,13 +80,6 @@ def in_python_words(name: str) -> str:
         return "cache"
     switch = name.removeprefix("no_")
     return f"{switch}=False" if switch != name else name
-
-
-def parameter(flag: str) -> str:
-    """Return the parameter that a flag stands for."""
-    if flag in PARAMETERS:
-        return PARAMETERS[flag]
-    return in_python_words(flag.lstrip("-").replace("-", "_"))
 
 
 def refuse(condition: Any, message: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fmcli.api.errors import FLAG, parameter
+from fmcli.api.errors import in_python_words
+from fmcli.registry.choices import spelled
 from fmcli.registry.synonyms import explained
 
 # Counterpart -> words that the command lacks, or answers by what only it has.
@@ -35,5 +36,4 @@ def counterpart(name: str) -> str:
     """Return what follows "there is no option .." for a word of another library; "" if it is not known."""
     if name in WORDS:
         return f"; did you mean {WORDS[name]}?"
-    of_command = explained("train", name.replace("_", "-"), lambda flag: True) or ""
-    return FLAG.sub(lambda found: parameter(found.group()), of_command)
+    return spelled(explained("train", name.replace("_", "-"), lambda choice: True) or "", in_python_words)

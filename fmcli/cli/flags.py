@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fmcli.errors import LEAVE_OUT, Also, FmcliError
-from fmcli.registry.choices import CHOICES, RUN
+from fmcli.registry.choices import RUN, long_flag
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import as_given
 from fmcli.text import names_word, shell_word, value_word
@@ -25,9 +25,7 @@ def with_flag(name: str, value: Any) -> str:
 def flag_of(name: str) -> str:
     """Return the flag of a choice: the short one of a run's, if there is one; the long one of others, which options of
     models, solvers and losses are, and options of other commands."""
-    if name in RUN and RUN[name].flags:
-        return RUN[name].flags[0]
-    return CHOICES[name].flag if name in CHOICES else f"--{name.replace('_', '-')}"
+    return RUN[name].flags[0] if name in RUN and RUN[name].flags else long_flag(name)
 
 
 def with_flags(error: FmcliError) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fmcli.errors import UsageError
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.modes import in_words
 from fmcli.registry.row_choices import NEEDED_BY
 from fmcli.training.setup.chosen import held_of
 
@@ -35,7 +36,7 @@ def parse_row_groups(spec: Spec, metrics: tuple[str, ...], column: str | None) -
     if pairwise or need_groups(of_predictions(metrics)):
         return RowGroups(field_of(column))
     if column is not None:
-        raise UsageError(f"--group-field applies only to {NEEDED_BY}; leave it out, or choose one of them")
+        raise UsageError(in_words(f"{{group_field}} applies only to {NEEDED_BY}; leave it out, or choose one of them"))
     return None
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from fmcli.cli.choices import with_choices
+from fmcli.cli.flags import flag_of
 from fmcli.cli.layout import NARROW, columns, wrapped
 from fmcli.cli.logging import LOGGING
 from fmcli.cli.options import SectionCommand, option
 from fmcli.cli.output import write_report
-from fmcli.registry.choices import Choices
+from fmcli.registry.choices import Choices, spelled
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.words import notes
 
@@ -40,8 +41,8 @@ def command(name: str | None, json: bool, choices: Choices) -> None:
     from fmcli.registry.catalogue import catalogue, refusals
 
     listed = catalogue()
-    found: dict[str, Any] = {**listed, "refused": refusals()}
-    text = lines(listed, refusals())
+    found: dict[str, Any] = {**listed, "refused": refusals(flag_of)}
+    text = lines(listed, found["refused"])
     if name is not None:
         found = named(listed, name)
         text = described(found)
@@ -77,7 +78,9 @@ def described(piece: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield f"Options, and their defaults with {usual}" if usual else "Options, and their defaults"
     for name, value in defaults.items():
-        yield from wrapped(f"{options({name: value})}: {OPTIONS[name].help}", columns(), "  ", "      ")
+        yield from wrapped(
+            f"{options({name: value})}: {spelled(OPTIONS[name].help, flag_of)}", columns(), "  ", "      "
+        )
     for solver, values in others:
         own = {name: value for name, value in values.items() if name not in defaults or defaults[name] != value}
         yield from ["", *wrapped(f"With {solver}: {options(own)}", columns(), "", "  ")] if own else []

@@ -249,7 +249,7 @@ def told(error: FmcliError | MemoryError, extent: str) -> FmcliError:
         error = NotEnoughMemoryError("there is not enough memory; give the workers more, or fewer threads")
     if isinstance(error, (MissingInputError, NotEnoughMemoryError, OutputError, UsageError)):
         of = f", {extent}" if extent else ""
-        located = type(error)(f"worker {_worker()}{of}: {error}", **error.options)
+        located = type(error)(f"worker {_worker()}{of}: {error.marked}", **error.options)
         return located
     return error
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fmcli.data.centering import centered
 from fmcli.data.dataset import Dataset
 from fmcli.records import dataclass
-from fmcli.registry.options import OPTIONS
 
 NONE, STANDARD, MAX_ABS, ZSCORE = "none", "standard", "max-abs", "zscore"
 # The methods that need the moments of columns.
@@ -110,13 +109,12 @@ class OddColumns:
             f"{self.narrowest} only up to {self.lowest:.3g}"
         )
 
-    @property
-    def way_out(self) -> str:
-        """The advice: an option that helps."""
-        flag = OPTIONS[SCALE].flag
+    def way_out(self, of: Callable[[str], str]) -> str:
+        """Return the advice, a choice that helps, with what `of` calls it."""
+        scale = of(SCALE)
         if self.method in BY_DEVIATION:
-            return f"use {flag} {MAX_ABS}"
-        return f"use {flag} {STANDARD}, or {flag} {MAX_ABS} if columns are sparse"
+            return f"use {scale} {MAX_ABS}"
+        return f"use {scale} {STANDARD}, or {scale} {MAX_ABS} if columns are sparse"
 
 
 def is_scaled(options: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@ by the checks of `make_spec`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fmcli.errors import UsageError
@@ -103,29 +103,34 @@ def in_json(default: Any) -> Any:
 
 
 def refusal(
-    model: str = DEFAULT_MODEL, solver: str | None = None, loss: str | None = None, penalty: str | None = None
+    model: str = DEFAULT_MODEL,
+    solver: str | None = None,
+    loss: str | None = None,
+    penalty: str | None = None,
+    of: Callable[[str], str] = str,
 ) -> str:
-    """Return the reason why this combination is refused, or "" if it is supported."""
+    """Return the reason why this combination is refused, with what `of` calls each choice, or "" if it is supported."""
     option = OPTIONS[penalty] if penalty else None
     options: Mapping[str, Any] = {option.name: option.kind(max(option.low or 0, SOME_STRENGTH))} if option else {}
     try:
         make_spec(model, solver, loss, options)
     except UsageError as error:
-        return str(error)
+        return error.text(of)
     return ""
 
 
-def refusals() -> list[str]:
-    """Return the reasons why some combinations are refused, each reason once, in the order of the registry."""
+def refusals(of: Callable[[str], str]) -> list[str]:
+    """Return the reasons why some combinations are refused, each reason once, in the order of the registry, with what
+    `of` calls each choice."""
     return list(
         dict.fromkeys(
             reason
             for reason in (
-                *(refusal(model, solver) for model in MODELS for solver in SOLVERS),
-                *(refusal(model, loss=loss) for model in MODELS for loss in LOSSES),
-                *(refusal(model, penalty=penalty) for model in MODELS for penalty in PENALTIES),
-                *(refusal(solver=solver, loss=loss) for solver in SOLVERS for loss in LOSSES),
-                *(refusal(solver=solver, penalty=penalty) for solver in SOLVERS for penalty in PENALTIES),
+                *(refusal(model, solver, of=of) for model in MODELS for solver in SOLVERS),
+                *(refusal(model, loss=loss, of=of) for model in MODELS for loss in LOSSES),
+                *(refusal(model, penalty=penalty, of=of) for model in MODELS for penalty in PENALTIES),
+                *(refusal(solver=solver, loss=loss, of=of) for solver in SOLVERS for loss in LOSSES),
+                *(refusal(solver=solver, penalty=penalty, of=of) for solver in SOLVERS for penalty in PENALTIES),
             )
             if reason
         )

@@ -61,6 +61,11 @@ class Choices:
         return [name for name in names if self.values[name] != DEFAULTS[name]]
 
 
+def long_flag(name: str) -> str:
+    """Return the long flag of a choice, or of an option of a command."""
+    return CHOICES[name].flag if name in CHOICES else f"--{name.replace('_', '-')}"
+
+
 def spelled(text: str, of: Callable[[str], str]) -> str:
     """Return a text in which choices stand as {name}, as a front end calls them."""
     return text.format_map(_Spelling(of))

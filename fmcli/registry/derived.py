@@ -91,8 +91,8 @@ def passes(usual: int, least: int, updates: int | None = None, *, held: bool = F
     """Return the number of epochs. Validation data choose among many of them, at least `least`; without validation
     data, so many would overfit, and there are `usual` ones.
 
-    updates : their number with -i; None: as without. More epochs of an update fit its rows at the expense of those that
-        the model was trained on.
+    updates : their number in an update; None: as without. More epochs of an update fit its rows at the expense of
+        those that the model was trained on.
     held : whether `updates` is only for rows that are others than those, which hold the model.
     """
     text = f"{least} to {MOST_EPOCHS} with validation data, else {usual}"
@@ -104,14 +104,14 @@ def passes(usual: int, least: int, updates: int | None = None, *, held: bool = F
         visits = max(1, facts.nonzeros) * (sum(rank) if isinstance(rank, list) else rank)
         return max(least, min(MOST_EPOCHS, MOST_VISITS // visits))
 
-    others = " and other rows" if held else ""
-    return Derived(text if updates is None else f"{text}, or {updates} with -i{others}", of)
+    others = " with other rows" if held else ""
+    return Derived(text if updates is None else f"{text}, or {updates} in an update{others}", of)
 
 
 def with_earlier_rows() -> Derived:
     """Return a strength by which the rows of an earlier model hold its parameters: that with which they count as much
     as those of the run; 0 without such a model."""
-    return Derived("1 with -i and other rows, else 0", lambda facts: float(facts.holds))
+    return Derived("1 in an update with other rows, else 0", lambda facts: float(facts.holds))
 
 
 def of_libfm(strength: float) -> Derived:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from fmcli.errors import called
 from fmcli.records import dataclass
 from fmcli.registry.derived import (
     START_OF_SAMPLES,
@@ -178,7 +179,10 @@ _MODELS = (
         ("bias", "linear", "pair_bits"),
         {"norm": True},
         with_solver={"adagrad": {"learning_rate": 0.2}, "cd": {"init_strength": 0.0}, "lbfgs": {"init_strength": 0.0}},
-        refuses={"init_strength": "models know how often features occurred, not their pairs; update with -s adagrad"},
+        refuses={
+            "init_strength": f"models know how often features occurred, not their pairs; update with "
+            f"{called('solver')} adagrad"
+        },
         keeps_columns=True,
         apart=False,
         cost=15.0,
@@ -252,7 +256,9 @@ _MODELS = (
         with_solver=_SGL_WITH,
         positive=("group_l1",),
         unpenalised="fm",
-        refuses=dict.fromkeys(("l1", "l1_w", "l1_v"), "glfm has only the group penalty; use -m sglfm for both"),
+        refuses=dict.fromkeys(
+            ("l1", "l1_w", "l1_v"), f"glfm has only the group penalty; use {called('model')} sglfm for both"
+        ),
         tries=_SGL_TRIES | _WEAKER_GROUPS,
         tunes=_TUNED | _TUNED_GROUP,
     ),
@@ -266,7 +272,7 @@ _MODELS = (
         with_solver=_SGL_WITH,
         positive=("l1",),
         unpenalised="fm",
-        refuses={"group_l1": "l1fm has only the L1 penalty; use -m sglfm for both"},
+        refuses={"group_l1": f"l1fm has only the L1 penalty; use {called('model')} sglfm for both"},
         tries=_SGL_TRIES,
         tunes=_TUNED | _TUNED_L1,
     ),
@@ -406,7 +412,7 @@ _MODELS = (
         solver=CLOSED_FORM,
         closed_form=True,
         refuses={
-            **dict.fromkeys(NOT_SMOOTH, "its closed form supports only --l2"),
+            **dict.fromkeys(NOT_SMOOTH, f"its closed form supports only {called('l2')}"),
             **dict.fromkeys(
                 ("epochs", "batch_size", "round_size", "shuffle", "init_std"),
                 "it is solved in closed form, not step by step",

@@ -305,8 +305,9 @@ _OPTIONS = (
         "init_strength",
         float,
         with_earlier_rows(),
-        "With -i: how much the rows count that the earlier model was trained on, which hold its parameters near where "
-        "they were: 0 fits the new rows alone, 1 counts all rows alike, more keeps closer to the earlier model.",
+        "With {init_model}: how much the rows count that the earlier model was trained on, which hold its parameters "
+        "near where they were: 0 fits the new rows alone, 1 counts all rows alike, more keeps closer to the earlier "
+        "model.",
         "solver",
         low=0,
     ),
@@ -425,7 +426,7 @@ _OPTIONS = (
         bool,
         None,
         "Clip predictions to the range of the training labels, for loss squared, or allow any number. [default: "
-        "--clip; with -i, as that model]",
+        "{clip}; with {init_model}, as that model]",
         "data",
     ),
     Option(
@@ -433,8 +434,8 @@ _OPTIONS = (
         bool,
         None,
         "Train on labels that are numbers minus their mean, divided by their standard deviation, so that options and "
-        "models do not depend on the unit of the labels; predictions are in that unit. [default: --scale-labels; with "
-        "-i, as that model]",
+        "models do not depend on the unit of the labels; predictions are in that unit. [default: {scale_labels}; with "
+        "{init_model}, as that model]",
         "data",
     ),
     Option(
@@ -448,7 +449,7 @@ _OPTIONS = (
         "data",
         choices=("none", "standard", "max-abs", "zscore"),
     ),
-    Option("norm", bool, False, "Scale each row to unit length, after --scale.", "data"),
+    Option("norm", bool, False, "Scale each row to unit length, after {scale}.", "data"),
     Option("shuffle", bool, True, "Use the rows in a new random order in each epoch, or in file order.", "solver"),
     Option("seed", int, 0, "Seed of the random numbers.", "solver", low=0, high=LARGEST),
 )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from fmcli.errors import UsageError
+from fmcli.errors import UsageError, called
 from fmcli.records import dataclass
 from fmcli.registry.options import Option
 
@@ -110,16 +110,17 @@ def read(option: Option, text: str, convert: Callable[[str], Any]) -> Range:
 
     Raises UsageError, and what `convert` raises.
     """
-    asked = f"{option.flag} {text}"
+    name = called(option.name)
+    asked = f"{name} {text}"
     if reason := SINGLE.get(option.name):
-        raise UsageError(f"{asked}: {option.flag} is not tuned: {reason}; give one value, or leave it out")
+        raise UsageError(f"{asked}: {name} is not tuned: {reason}; give one value, or leave it out")
     if COMMA in text:
         choices = tuple(checked(option, convert(part), asked) for part in text.split(COMMA))
         if len(set(map(str, choices))) < len(choices):
             raise UsageError(f"{asked}: a value is given twice; leave one out")
         return Range(choices=choices)
     if option.kind not in (int, float):
-        raise UsageError(f"{asked}: {option.flag} has no range from .. to; list its values, separated by commas")
+        raise UsageError(f"{asked}: {name} has no range from .. to; list its values, separated by commas")
     parts = text.split(DOTS, 1)
     ends = [checked(option, convert(part), asked) for part in parts]
     if not all(isinstance(end, int | float) for end in ends):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fmcli.errors import DivergedError
-from fmcli.registry.options import OPTIONS
+from fmcli.errors import DivergedError, called
 from fmcli.registry.specs import REFINES, Spec
 
 # The step sizes of the solvers; options for parts of a model, such as alpha_v, refine them.
@@ -28,11 +27,11 @@ def diverged(spec: Spec, what: str, best: str = "", usual: Mapping[str, Any] = {
     remedies = [best] if best else []
     if found and not best:
         smaller = {name: min(step / STEP_BACK, usual.get(name) or step) for name, step in found.items()}
-        steps = [f"{OPTIONS[name].flag} {step:.3g} (it was {found[name]:g})" for name, step in smaller.items()]
+        steps = [f"{called(name)} {step:.3g} (it was {found[name]:g})" for name, step in smaller.items()]
         remedies.append(f"try {'a smaller step' if len(steps) == 1 else 'smaller steps'}: {', '.join(steps)}")
     larger = any(step > usual.get(name, step) for name, step in found.items())
     if not best and not larger and spec.values["scale"] == "none":
-        remedies.append(f"scale the features with {OPTIONS['scale'].flag} standard")
+        remedies.append(f"scale the features with {called('scale')} standard")
     remedies = remedies or ["look for labels and values that are far too large"]
     return DivergedError(f"training diverged: {what}; {', or '.join(remedies)}")
 

@@ -15,7 +15,7 @@ BALANCED = "balanced"
 METRICS_OF_GROUPS = (
     "the metrics gauc, ndcg, map, mrr, and recall@K, precision@K, hit@K and ndcg@K (of the first K places)"
 )
-NEEDED_BY = f"--loss {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
+NEEDED_BY = f"{{loss}} {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
 # Why functions of Python do not have a choice.
 OF_DATA = "an argument of fmcli.Data, for rows in memory"
 OF_TEXT = "fmcli.read reads text of this form"

@@ -239,7 +239,8 @@ OF_THE_RUN = (
         "valid",
         INPUTS,
         (),
-        "Validation data for early stopping, in the format of TRAIN; several files (-v A -v B) are concatenated.",
+        "Validation data for early stopping, in the format of TRAIN; several files ({valid} A {valid} B) are "
+        "concatenated.",
         "validation",
         ("-v",),
         absent="an argument of its own",
@@ -366,7 +367,7 @@ OF_THE_RUN = (
         absent=LOGGED,
     ),
     Option(
-        "quiet", COUNT, 0, "Print only warnings and errors; -qq prints only errors.", "output", ("-q",), absent=LOGGED
+        "quiet", COUNT, 0, "Print only warnings and errors; given twice, only errors.", "output", ("-q",), absent=LOGGED
     ),
     Option("verbose", FLAG, False, "Print more; show tracebacks of errors.", "output", absent=LOGGED),
 )

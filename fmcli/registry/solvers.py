@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fmcli.errors import called
 from fmcli.records import dataclass
 from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
 from fmcli.registry.entry import Entry, Trial, load
@@ -192,7 +193,10 @@ _SOLVERS = (
         cluster=GRADIENTS,
         refuses={
             **_NOT_BY_ROWS,
-            **dict.fromkeys(NOT_SMOOTH, "lbfgs supports only smooth penalties, such as --l2; use -s cd"),
+            **dict.fromkeys(
+                NOT_SMOOTH,
+                f"lbfgs supports only smooth penalties, such as {called('l2')}; use {called('solver')} cd",
+            ),
         },
     ),
     SolverEntry(

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from fmcli.errors import UsageError
+from fmcli.errors import UsageError, called
 from fmcli.names import find_name
 from fmcli.records import dataclass
 from fmcli.registry.derived import Derived, Facts
@@ -144,8 +144,8 @@ def make_spec(
     values = complete(taken, kind, others, given)
     for name in kind.positive:
         if not values[name] and not any(values.get(part) for part in (f"{name}_w", f"{name}_v")):
-            other = f"; use -m {kind.unpenalised} for 0" if kind.unpenalised else ""
-            raise UsageError(f"{model} needs {OPTIONS[name].flag} > 0{other}")
+            other = f"; use {called('model')} {kind.unpenalised} for 0" if kind.unpenalised else ""
+            raise UsageError(f"{model} needs {called(name)} > 0{other}")
     for name, whole in REFINES.items():
         if name in values and values[name] is None:
             values[name] = values.get(whole, OPTIONS[whole].default)
@@ -235,24 +235,25 @@ def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Map
 def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) -> None:
     """Raise UsageError if the solver supports only other losses, or needs a differentiable one and this one is not."""
     if solver and solver.losses and loss.name not in solver.losses:
-        other = f"use -s {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
+        other = f"use {called(SOLVER)} {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
         same_labels = any(LOSSES[name].task == loss.task for name in solver.losses)
         raise UsageError(
-            f"{solver.name} draws parameters under --loss {either(solver.losses)} only, not under {loss.name}; "
-            + (f"leave out --loss, or {other}" if same_labels else other)
+            f"{solver.name} draws parameters under {called('loss')} {either(solver.losses)} only, not under "
+            f"{loss.name}; " + (f"leave out {called('loss')}, or {other}" if same_labels else other)
         )
     if loss.drawn and not (solver and solver.is_sampler):
         names = ", ".join(entry.name for entry in SOLVERS.values() if entry.is_sampler)
-        raise UsageError(f"loss {loss.name} has parameters of its own, which only -s {names} draws; use it")
+        only = f"only {called(SOLVER)} {names}"
+        raise UsageError(f"loss {loss.name} has parameters of its own, which {only} draws; use it")
     if solver and not solver.by_rows and not loss.smooth:
         others = [
-            f"--loss {entry.name}"
+            f"{called('loss')} {entry.name}"
             for entry in LOSSES.values()
             if entry.smooth and entry.task == loss.task and (not solver.losses or entry.name in solver.losses)
         ]
         raise UsageError(
             f"{solver.name} needs a differentiable loss, and {loss.name} is not; use "
-            + either([*others, "another solver (-s)"])
+            + either([*others, f"another solver ({called(SOLVER)})"])
         )
 
 
@@ -282,23 +283,24 @@ def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
         names = ", ".join(entry.name for entry in SOLVERS.values() if entry.by_rows)
         raise UsageError(
             f"loss {loss.name} is of pairs of rows, of which {solver.name} would need all in each step; use another "
-            f"solver (-s {names})"
+            f"solver ({called(SOLVER)} {names})"
         )
 
 
 def check_made_by(kind: ModelEntry, solver: SolverEntry) -> None:
     """Raise UsageError if the solver cannot train the model, or does not support a penalty that the model requires."""
     if solver.is_sampler and not kind.drawn:
-        like = f"-m {kind.drawn_like}, or " if kind.drawn_like else ""
+        like = f"{called('model')} {kind.drawn_like}, or " if kind.drawn_like else ""
         raise UsageError(
             f"{solver.name} draws parameters in which scores are affine, and those of {kind.name} are not; use "
-            f"{like}-s {kind.solver}"
+            f"{like}{called(SOLVER)} {kind.solver}"
         )
-    refused = [OPTIONS[name].flag for name in kind.positive if name in solver.refuses]
+    refused = [called(name) for name in kind.positive if name in solver.refuses]
     if refused:
-        others = [f"-s {entry.name}" for entry in SOLVERS.values() if not entry.refuses.keys() & set(kind.positive)]
+        able = [name for name, entry in SOLVERS.items() if not entry.refuses.keys() & set(kind.positive)]
         raise UsageError(
-            f"{kind.name} needs {' and '.join(refused)}, which {solver.name} does not support; use {either(others)}"
+            f"{kind.name} needs {' and '.join(refused)}, which {solver.name} does not support; use "
+            + either([f"{called(SOLVER)} {name}" for name in able])
         )
 
 
@@ -306,43 +308,44 @@ def check_nuclear(kind: ModelEntry, values: Mapping[str, Any]) -> None:
     """Raise UsageError if a nuclear norm penalty is given for a model without order 2 and fitted kernel weights."""
     if not values.get("nuclear"):
         return
-    flag = OPTIONS["nuclear"].flag
     if "fit_beta" not in kind.options or values.get("order", 2) != 2 or values["fit_beta"] is False:
         kinds = " or ".join(takers_of(MODELS, "fit_beta"))
         raise UsageError(
-            f"{flag} applies only to kernels of order 2 with fitted weights; use -m {kinds}, without --no-fit-beta"
+            f"{called('nuclear')} applies only to kernels of order 2 with fitted weights; use {called('model')} "
+            f"{kinds}, without {called('no_fit_beta')}"
         )
 
 
 def check_group_penalties(values: Mapping[str, Any]) -> None:
     """Raise UsageError if two group penalties, or a group penalty and the nuclear norm, are given."""
-    flags = [OPTIONS[name].flag for name in ("nuclear", *GROUP_PENALTIES) if values.get(name)]
-    if len(flags) > 1:
-        raise UsageError(f"{' and '.join(flags)} cannot be combined; choose one")
+    given = [called(name) for name in ("nuclear", *GROUP_PENALTIES) if values.get(name)]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} cannot be combined; choose one")
 
 
 def check_burn_in(values: Mapping[str, Any]) -> None:
     """Raise UsageError if all sweeps belong to the burn-in."""
     burn_in, epochs = values.get("burn_in"), values["epochs"]
     if isinstance(burn_in, int) and 0 < epochs <= burn_in:
-        flag, sweeps = OPTIONS["burn_in"].flag, OPTIONS["epochs"].flag
+        first, sweeps = called("burn_in"), called("epochs")
         raise UsageError(
-            f"{flag} {burn_in} leaves none of {epochs} sweeps to average over; raise {sweeps}, or lower {flag}"
+            f"{first} {burn_in} leaves none of {epochs} sweeps to average over; raise {sweeps}, or lower {first}"
         )
 
 
 def check_clip(loss: str | None, clip: bool | None) -> None:
     """Raise UsageError if --clip is given with a loss other than squared. If the loss is None, it is not known yet."""
     if clip and loss not in (None, CLIPPED_LOSS):
-        raise UsageError(f"{OPTIONS['clip'].flag} applies only to --loss {CLIPPED_LOSS}, not to {loss}; leave it out")
+        only = f"{called('clip')} applies only to {called('loss')} {CLIPPED_LOSS}"
+        raise UsageError(f"{only}, not to {loss}; leave it out")
 
 
 def check_scale_labels(loss: str | None, scaled: bool | None) -> None:
     """Raise UsageError if --scale-labels is given with a loss of other labels than numbers. If the loss is None, it is
     not known yet."""
     if scaled and loss is not None and LOSSES[loss].task != SCALED_TASK:
-        takers = [f"--loss {entry.name}" for entry in LOSSES.values() if entry.task == SCALED_TASK]
-        raise UsageError(f"{OPTIONS[SCALE_LABELS].flag} applies only to {either(takers)}, not to {loss}; leave it out")
+        takers = [f"{called('loss')} {entry.name}" for entry in LOSSES.values() if entry.task == SCALED_TASK]
+        raise UsageError(f"{called(SCALE_LABELS)} applies only to {either(takers)}, not to {loss}; leave it out")
 
 
 def check_schedule(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
@@ -350,14 +353,14 @@ def check_schedule(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     another schedule."""
     for name, schedule in OF_SCHEDULE.items():
         if name in given and values["schedule"] != schedule:
-            flag, chosen = OPTIONS[name].flag, f"{OPTIONS['schedule'].flag} {schedule}"
+            option, chosen = called(name), f"{called('schedule')} {schedule}"
             raise UsageError(
-                f"{flag} applies only to {chosen}, and the schedule is {values['schedule']}; add {chosen}, or leave "
-                f"out {flag}"
+                f"{option} applies only to {chosen}, and the schedule is {values['schedule']}; add {chosen}, or leave "
+                f"out {option}"
             )
     if values.get("adaptive") and values["schedule"] != OPTIONS["schedule"].default:
-        asked = f"{OPTIONS['schedule'].flag} {values['schedule']}"
-        raise UsageError(f"{asked} needs --no-adaptive: adaptive learning rates have no schedule")
+        asked = f"{called('schedule')} {values['schedule']}"
+        raise UsageError(f"{asked} needs {called('no_adaptive')}: adaptive learning rates have no schedule")
 
 
 def check_round_size(
@@ -370,7 +373,7 @@ def check_round_size(
     """Raise UsageError if rounds are requested for components that do not support them, or in batches."""
     if given.get("round_size", 1) == 1:
         return
-    asked = f"{OPTIONS['round_size'].flag} {given['round_size']}"
+    asked = f"{called('round_size')} {given['round_size']}"
     without = [] if kind.rounds else [kind.name]
     without += [solver.name] if solver and not solver.rounds else []
     without += [f"loss {loss.name}"] if loss and (loss.pairwise or not loss.bounded) else []
@@ -378,23 +381,24 @@ def check_round_size(
         raise UsageError(f"{' and '.join(without)} cannot train in rounds; leave out {asked}")
     if not values.get("adaptive", True):
         name = solver.name if solver else kind.name
-        raise UsageError(f"{name} trains in rounds only with {OPTIONS['adaptive'].flag}; leave out {asked}")
+        raise UsageError(f"{name} trains in rounds only with {called('adaptive')}; leave out {asked}")
     if values.get("prox") == "exact":
-        raise UsageError(f"{asked} cannot be combined with {OPTIONS['prox'].flag} exact; choose one")
+        raise UsageError(f"{asked} cannot be combined with {called('prox')} exact; choose one")
     if given.get("batch_size", 1) > 1:
-        raise UsageError(f"{asked} cannot be combined with {OPTIONS['batch_size'].flag}; choose one")
+        raise UsageError(f"{asked} cannot be combined with {called('batch_size')}; choose one")
 
 
 def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
     """Raise UsageError if a solver, or a loss other than squared, is given for a model with a closed-form solution."""
     if solver not in (None, CLOSED_FORM):
         raise UsageError(
-            f"{model} is solved in closed form, without a solver; leave out -s {solver}, or choose another -m"
+            f"{model} is solved in closed form, without a solver; leave out {called(SOLVER)} {solver}, or choose "
+            f"another {called('model')}"
         )
     if loss not in (None, CLOSED_FORM_LOSS):
         raise UsageError(
-            f"{model} is solved in closed form, which exists only for --loss {CLOSED_FORM_LOSS}; leave out --loss "
-            f"{loss}, or choose another -m"
+            f"{model} is solved in closed form, which exists only for {called('loss')} {CLOSED_FORM_LOSS}; leave "
+            f"out {called('loss')} {loss}, or choose another {called('model')}"
         )
 
 
@@ -403,12 +407,12 @@ def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if not isinstance(value, list):
             continue
-        given, degrees = f"{OPTIONS[name].flag} is {as_given(value)}", values.get("order", 2) - 1
+        given, degrees = f"{called(name)} is {as_given(value)}", values.get("order", 2) - 1
         if name not in kind.by_degree:
             raise UsageError(f"{given}; {kind.name} takes one number")
         if len(value) != degrees:
             raise UsageError(
-                f"{given}; with {OPTIONS['order'].flag} {degrees + 1} {kind.name} takes {degrees}, one for each degree "
+                f"{given}; with {called('order')} {degrees + 1} {kind.name} takes {degrees}, one for each degree "
                 f"from 2 on, or one for all"
             )
 
@@ -426,7 +430,7 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
     chosen = (kind, *others)
     for entry in chosen:
         if name in entry.refuses:
-            raise UsageError(f"{option.flag} cannot be used with {entry.name}: {entry.refuses[name]}")
+            raise UsageError(f"{called(name)} cannot be used with {entry.name}: {entry.refuses[name]}")
     if name not in taken:
         takers = [
             f"{what} {', '.join(names)}"
@@ -435,14 +439,14 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
         ]
         belongs = " and ".join(takers)
         raise UsageError(
-            f"{option.flag} does not apply to {', '.join(entry.name for entry in chosen)}; it applies to {belongs}"
+            f"{called(name)} does not apply to {', '.join(entry.name for entry in chosen)}; it applies to {belongs}"
         )
     if isinstance(value, int) and option.kind is int and option.high is None and value > LARGEST_COUNT:
-        raise UsageError(f"{option.flag} is {value}; it must be at most {LARGEST_COUNT}")
+        raise UsageError(f"{called(name)} is {value}; it must be at most {LARGEST_COUNT}")
     if option.kind is not bool and not isinstance(value, Derived) and not option.permits(value):
-        raise UsageError(f"{option.flag} is {as_given(value)}; it must be {option.range()}")
+        raise UsageError(f"{called(name)} is {as_given(value)}; it must be {option.range()}")
     if name in kind.limits and value > kind.limits[name]:
-        raise UsageError(f"{option.flag} is {value}; with {kind.name} it can be at most {kind.limits[name]}")
+        raise UsageError(f"{called(name)} is {value}; with {kind.name} it can be at most {kind.limits[name]}")
 
 
 def as_given(value: Any) -> str:

@@ -7,115 +7,116 @@ from functools import cache
 
 from fmcli.names import one_of
 
-FLAG = re.compile(r"(?<![\w-])--?\w[\w-]*")
+# A choice in an answer or a sentence.
+CHOICE = re.compile(r"{(\w+)}")
 
-# What is typed here -> words without leading dashes and with "-" for "_". The first answer counts whose options the
-# command has.
+# What means the same here, in which choices stand as {name} -> words without leading dashes and with "-" for "_". The
+# first answer counts whose choices the command has.
 ANSWERS = {
-    "--rank": "components no-components n-components num-components factors num-factors n-factors num-latent latent "
+    "{rank}": "components no-components n-components num-components factors num-factors n-factors num-latent latent "
     "latent-dim dims dimension dimensions embedding-dim embedding-size hidden-dim",
-    "--threads": "n-jobs workers num-workers n-workers cores core num-cores n-cores cpus processes",
-    "--epochs": "iterations num-iterations n-iterations n-iter niter max-iter max-epochs num-epochs n-epochs "
+    "{threads}": "n-jobs workers num-workers n-workers cores core num-cores n-cores cpus processes",
+    "{epochs}": "iterations num-iterations n-iterations n-iter niter max-iter max-epochs num-epochs n-epochs "
     "n-estimators num-boost-round num-round nrounds",
-    "--learning-rate": "eta eta0 rate step step-size stepsize learnrate learning-rate-init initial-lr",
-    "--learning-rate-w": "lr-w",
-    "--learning-rate-v": "lr-v",
-    "--schedule": "learning-schedule lr-decay decay decay-learning-rate",
-    "--schedule invscaling --power X": "power-t",
-    "--schedule inverse --t0 X": "initial-t",
-    "--l2": "reg regularization regularisation regularizer reg-lambda reg-l2 l2-reg lambda lambda-2 lambda-l2 "
+    "{learning_rate}": "eta eta0 rate step step-size stepsize learnrate learning-rate-init initial-lr",
+    "{learning_rate_w}": "lr-w",
+    "{learning_rate_v}": "lr-v",
+    "{schedule}": "learning-schedule lr-decay decay decay-learning-rate",
+    "{schedule} invscaling {power} X": "power-t",
+    "{schedule} inverse {t0} X": "initial-t",
+    "{l2}": "reg regularization regularisation regularizer reg-lambda reg-l2 l2-reg lambda lambda-2 lambda-l2 "
     "weight-decay wd ridge item-alpha user-alpha",
-    "--l1": "reg-alpha reg-l1 l1-reg lambda-1 lambda-l1 lasso",
-    "--l2-w": "l2-reg-w reg-w lambda-w w-l2",
-    "--l2-v": "l2-reg-v reg-v lambda-v v-l2",
-    "--l1-w": "w-l1",
-    "--l1-v": "v-l1",
-    "--l1 or --l2": "penalty l1-ratio",
-    "--group-l1": "fvs",
-    "--solver": "optimizer optimiser optim opt algorithm algo method",
-    "-s sgd": "sgd",
-    "-s lbfgs": "bfgs lbfgs",
-    "-s mcmc": "mcmc gibbs",
-    "-s ftrl": "ftrl",
-    "-s ftrl --alpha X": "ftrl-alpha",
-    "-s ftrl --alpha-w X": "w-alpha",
-    "-s ftrl --alpha-v X": "v-alpha",
-    "-s ftrl --beta X": "ftrl-beta w-beta v-beta",
-    "--loss": "objective criterion application loss-function",
-    "--loss squared or --loss logistic": "task",
-    "--loss softmax": "multi-class multiclass oaa num-class num-classes",
-    "--order": "degree",
-    "--metric": "eval-metric eval scoring",
-    "--seed": "random-state rng random-seed random-seed-value",
-    "--valid FILE": "validation val val-file validation-file validation-data valid-data valid-file eval-set eval-data "
+    "{l1}": "reg-alpha reg-l1 l1-reg lambda-1 lambda-l1 lasso",
+    "{l2_w}": "l2-reg-w reg-w lambda-w w-l2",
+    "{l2_v}": "l2-reg-v reg-v lambda-v v-l2",
+    "{l1_w}": "w-l1",
+    "{l1_v}": "v-l1",
+    "{l1} or {l2}": "penalty l1-ratio",
+    "{group_l1}": "fvs",
+    "{solver}": "optimizer optimiser optim opt algorithm algo method",
+    "{solver} sgd": "sgd",
+    "{solver} lbfgs": "bfgs lbfgs",
+    "{solver} mcmc": "mcmc gibbs",
+    "{solver} ftrl": "ftrl",
+    "{solver} ftrl {alpha} X": "ftrl-alpha",
+    "{solver} ftrl {alpha_w} X": "w-alpha",
+    "{solver} ftrl {alpha_v} X": "v-alpha",
+    "{solver} ftrl {beta} X": "ftrl-beta w-beta v-beta",
+    "{loss}": "objective criterion application loss-function",
+    "{loss} squared or {loss} logistic": "task",
+    "{loss} softmax": "multi-class multiclass oaa num-class num-classes",
+    "{order}": "degree",
+    "{metrics}": "eval-metric eval scoring",
+    "{seed}": "random-state rng random-seed random-seed-value",
+    "{valid} FILE": "validation val val-file validation-file validation-data valid-data valid-file eval-set eval-data "
     "dev",
-    "--holdout 0.2": "validation-fraction validation-split val-split test-size holdout-fraction holdout-period",
-    "--holdout 0": "holdout-off dis-es",
-    "--folds": "fold n-folds nfolds kfold k-fold cross-validation",
-    "fmcli cv --folds K": "cv folds fold n-folds nfolds kfold k-fold cross-validation",
-    "--patience": "early early-stopping early-stop early-stopping-round early-stopping-rounds early-terminate "
+    "{holdout} 0.2": "validation-fraction validation-split val-split test-size holdout-fraction holdout-period",
+    "{holdout} 0": "holdout-off dis-es",
+    "{folds}": "fold n-folds nfolds kfold k-fold cross-validation",
+    "fmcli cv {folds} K": "cv folds fold n-folds nfolds kfold k-fold cross-validation",
+    "{patience}": "early early-stopping early-stop early-stopping-round early-stopping-rounds early-terminate "
     "n-iter-no-change stop-window sw",
-    "--keep-state": "save-resume",
-    "--init-std": "stdev stddev init-stddev init-stdev init-scale sigma",
-    "--no-bias": "no-intercept noconstant no-constant",
-    "--no-shuffle": "no-rand",
-    "--sample-weights FILE": "weights weight sample-weight row-weights case-weights weight-file",
-    "--pos-weight": "scale-pos-weight ",
-    "--class-weight LABEL=W": "class-weights label-weight is-unbalance balanced",
-    "--norm or --scale": "normalize normalise normalized instance-norm",
-    "--scale standard": "standardize standardise standardization standard-scaler scaler",
-    "--hash-bits": "hashing hash-size hash-space n-features num-features bits bit-precision",
+    "{keep_state}": "save-resume",
+    "{init_std}": "stdev stddev init-stddev init-stdev init-scale sigma",
+    "{no_bias}": "no-intercept noconstant no-constant",
+    "{no_shuffle}": "no-rand",
+    "{sample_weights} FILE": "weights weight sample-weight row-weights case-weights weight-file",
+    "{pos_weight}": "scale-pos-weight ",
+    "{class_weight} LABEL=W": "class-weights label-weight is-unbalance balanced",
+    "{norm} or {scale}": "normalize normalise normalized instance-norm",
+    "{scale} standard": "standardize standardise standardization standard-scaler scaler",
+    "{hash_bits}": "hashing hash-size hash-space n-features num-features bits bit-precision",
     "fmcli negatives": "negative negatives num-negatives n-negatives negative-samples num-neg max-sampled",
-    "--batch-size": "minibatch mini-batch ",
-    "--label": "label-column target target-column",
-    "--categorical": "categorical-feature",
-    "--columns NAMES": "has-header header",
-    "--delimiter": "sep field-sep field-separator fields-separator ",
-    "--log-json": "log log-file logfile log-dir history rlog",
-    "--log-every": "progress log-interval log-freq verbose-eval",
-    "--disk --cache FILE": "on-disk cache-file",
-    "--disk --memory MB": "block",
+    "{batch_size}": "minibatch mini-batch ",
+    "{label}": "label-column target target-column",
+    "{categorical}": "categorical-feature",
+    "{columns} NAMES": "has-header header",
+    "{delimiter}": "sep field-sep field-separator fields-separator ",
+    "{log_json}": "log log-file logfile log-dir history rlog",
+    "{log_every}": "progress log-interval log-freq verbose-eval",
+    "{disk} {cache} FILE": "on-disk cache-file",
+    "{disk} {memory} MB": "block",
 }
 # As ANSWERS, for one command; they come first.
 OF_COMMAND = {
     "train": {
         # Letters that several of the tools use, and options that mean other things with other commands.
-        "--l2 or --hash-bits": "b",
-        "--l2 or --cache FILE": "c",
+        "{l2} or {hash_bits}": "b",
+        "{l2} or {cache} FILE": "c",
         "fmcli train FILE": "d train data",
-        "--l2, --learning-rate or --log-json": "l",
-        "--threads": "n",
-        "--valid FILE, --solver or fmcli predict -o FILE": "p",
-        "--epochs, fmcli predict or fmcli export": "t",
-        "--init-std": "u",
-        "--class-weight LABEL=W": "w",
-        "fmcli tune --l2 1e-6..1e-1": "C",
-        "--output": "model-file model-path model-out model-output output-model save save-path save-model output-file "
+        "{l2}, {learning_rate} or {log_json}": "l",
+        "{threads}": "n",
+        "{valid} FILE, {solver} or fmcli predict {output} FILE": "p",
+        "{epochs}, fmcli predict or fmcli export": "t",
+        "{init_std}": "u",
+        "{class_weight} LABEL=W": "w",
+        "fmcli tune {l2} 1e-6..1e-1": "C",
+        "{output}": "model-file model-path model-out model-output output-model save save-path save-model output-file "
         "out-file final-regressor",
-        "--init-model": "input-model load load-model warm-start init-from initial-regressor pre pretrained im",
-        "fmcli predict -o FILE": "out predictions link testonly",
+        "{init_model}": "input-model load load-model warm-start init-from initial-regressor pre pretrained im",
+        "fmcli predict {output} FILE": "out predictions link testonly",
         "fmcli export": "mf readable-model",
     },
     "predict": {
-        "--output-type prob": "b link proba prob probability probabilities predict-proba",
-        "--output-type label": "label labels classes predict-label",
-        "--output-type raw": "r margin output-margin score scores raw-score decision-function",
+        "{output_type} prob": "b link proba prob probability probabilities predict-proba",
+        "{output_type} label": "label labels classes predict-label",
+        "{output_type} raw": "r margin output-margin score scores raw-score decision-function",
         "fmcli predict MODEL FILE": "d data i m model model-file input input-file input-model initial-regressor load "
         "load-model test test-data test-file",
-        "--output FILE": "p out output-file out-file output-result save prediction predictions",
+        "{output} FILE": "p out output-file out-file output-result save prediction predictions",
     },
     "evaluate": {
         "fmcli evaluate MODEL FILE": "model model-file input-model load load-model input input-file data test "
         "test-data test-file",
     },
-    "import": {"--loss squared, --loss logistic or --loss probit": "task method"},
+    "import": {"{loss} squared, {loss} logistic or {loss} probit": "task method"},
 }
 # What no command does, or what needs no option, in a sentence -> words, by command.
 DENIALS = {
     "train": {
         "the bias is never penalised": "R",
-        "a bias is learned unless --no-bias is given": "B bias intercept fit-intercept",
-        "linear weights are learned unless --no-linear is given": "linear fit-linear",
+        "a bias is learned unless {no_bias} is given": "B bias intercept fit-intercept",
+        "linear weights are learned unless {no_linear} is given": "linear fit-linear",
         "every run is reproducible": "dis-lock-free",
         "every pair of features interacts, in every model but linear": "interactions quadratic lrq",
         "the type of numbers is chosen when the program is built": "mnt",
@@ -125,7 +126,7 @@ DENIALS = {
         "decision-threshold",
     },
     "predict": {
-        "predicted labels are those at probability 0.5; --output-type prob writes the probabilities": "threshold "
+        "predicted labels are those at probability 0.5; {output_type} prob writes the probabilities": "threshold "
         "cutoff decision-threshold",
         "a model does not change when it predicts": "t testonly",
         "the model file says it": "dim mf mnt",
@@ -155,16 +156,16 @@ def denial(command: str, word: str) -> str | None:
 
 
 def explained(command: str, word: str, fits: Callable[[str], bool]) -> str | None:
-    """Return what follows "there is no option .." for a word; None if it is not known.
+    """Return what follows "there is no option .." for a word; None if it is not known. Choices stand in it as {name}.
 
-    fits : whether the command has an option.
+    fits : whether the command has a choice.
     """
     said = denial(command, word)
     if said:
         return f": {said}"
     for answer in answers(command).get(word, ()):
         own = answer.split("fmcli ")[0]  # options behind the name of a command are that command's
-        if all(map(fits, FLAG.findall(own))):
+        if all(map(fits, CHOICE.findall(own))):
             return f"; did you mean {answer}?"
     return None
 

@@ -11,12 +11,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from fmcli.data.dataset import Dataset
-from fmcli.errors import DivergedError
+from fmcli.errors import DivergedError, called
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.polynomial.kernel_basis import KernelBasis
 from fmcli.penalties.penalty import Penalty
-from fmcli.registry.options import OPTIONS
 from fmcli.solvers.trainer import Observer, Task, Trainer
 
 Floats = NDArray[np.float64]
@@ -192,8 +191,8 @@ def in_range(array: Floats) -> Floats:
     """Return the array if all of its values are finite, as LAPACK requires; otherwise raise DivergedError."""
     if not np.isfinite(array).all():
         raise DivergedError(
-            f"the kernel's values are beyond the range of numbers: give a smaller {OPTIONS['order'].flag} or "
-            f"{OPTIONS['coef0'].flag}, or scale the values of the features ({OPTIONS['norm'].flag})"
+            f"the kernel's values are beyond the range of numbers: give a smaller {called('order')} or "
+            f"{called('coef0')}, or scale the values of the features ({called('norm')})"
         )
     return array
 

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 import fmcli
 from fmcli.base.rules import are_figures, are_names
 from fmcli.base.state_dict import part, under
-from fmcli.errors import BadInputError, OutputError, UsageError
+from fmcli.errors import BadInputError, OutputError, UsageError, called
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
-from fmcli.registry.options import OPTIONS
 from fmcli.system.interrupt import Deferred
 from fmcli.text import one_line
 from fmcli.training.planning import Plan
@@ -294,11 +293,11 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) 
     for name in sorted(wanted["options"].keys() | found["options"].keys()):
         before, now = found["options"].get(name), wanted["options"].get(name)
         if before != now and (name in either or not derived):
-            yield f"{OPTIONS[name].flag if name in OPTIONS else name} was {shown(before)} and is {shown(now)}"
+            yield f"{called(name)} was {shown(before)} and is {shown(now)}"
     given = set(found["given"]) ^ set(wanted["given"])
     for name in sorted(wanted.keys() - {"options", "given"} - DATA.keys()):
         if found[name] != wanted[name]:
             yield f"{name} was {shown(found[name])} and is {shown(wanted[name])}"
     if given and found["options"] == wanted["options"]:
-        flags = ", ".join(OPTIONS[name].flag if name in OPTIONS else name for name in sorted(given))
-        yield f"only one of them was given {flags}"
+        names = ", ".join(map(called, sorted(given)))
+        yield f"only one of them was given {names}"

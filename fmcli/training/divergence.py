@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fmcli.base.finite import are_finite
-from fmcli.errors import DivergedError
+from fmcli.errors import DivergedError, called
 from fmcli.losses.loss import Loss
 from fmcli.models.layout import REAL_TYPE
 from fmcli.models.parameters import Parameters
@@ -98,5 +98,5 @@ class DivergenceCheck:
 
     def _diverged(self, what: str) -> DivergedError:
         odd = self.plan.odd_columns
-        best = f"{odd.found}: {odd.way_out}" if odd else ""
+        best = f"{odd.found}: {odd.way_out(called)}" if odd else ""
         return diverged(self.plan.spec, what, best, usual_values(self.plan))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import TrainingRows
-from fmcli.errors import UsageError
+from fmcli.errors import UsageError, called
 from fmcli.models.model import Model
 from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
@@ -297,9 +297,9 @@ def limit_l1_from_epoch(spec: Spec, warm_start: WarmStart | None, resumes: bool)
     if not epochs or spec.values.get(name, 1) <= last:
         return spec
     if name in spec.given and warm_start is None:
-        given = f"{OPTIONS[name].flag} is {spec.values[name]}"
+        given = f"{called(name)} is {spec.values[name]}"
         raise UsageError(
             f"{given}, after the last of {epochs} epochs; with {spec.solver} it can be at most {last}, or "
-            f"{OPTIONS['epochs'].flag} must be larger"
+            f"{called('epochs')} must be larger"
         )
     return replace(spec, values={**spec.values, name: last})

@@ -67,7 +67,7 @@ def test_what_is_refused_is_marked(monkeypatch):
     assert model["solvers"] == [name for name in SOLVERS if name != "ftrl"]
     solver = next(solver for solver in listed["solvers"] if solver["name"] == "sgd")
     assert solver["losses"] == [name for name in LOSSES if name not in ("hinge", "ordinal")]
-    assert {"ftrl cannot", "sgd cannot"} < set(catalogue.refusals())
+    assert {"ftrl cannot", "sgd cannot"} < set(catalogue.refusals(str))
     (row,) = [line for line in models.lines(listed, []) if line.startswith("  fm ")][:1]
     assert row.split()[1 + list(SOLVERS).index("ftrl")] == "-"
 

@@ -1,6 +1,7 @@
 """Option spellings of other tools: accepted ones have the meaning they have there; for others, the error names ours."""
 
 import re
+from functools import partial
 
 import click
 import pytest
@@ -11,13 +12,14 @@ from fmcli.cli.spellings.other_tools import FREE_LETTERS, VALUES
 from fmcli.cli.spellings.translate import options_of
 from fmcli.errors import UsageError
 from fmcli.names import close, wrong_letters
+from fmcli.registry.choices import long_flag, spelled
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.synonyms import (
     ANSWERS,
+    CHOICE,
     DENIALS,
-    FLAG,
     LOSS_NAMES,
     METRIC_NAMES,
     MODEL_NAMES,
@@ -194,6 +196,16 @@ def test_words_have_two_dashes(word):
     assert refused("train", word, "1", "x") == (f"there is no option {word!r}: long options have two dashes: {double}")
 
 
+def has(command, choice):
+    """Whether a command has a choice."""
+    return long_flag(choice) in FLAGS[command]
+
+
+def flags_in(text):
+    """The flags of the choices in an answer or a sentence."""
+    return {long_flag(choice) for choice in CHOICE.findall(text)}
+
+
 def shown(command, word):
     """The error for an option of another tool."""
     return refused(command, f"-{word}" if len(word) == 1 else f"--{word}", "1", "x")
@@ -203,8 +215,8 @@ def test_every_answer_is_given_by_a_command():
     for command, table in {"": ANSWERS, **OF_COMMAND}.items():
         for answer, words in table.items():
             for word in words.split():
-                flag, names = f"--{word}", [command] if command else COMMANDS
-                said = [explained(name, word, FLAGS[name].__contains__) for name in names if flag not in FLAGS[name]]
+                names = [name for name in ([command] if command else COMMANDS) if f"--{word}" not in FLAGS[name]]
+                said = [explained(name, word, partial(has, name)) for name in names]
                 assert f"; did you mean {answer}?" in said, word
 
 
@@ -212,11 +224,11 @@ def test_answers_have_options_and_values_that_exist():
     """Options behind the name of a command are of that command, the others of each command that gives the answer."""
     for answer in {*ANSWERS, *(one for table in OF_COMMAND.values() for one in table)}:
         for name, rest in re.findall(r"fmcli (\w+)([^,]*?)(?=,| or |$)", answer):
-            assert set(FLAG.findall(rest)) <= FLAGS[name].keys(), answer
+            assert flags_in(rest) <= FLAGS[name].keys(), answer
         own = re.sub(r"fmcli .*", "", answer)
-        assert any(set(FLAG.findall(own)) <= flags.keys() for flags in FLAGS.values()), answer
-        assert set(re.findall(r"-s (\w+)", answer)) <= SOLVERS.keys()
-        assert set(re.findall(r"--loss (\w+)", answer)) <= LOSSES.keys()
+        assert any(flags_in(own) <= flags.keys() for flags in FLAGS.values()), answer
+        assert set(re.findall(r"{solver} (?!or)(\w+)", answer)) <= SOLVERS.keys()
+        assert set(re.findall(r"{loss} (\w+)", answer)) <= LOSSES.keys()
 
 
 def test_words_of_another_tool_are_no_options_of_the_command():
@@ -233,10 +245,10 @@ def test_what_is_denied_exists_in_no_command(command):
             flag = f"-{word}" if len(word) == 1 else f"--{word}"
             assert not [name for name, flags in FLAGS.items() if flag in flags], (sentence, word)
             assert word not in COMMANDS
-            assert shown(command, word) == f"there is no option {flag!r}: {sentence}"
+            assert shown(command, word) == f"there is no option {flag!r}: {spelled(sentence, long_flag)}"
         named = re.findall(r"fmcli (\w+)", sentence)
         assert set(named) <= COMMANDS.keys()
-        assert set(FLAG.findall(sentence)) <= FLAGS[command].keys()
+        assert flags_in(sentence) <= FLAGS[command].keys()
 
 
 def test_unused_short_options_stay_unused():
@@ -330,8 +342,8 @@ FIELD = {
 
 
 def test_the_words_of_the_field_lead_to_ours():
-    for spelled, ours in FIELD.items():
-        assert ours in refused("train", *spelled.split(), "x")
+    for theirs, ours in FIELD.items():
+        assert ours in refused("train", *theirs.split(), "x")
 
 
 @pytest.mark.parametrize("word", ["no_components", "factors", "n-jobs", "reg", "threshold", "dropout", "vocabulary"])

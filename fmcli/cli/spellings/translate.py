@@ -17,7 +17,7 @@ from fmcli.cli.spellings.other_tools import VALUES
 from fmcli.errors import UsageError
 from fmcli.names import close, no_such
 from fmcli.records import dataclass
-from fmcli.registry.choices import ALIASES, CHOICES
+from fmcli.registry.choices import ALIASES, CHOICES, long_flag, spelled
 from fmcli.registry.synonyms import explained
 from fmcli.text import shell_word
 
@@ -226,7 +226,8 @@ class _Reading:
 
     def of_another_tool(self, name: str) -> str | None:
         """Return what an error says about a word of another tool; None if it is not known."""
-        return explained(self.command.name or "", name, self.options.__contains__)
+        said = explained(self.command.name or "", name, lambda choice: long_flag(choice) in self.options)
+        return spelled(said, long_flag) if said else None
 
     def unknown(self, flag: str) -> UsageError | click.UsageError:
         """Return the error for an option that the command does not have."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fmcli.cli.flags import flag_of
 from fmcli.cli.train.log import MORE_EPOCHS
 from fmcli.data.labels import SAME_LABELS
 from fmcli.models.polynomial.kernel_basis import KernelBasis
@@ -181,7 +182,7 @@ def why_no_better(trained: Trained, name: str) -> str:
     """Return why a model may predict no better than a constant: it has not learned anything, or it overfits."""
     assert trained.outcome is not None
     if odd := trained.plan.odd_columns:
-        return f"{odd.found}: {odd.way_out}"
+        return f"{odd.found}: {odd.way_out(flag_of)}"
     values = trained.plan.spec.values
     train = measure([name], trained.outcome)[name]
     if beats(name, train, trained.baseline.on(trained.outcome, [name])[name]):
@@ -199,7 +200,7 @@ def why_not_learned(trained: Trained) -> str:
     """Return why a model may be no better than a constant on its training rows."""
     spec, values = trained.plan.spec, trained.plan.spec.values
     if odd := trained.plan.odd_columns:
-        return f"{odd.found}: {odd.way_out}"
+        return f"{odd.found}: {odd.way_out(flag_of)}"
     if np.isinf(trained.baseline.loss):
         return f"every label is the same: {SAME_LABELS}"
     usual = usual_values(trained.plan)

@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from fmcli.cli.flags import flag_of
 from fmcli.cli.options import ALL_FLAG, SectionCommand, SectionOption
 from fmcli.registry.catalogue import refusal
+from fmcli.registry.choices import spelled
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
 from fmcli.registry.options import OPTIONS
@@ -62,7 +64,9 @@ class KindCommand(SectionCommand):
                 for name in (*MODELS[spec.model].options, *spec.solver_entry.options)
                 if name not in listed and name not in REFINES
             ]
-            more = {name: with_default(name, OPTIONS[name].help.removesuffix("."), chosen) for name in own}
+            more = {
+                name: with_default(name, spelled(OPTIONS[name].help, flag_of).removesuffix("."), chosen) for name in own
+            }
             return {f"Of {spec.model} and {spec.solver}": more, **screen}
         return screen
 

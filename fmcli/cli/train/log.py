@@ -10,7 +10,7 @@ from fmcli.choosing.candidates import TrialRecord
 from fmcli.choosing.plans import can_compare
 from fmcli.choosing.quick_search import QuickSearch, folds_of_alternatives
 from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
-from fmcli.cli.flags import option_words, with_flag, with_flags
+from fmcli.cli.flags import flag_of, option_words, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
 from fmcli.cli.report import section
@@ -157,7 +157,7 @@ def log_plan(log: Log, plan: Plan, again: bool) -> None:
         log_centers(log, plan.transform.scale, given=SCALE in spec.given)
     if plan.odd_columns:
         odd = plan.odd_columns
-        log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out}")
+        log.warning(f"{odd.found}; training works best on values near 1: {odd.way_out(flag_of)}")
     anchors, rows = spec.values.get("anchors", 0), len(plan.rows)
     if anchors > rows and not plan.warm_start:
         log.warning(
