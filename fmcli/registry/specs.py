@@ -61,7 +61,7 @@ class Spec:
     given: frozenset[str] = frozenset()
     multiples: Mapping[str, float] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def solver_entry(self) -> SolverEntry:
         """The registry entry of the solver."""
         return solver_entry(self.solver)
