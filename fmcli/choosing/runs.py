@@ -52,8 +52,10 @@ def value_of(outcome: Outcome | None, metric: str) -> float | None:
 
 
 def as_trial(plan: Plan) -> Plan:
-    """Return the plan of a run that makes no file: no state is kept, and no refit follows."""
-    return replace(plan, settings=replace(plan.settings, keep_state=False, refit=False))
+    """Return the plan of a run that makes no file: no state is kept, no refit follows, and the metric that chooses the
+    epoch is the only one."""
+    validation = plan.validation and replace(plan.validation, metrics=(plan.validation.chooser,))
+    return replace(plan, settings=replace(plan.settings, keep_state=False, refit=False), validation=validation)
 
 
 class Room:
