@@ -175,7 +175,7 @@ def trained_model(
     file, memory = file_of(trained, figures, form, keep_state=keep), trained.plan.memory
     del trained, plan  # and the rows, which would take memory beside the copy
     return_freed(memory)
-    return Model(copied(file, UNNAMED), UNNAMED, history)
+    return Model(copied(file), UNNAMED, history)
 
 
 def is_labels(value: Any) -> bool:

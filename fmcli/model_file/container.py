@@ -24,7 +24,6 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -86,12 +85,14 @@ class ModelFile:
         The arrays of a loaded model are read-only.
     verified : whether the checksums of the tensors were verified when the file was loaded.
     kind : MODEL or CHECKPOINT.
+    own : whether a run of this process has made it, whose contents need no check.
     """
 
     meta: dict[str, Any]
     tensors: dict[str, NDArray[Any]]
     verified: bool = False
     kind: str = MODEL
+    own: bool = False
 
 
 class _Tensor(NamedTuple):
@@ -132,11 +133,12 @@ def from_bytes(data: bytes, name: str) -> ModelFile:
     return _parsed(aligned([data], len(data)), name)
 
 
-def copied(model: ModelFile, name: str) -> ModelFile:
-    """Return the model as `load` would return it from the file that `save` writes. Raises the errors of `save`."""
-    header, layout = _header_and_layout(model)
-    size = len(header) + (layout[-1].end if layout else 0)
-    return _parsed(aligned(chain([header], _contents_of(model, layout)), size), name)
+def copied(model: ModelFile) -> ModelFile:
+    """Return a model of this process with copies of its tensors, which lie in memory as `load` would have them. Raises
+    ValueError as `save` does for an array that cannot be saved."""
+    layout = list(_lay_out(model.tensors))
+    memory = aligned(_contents_of(model, layout), layout[-1].end if layout else 0)
+    return ModelFile(model.meta, dict(_views(memory, 0, layout)), verified=True, own=True)
 
 
 def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:

@@ -55,7 +55,7 @@ def contents(path: str, wanted: Wanted) -> memoryview:
 
 def aligned(pieces: Iterable[bytes | memoryview], size: int) -> memoryview:
     """Return a copy of pieces of a file, with `size` bytes in all, that begins as the bytes of `contents` do."""
-    memory = _memory(size)
+    memory = _memory(max(1, size))  # of no bytes, there is no mapping
     for piece in pieces:
         memory.write(piece)
     return memoryview(memory).toreadonly()

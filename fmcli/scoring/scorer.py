@@ -338,12 +338,14 @@ def load_model(path: str) -> Scorer:
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
-    """Return the model in a file. Raises BadInputError if the file is not valid, and NotEnoughMemoryError."""
+    """Return the model in a file. Raises BadInputError if a file that was read is not valid, and
+    NotEnoughMemoryError."""
     meta, arrays = file.meta, file.tensors
     halves = sum(array.nbytes for array in arrays.values() if array.dtype == HALF)
     require_if_large(halves * REAL_TYPE.itemsize // HALF.itemsize, f"the draws of {path}")
     try:
-        check_entries(meta)
+        if not file.own:
+            check_entries(meta)
         kind, features = MODELS[meta["model"]], meta["features"]
         options = {name: meta["options"][name] for name in kind.options}
         numbering = checked_numbering(meta, arrays)
@@ -356,7 +358,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
             with np.errstate(over="ignore"):  # a number that overflows is not an error of the file
                 arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # if it is a model of the other real type
         model.attach(arrays)
-        check_arrays(meta, arrays, model)
+        if not file.own:
+            check_arrays(meta, arrays, model)
         draws = tuple(attached_draws(model, meta, arrays, options))
         for each in (*draws, model):
             check_cutpoints(each)
