@@ -49,16 +49,16 @@ def parse(text: str) -> Any:
         value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+    if isinstance(value, (dict, list)) and text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
         raise ValueError("it is nested too deeply")
     return value
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    nested = [value]  # a level; most values are in none of the next ones
-    for _ in range(levels + 1):
-        nested = [one for one in nested if isinstance(one, (dict, list))]
-        nested = [inner for one in nested for inner in (one.values() if isinstance(one, dict) else one)]
+    nested = [value]  # the lists and tables of a level; most values are in none of the next ones
+    for _ in range(levels):
+        contents = (one.values() if isinstance(one, dict) else one for one in nested)
+        nested = [one for inner in contents for one in inner if isinstance(one, (dict, list))]
     return bool(nested)
 
 

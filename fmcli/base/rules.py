@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ LARGEST = 1e100
 LONGEST_TEXT = 200
 LONGEST_QUOTE = 40
 DEEPEST = 3  # levels of nested tables and lists
+HALF = re.compile("[\ud800-\udfff]")  # of a pair of UTF-16, which is no character
 
 
 class Rule(NamedTuple):
@@ -66,14 +68,14 @@ def fault(value: Any, required: Mapping[str, Rule], optional: Mapping[str, Rule]
     """
     if type(value) is not dict:
         return f"it is {quoted(value)}, expected a table of entries"
-    rules = {**required, **optional}
     for name in required:
         if name not in value:
             return f"the entry {name} is missing"
     for name, one in value.items():
-        if name in rules and not rules[name].holds(one):
-            return f"{name} is {quoted(one)}, expected {rules[name].words}"
-        if name not in rules and not others:
+        rule = required.get(name) or optional.get(name)
+        if rule and not rule.holds(one):
+            return f"{name} is {quoted(one)}, expected {rule.words}"
+        if not rule and not others:
             return f"the entry {quoted(name)} is unknown"
     return ""
 
@@ -85,7 +87,7 @@ def is_text(value: Any) -> bool:
 
 def is_unicode(value: Any) -> bool:
     """Return whether a value is text of whole characters; JSON may have halves of pairs of UTF-16."""
-    return type(value) is str and not any("\ud800" <= character <= "\udfff" for character in value)
+    return type(value) is str and not HALF.search(value)
 
 
 def is_number(value: Any) -> bool:

@@ -82,7 +82,7 @@ def saved_transform(
         fields=meta["fields"],
         label_range=low_high and (low_high[0], low_high[1]),
         groups=arrays.get(GROUPS),
-        table=meta["table"] and Schema.of_entry(meta["table"]),
+        table=meta["table"] and Schema.of_valid(meta["table"]),
         marks=arrays[SEEN],
     )
 

@@ -59,12 +59,14 @@ COLUMN = entries(
     {
         "name": UNICODE,
         "kind": one_of(LABEL, WEIGHT, GROUP, IGNORED, *FEATURES),
+    },
+    {
         "whole": BOOLEAN,
         "truths": BOOLEAN,
+        "gaps": BOOLEAN,
         "missing": TEXTS,
         "means": list_of(FINITE),
-        "gaps": BOOLEAN,
-    }
+    },
 )
 ENTRIES = {
     "columns": list_of(COLUMN),
@@ -166,20 +168,18 @@ class Schema:
     lengths: Mapping[str, int] = field(default_factory=dict)
 
     def entry(self) -> dict[str, Any]:
-        """Return the schema as JSON values, as in a model file."""
+        """Return the schema as JSON values, as in a model file. A column has the entries that are not empty."""
+        columns: dict[str, dict[str, Any]] = {name: {"name": name, "kind": kind} for name, kind in self.kinds.items()}
+        for key, names in (("whole", self.whole), ("truths", self.truths), ("gaps", self.gaps)):
+            for name in names:
+                columns[name][key] = True
+        lists: tuple[tuple[str, Mapping[str, Sequence[Any]]], ...] = (("missing", self.markers), ("means", self.means))
+        for key, values in lists:
+            for name, some in values.items():
+                if some:
+                    columns[name][key] = list(some)
         return {
-            "columns": [
-                {
-                    "name": name,
-                    "kind": kind,
-                    "whole": name in self.whole,
-                    "truths": name in self.truths,
-                    "missing": list(self.markers.get(name, ())),
-                    "means": list(self.means.get(name, ())),
-                    "gaps": name in self.gaps,
-                }
-                for name, kind in self.kinds.items()
-            ],
+            "columns": list(columns.values()),
             "group": self.group,
             "separator": self.separator,
             "missing": list(self.missing),
@@ -200,47 +200,52 @@ class Schema:
         """Return the schema of JSON values made by `entry`. Raises BadInputError for invalid values."""
         if wrong := fault(entry, ENTRIES, {}):
             raise BadInputError(f"its table is not described as tables are: {wrong}")
-        columns = entry["columns"]
-        kinds = {column["name"]: column["kind"] for column in columns}
-        joins = {column: tuple(names) for column, names in entry["joins"].items()}
-        others = {name for names in joins.values() for name in names}
-        of_kind = next((name for name, kind in kinds.items() if kind == GROUP), None)
-        group, bins, orders, lengths = (
-            entry.get("group", of_kind),
-            entry.get("bins", {}),
-            entry["orders"],
-            entry["lengths"],
-        )
-        named = {*joins, *others, *bins, *orders, *entry["hours"], *lengths, *([] if group is None else [group])}
-        if len(kinds) < len(columns):
+        schema = cls.of_valid(entry)
+        kinds, lengths = schema.kinds, schema.lengths
+        others = {name for names in schema.joins.values() for name in names}
+        groups = [] if schema.group is None else [schema.group]
+        named = {*schema.joins, *others, *schema.bins, *schema.orders, *schema.hours, *lengths, *groups}
+        if len(kinds) < len(entry["columns"]):
             raise BadInputError("two columns of its table have one name")
         if unknown := sorted(named - kinds.keys()):
             raise BadInputError(f"it names {unknown[0]!r}, which is none of its columns")
         if {name for name, kind in kinds.items() if kind == VECTOR} != lengths.keys():
             raise BadInputError("the columns of vectors of its table, and only these, need lengths")
-        for column in columns:
-            if len(column["means"]) not in (0, lengths.get(column["name"], 1)):
-                raise BadInputError(f"{column['name']!r} has a number of means that is not its length")
+        for name, means in schema.means.items():
+            if len(means) != lengths.get(name, 1):
+                raise BadInputError(f"{name!r} has a number of means that is not its length")
+        return schema
+
+    @classmethod
+    def of_valid(cls, entry: Mapping[str, Any]) -> Schema:
+        """Return the schema that `entry` has made into JSON values, which have been checked."""
+        columns = entry["columns"]
+
+        def said(key: str) -> dict[str, Any]:
+            return {column["name"]: value for column in columns if (value := column.get(key))}
+
+        kinds, joins = said("kind"), {column: tuple(names) for column, names in entry["joins"].items()}
+        others = {name for names in joins.values() for name in names}
         return cls(
             kinds,
-            group,
-            frozenset(column["name"] for column in columns if column["whole"]),
-            frozenset(column["name"] for column in columns if column["truths"]),
+            entry["group"],
+            frozenset(said("whole")),
+            frozenset(said("truths")),
             entry["separator"],
             tuple(entry["missing"]),
-            {column["name"]: tuple(column["missing"]) for column in columns if column["missing"]},
-            {column["name"]: tuple(map(float, column["means"])) for column in columns if column["means"]},
-            frozenset(column["name"] for column in columns if column["gaps"]),
-            {column: tuple(map(float, edges)) for column, edges in bins.items()},
+            {name: tuple(texts) for name, texts in said("missing").items()},
+            {name: tuple(map(float, means)) for name, means in said("means").items()},
+            frozenset(said("gaps")),
+            {column: tuple(map(float, edges)) for column, edges in entry["bins"].items()},
             () if entry["header"] else tuple(name for name in kinds if name not in others),
             entry["delimiter"],
             entry["latin1"],
             joins,
             {column: tuple(names) for column, names in entry["joined_names"].items()},
             entry["decimal"],
-            dict(orders),
+            dict(entry["orders"]),
             frozenset(entry["hours"]),
-            dict(lengths),
+            dict(entry["lengths"]),
         )
 
     @classmethod
@@ -335,30 +340,26 @@ class Schema:
 
         fields : whether features have fields.
         """
-        place = {name: at for at, name in enumerate(self.features)}
+        place = {name: f"{at}:" for at, name in enumerate(self.features)} if fields else {}
         found = []
         for name in names:
             kind = self.kinds.get(name, IGNORED)
-            field_of = f"{place[name]}:" if fields and name in place else ""
             written = escaped(name)
-            prefix = f"{field_of}{written}{'' if kind in NUMERIC else '='}"
-            expected = f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}"
-            role = IGNORED if kind == GROUP else kind
-            spelling = WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS
+            prefix = place.get(name, "") + (written if kind in NUMERIC else f"{written}=")
             edges = self.bins.get(name, ()) if kind == NUMBER else ()
-            texts = ["", *(number(edge) for edge in edges), ""] if edges else []
+            texts = ["", *map(number, edges), ""]
             found.append(
                 ColumnForm(
-                    role,
+                    IGNORED if kind == GROUP else kind,
                     written,
-                    expected,
+                    f"{EXPECTED.get(kind, 'a cell')} in the column {name!r}",
                     prefix,
-                    spelling,
-                    (*self.missing, *self.markers.get(name, ())),
+                    WHOLE if name in self.whole else TRUTH if name in self.truths else AS_IT_IS,
+                    self.missing + self.markers.get(name, ()),
                     name in self.gaps,
                     tuple(map(number, self.means.get(name, ()))),
                     edges,
-                    tuple(f"{prefix}={low}..{high}" for low, high in pairwise(texts)),
+                    tuple(f"{prefix}={low}..{high}" for low, high in pairwise(texts)) if edges else (),
                     ORDERS.index(self.orders.get(name, "")),
                     name in self.hours,
                     self.lengths.get(name, 0),
