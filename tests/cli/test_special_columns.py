@@ -213,6 +213,17 @@ def test_numbers_in_local_notation(run, tmp_path):
     assert "--decimal is for the numbers of --by-time" in done.stderr
 
 
+@pytest.mark.parametrize("unit", [" kg", "sqft", " km/h"])
+def test_numbers_with_a_unit_are_told(run, tmp_path, unit):
+    """Letters that differ, as in seats, are names."""
+    rows = [f"{n}{unit},{n % 30}{'ABC'[n % 3]},{n}\n" for n in range(90)]
+    (tmp_path / "t.csv").write_text("size,seat,y\n" + "".join(rows))
+    told = run.fails(65, "train", "--label", "y", "t.csv").stderr
+    assert f"'size' has numbers with the unit {unit.strip()!r}" in told
+    assert "seat" not in told
+    run.ok("train", *QUICK, "--label", "y", "--categorical", "size", "-o", "m.fm", "t.csv")
+
+
 def test_few_local_numbers_among_plain_ones_and_labels_are_told(run, tmp_path):
     rows = [[f"{n}.5"] for n in range(90)] + [['"1,067.64"'], ['"2,000.5"']]
     write(tmp_path / "t.csv", ["price"], rows)

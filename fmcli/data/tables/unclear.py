@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -21,8 +22,10 @@ MOSTLY = 0.9
 MOST_DESCRIBED = 10
 
 DATES, MIXED_DATES, NO_DATE = "dates", "mixed dates", "no date"
-LISTS, LOCAL, MIXED_MARKS, NAMES = "lists", "local", "mixed marks", "names"
+LISTS, LOCAL, MIXED_MARKS, UNITS, NAMES = "lists", "local", "mixed marks", "units", "names"
 UNCLEAR_DATES = (DATES, MIXED_DATES, NO_DATE)
+# A number and a unit: 45.6 kg, 1,200 sqft, 12 km/h.
+WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,]*\s?([^\W\d_][^\d,;|]*)")
 
 
 def present(facts: Figures) -> int:
@@ -71,7 +74,17 @@ def cause(facts: Figures) -> str | None:
             return LOCAL if fitting_marks(facts) else MIXED_MARKS
         if max(facts["commas"], facts["dots"]) > SOME * cells:
             return LOCAL
-    return NAMES if hardly_repeats(facts) and not facts["declared"] else None
+    if facts["declared"]:
+        return None
+    return UNITS if unit_of(facts) else NAMES if hardly_repeats(facts) else None
+
+
+def unit_of(facts: Figures) -> str | None:
+    """Return the unit with which the first distinct texts of a column are numbers, if there are more texts than these;
+    None if there is no such unit."""
+    found = [WITH_UNIT.fullmatch(word) for word in facts["words"]]
+    units = {match and match[1] for match in found}
+    return units.pop() if facts["other_words"] and len(units) == 1 else None
 
 
 def hardly_repeats(facts: Figures) -> bool:
@@ -147,6 +160,17 @@ def _mixed_marks(columns: Columns) -> tuple[str, dict[str, Advice]]:
     )
 
 
+def _units(columns: Columns) -> tuple[str, dict[str, Advice]]:
+    def text(name: str, one: Figures) -> str:
+        return f"{name!r} has numbers with the unit {unit_of(one)!r}, such as {shown(one)!r}"
+
+    every = tuple(columns)
+    return (
+        f"the column {_each(columns, text)}: write the numbers alone",
+        {"ignore": {every: "to leave them out"}, "categorical": {every: "for names"}},
+    )
+
+
 def _dates(columns: Columns) -> tuple[str, dict[str, Advice]]:
     every = tuple(columns)
     return (
@@ -206,5 +230,6 @@ MESSAGES: dict[str, Callable[[Columns], tuple[str, dict[str, Advice]]]] = {
     LISTS: _lists,
     LOCAL: _local,
     MIXED_MARKS: _mixed_marks,
+    UNITS: _units,
     NAMES: _names,
 }
