@@ -14,7 +14,7 @@ import numpy as np
 from forging import Outcome, Parts, as_bytes, change_array, check_text, near, some_value
 from modelfiles import rows
 
-from fmcli.choosing.quick_search import searched_once
+from fmcli.choosing.automatic import choose_once
 from fmcli.data.dataset import Dataset
 from fmcli.errors import BadInputError, FmcliError, UsageError
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load
@@ -84,7 +84,7 @@ def plan_of(number: int) -> Plan:
 
 def train(plan: Plan, keeper: Checkpoint) -> None:
     """Train, and again on all rows if the run does, as the command."""
-    plan, _ = searched_once(plan, keeper)
+    plan, _ = choose_once(plan, keeper)
     keeper.belongs_to(plan, refits(plan))
     trained = job.train(plan, keeper=keeper)
     if refits(plan):

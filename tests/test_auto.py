@@ -9,11 +9,14 @@ from problems import validation_rows
 from test_quick_search import Foretold
 
 import fmcli
-from fmcli.choosing import runs, search
+from fmcli.choosing import plans, runs, search
+from fmcli.choosing.automatic import choose
+from fmcli.choosing.budget import MOST_TRAININGS, work
 from fmcli.choosing.candidates import Candidate, TrialRecord, TrialResult
-from fmcli.choosing.quick_search import QuickSearch, folds_of, quick_search
-from fmcli.choosing.runs import of_epochs, work
-from fmcli.choosing.search import MOST_TRAININGS, Search, Tuning
+from fmcli.choosing.plans import fold_plans, number_of_folds
+from fmcli.choosing.request import KINDS, SearchResult
+from fmcli.choosing.runs import of_epochs
+from fmcli.choosing.search import Search
 from fmcli.cli.train.log import log_trials
 from fmcli.data.dataset import Dataset
 from fmcli.registry.alternatives import alternatives
@@ -34,6 +37,11 @@ def without_least_work(monkeypatch):
     monkeypatch.setattr(search, "LEAST_WORK", 0)
 
 
+@pytest.fixture
+def one_fold(monkeypatch):
+    monkeypatch.setattr(plans, "MOST_FOLDS", 1)
+
+
 def signs(pairs, rows=ROWS):
     """Return rows of signs, whose labels are sums of products of two of them, with some noise."""
     rng = np.random.default_rng(0)
@@ -51,7 +59,7 @@ def planned(data, options, settings=None, model_given=False, solver=None):
     return prepare(chosen, RowsInMemory.of(data))
 
 
-def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
+def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch, one_fold):
     """Three products of features take three factors: fm of rank 1 has one, but llfm one for each of its anchors."""
     done = []
 
@@ -65,7 +73,7 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
     train = runs.train
     monkeypatch.setattr(runs, "train", counted)
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20})
-    chosen, searched = quick_search(plan)
+    chosen, searched = choose(plan)
     assert chosen.spec.model == "llfm"
     assert [alternative.chosen for alternative in searched.trials] == [True] + [False] * (len(searched.trials) - 1)
     values = [alternative.reached.value for alternative in searched.trials if alternative.reached.value is not None]
@@ -88,19 +96,19 @@ def test_the_kind_that_fits_best_is_taken_and_the_work_is_as_said(monkeypatch):
 
 def test_the_usual_kind_stays_unless_another_is_clearly_better():
     plan = planned(signs([(0, 1)]), {"rank": 1, "l2": 1e-5})
-    chosen, searched = quick_search(plan)
+    chosen, searched = choose(plan)
     assert chosen is plan
     assert len(searched.trials) == 6
     assert [(one.model, one.solver) for one in searched.trials if one.chosen] == [("fm", "adagrad")]
 
 
-def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(monkeypatch):
+def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(monkeypatch, one_fold):
     """The usual run ends soon, and llfm would go on for 150 epochs."""
     plan = planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 150}, {"patience": 10})
     epochs, trainings = [], []
     for least in (0, 10**9):
         monkeypatch.setattr(search, "LEAST_WORK", least)
-        trials = quick_search(plan)[1].trials
+        trials = choose(plan)[1].trials
         epochs.append(trials[0].reached.epochs)
         trainings.append(sum(one.trainings for one in trials))
         assert trials[0].model == "llfm"
@@ -110,7 +118,7 @@ def test_a_better_kind_of_few_rows_may_take_more_than_the_work_of_ten_trainings(
 
 def test_the_least_work_is_not_for_samplers(monkeypatch):
     monkeypatch.setattr(search, "LEAST_WORK", 10**9)
-    trials = quick_search(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
+    trials = choose(planned(signs([(0, 1)], rows=150), {"rank": 1, "epochs": 300}, {"patience": 2}))[1].trials
     sampled = next(one for one in trials if one.solver == "mcmc")
     assert sampled.trainings <= MOST_TRAININGS / 2 < sum(one.trainings for one in trials) / 2
     assert 0 < sampled.reached.epochs < 300
@@ -119,15 +127,15 @@ def test_the_least_work_is_not_for_samplers(monkeypatch):
 def test_a_sampler_is_left_out_if_another_kind_is_far_better_than_its_own(monkeypatch):
     """fm of rank 1 has one of three products, which llfm has; of one product, it has all."""
     for products, trained in (([(0, 1), (2, 3), (4, 5)], False), ([(0, 1)], True)):
-        trials = quick_search(planned(signs(products), {"rank": 1, "epochs": 20}))[1].trials
+        trials = choose(planned(signs(products), {"rank": 1, "epochs": 20}))[1].trials
         assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [trained]
     monkeypatch.setattr(search, "HOPELESS", 1e9)
-    trials = quick_search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))[1].trials
+    trials = choose(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))[1].trials
     assert [one.reached.epochs > 0 for one in trials if one.solver == "mcmc"] == [True]
 
 
 def test_a_sampler_is_not_left_out_because_another_run_of_its_kind_failed():
-    one = Search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}), Tuning())
+    one = Search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}), KINDS)
     one.candidates += list(one.others())
     sampler = next(candidate for candidate in one.candidates if candidate.samples)
     for candidate in one.candidates:
@@ -145,10 +153,10 @@ def test_few_rows_are_compared_on_folds():
         {"rank": 1, "epochs": 6},
         {"quick_search": True, "alternatives": [make_spec("linear", "adagrad")]},
     )
-    usual = Candidate(folds_of(plan, 6))
+    usual = Candidate(fold_plans(plan, number_of_folds(plan)))
     usual.train(6)
     assert len(usual.runs) == ROWS // validation_rows(plan).rows == 5
-    assert next(one for one in quick_search(plan)[1].trials if one.number == 0).reached == usual.reached
+    assert next(one for one in choose(plan)[1].trials if one.number == 0).reached == usual.reached
 
 
 def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
@@ -161,7 +169,7 @@ def test_what_samplers_leave_is_for_the_best_of_the_others(monkeypatch):
 
     race_of = Search.race_of
     monkeypatch.setattr(Search, "race_of", recorded)
-    quick_search(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))
+    choose(planned(signs([(0, 1), (2, 3), (4, 5)]), {"rank": 1, "epochs": 20}))
     (others, reached, all_work, of_others), (_, _, rest, of_samplers), ((best,), (longest,), left, _) = raced
     assert rest + of_others in (2 * all_work - 1, 2 * all_work)
     assert left == rest - of_samplers
@@ -177,7 +185,7 @@ def test_a_difference_counts_by_its_error():
     usual, other = Candidate([plan]), Candidate([plan])
     for candidate, scores in ((usual, np.ones((1, 100))), (other, np.sqrt(squares))):
         outcome = Foretold([plan], scores).outcome()
-        candidate.outcome = lambda outcome=outcome: outcome
+        candidate.outcome = lambda folds, outcome=outcome: outcome
     assert [other.better_than(usual, errors) for errors in (0, 1, 1.4, 2)] == [True, True, False, False]
     assert not usual.better_than(usual, 0)
 
@@ -201,13 +209,13 @@ def test_kinds_that_the_rows_do_not_suit_are_no_alternatives():
     data = signs([(0, 1)], rows=150)
     plan = planned(data.changed(label=np.where(data.label > 0, 1.0, -1.0)), {"rank": 1}, {"patience": 1})
     assert {"ffm", "kernel-basis"} <= {one.model for one in plan.settings.alternatives}
-    assert not {"ffm", "kernel-basis"} & {one.model for one in quick_search(plan)[1].trials}
+    assert not {"ffm", "kernel-basis"} & {one.model for one in choose(plan)[1].trials}
 
 
 @pytest.mark.parametrize("settings", [{"holdout": 0.0}, {"deadline": 1e12}])
 def test_nothing_is_compared_without_held_out_rows_or_with_a_deadline(settings):
     plan = planned(signs([(0, 1)], rows=120), {"epochs": 2}, settings)
-    assert quick_search(plan) == (plan, QuickSearch((), []))
+    assert choose(plan) == (plan, SearchResult((), []))
 
 
 def test_the_first_sweeps_of_a_sampler_are_burned_in():

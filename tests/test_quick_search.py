@@ -7,18 +7,19 @@ import pytest
 from problems import dataset, validation_rows
 from test_every_pair import planted
 
-from fmcli.choosing import plans
+from fmcli.choosing import automatic, budget, plans
 from fmcli.choosing import quick_search as searching
-from fmcli.choosing.candidates import Candidate
-from fmcli.choosing.plans import thinned
-from fmcli.choosing.quick_search import Budget, epochs_of, folds_of, refit_epochs_of
-from fmcli.choosing.runs import ENTRIES_A_PARAMETER, of_epochs
+from fmcli.choosing.budget import ENTRIES_A_PARAMETER, LEAST_EPOCHS, epochs_of
+from fmcli.choosing.candidates import Candidate, TrialResult
+from fmcli.choosing.plans import fold_plans, number_of_folds, thinned
+from fmcli.choosing.quick_search import compared, refit_epochs_of
+from fmcli.choosing.runs import of_epochs
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Trial
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
-from fmcli.scoring.metrics import Outcome, measure
+from fmcli.scoring.metrics import Outcome
 from fmcli.training import job
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.planning import with_options
@@ -45,7 +46,7 @@ def trying(monkeypatch):
 
 def quick_search(plan):
     """Return the plan of a quick search, and the values that were tried."""
-    chosen, searched = searching.quick_search(plan)
+    chosen, searched = automatic.choose(plan)
     assert not searched.trials
     return chosen, searched.values
 
@@ -53,6 +54,10 @@ def quick_search(plan):
 def planned(rows, solver="adagrad", settings=None, model="fm", **options):
     spec = make_spec(model, solver, None, {"rank": 2, **options} if model == "fm" else options)
     return job.plan(rows, spec, **{"holdout": 0.25, "quick_search": True, **(settings or {})})
+
+
+def folds_of(plan):
+    return fold_plans(plan, number_of_folds(plan))
 
 
 def metric_of(plan):
@@ -158,7 +163,6 @@ def test_a_run_that_is_not_cheap_does_not_search(rows, trying, monkeypatch):
 @pytest.mark.parametrize("rate", [0.001, 0.8])
 def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate, monkeypatch):
     """The values tried, and that taken, follow from the metric of a run with each value."""
-    monkeypatch.setattr(Budget, "left", lambda self, fold: 2)
     trying(Trial(((2, 4, 8), (1 / 2, 1 / 4)), errors=(0, 0)))
     factors = (1 / 4, 1 / 2, 1, 2, 4, 8)
     metrics = {f: metric_of(planned(rows, learning_rate_v=rate, learning_rate_w=f * rate, epochs=2)) for f in factors}
@@ -181,23 +185,23 @@ def test_a_path_is_followed_as_long_as_values_are_better(rows, trying, rate, mon
 
 def test_each_fold_holds_out_other_rows_and_values_are_compared_on_all_of_them(rows):
     plan = planned(rows, epochs=2)
-    folds = folds_of(plan, 2)
+    folds = folds_of(plan)
     assert len(folds) == 600 // 150
     held = [tuple(validation_rows(fold).label) for fold in folds]
     assert sorted(label for labels in held for label in labels) == sorted(rows.label)
     for fold, labels in zip(folds, held, strict=True):
         assert sorted([*labels, *fold.source.labels.label]) == sorted(rows.label)
-    outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2), 2)]
+    outcomes = [fold.validation.outcome(job.train(fold).plan.model) for fold in folds_of(planned(rows, epochs=2))]
     error = np.concatenate([one.score[:, 0] - one.label for one in outcomes])
-    assert measure(["rmse"], Candidate(folds).first(4, lambda fold: 2))["rmse"] == pytest.approx(
-        np.sqrt(np.mean(error**2))
-    )
+    candidate = Candidate(folds)
+    candidate.first(4, lambda fold: 2)
+    assert candidate.reached.value == pytest.approx(np.sqrt(np.mean(error**2)))
 
 
 def test_the_refit_has_as_many_epochs_as_the_median_of_the_folds(rows, monkeypatch):
     spec = {"epochs": 30, "learning_rate": 0.5, "l2": 1e-5}  # given, so that no other value is taken
     plan = quick_search(planned(rows, **spec))[0]
-    best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec), 30))
+    best = sorted(job.train(fold).best for fold in folds_of(planned(rows, **spec)))
     assert best[0] != best[-1]
     assert plan.refit_epochs == int(np.median(best))
     trained = job.train(plan)
@@ -223,7 +227,7 @@ def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, r
         ("l2_v", 4 * usual, usual, plan.source.count // 3),
         ("l2_v", 16 * usual, 4 * usual, plan.source.count // 3),
     ]
-    assert tried[0].before == metric_of(replace(part, spec=of_epochs(part.spec, searching.LEAST_EPOCHS)))
+    assert tried[0].before == metric_of(replace(part, spec=of_epochs(part.spec, LEAST_EPOCHS)))
     assert chosen.spec.values == {**plan.spec.values, "l2_v": 16 * usual}
     assert (chosen.source, chosen.transform, chosen.refit_epochs) == (plan.source, plan.transform, None)
     assert quick_search(planned(rows, "cd", l2_w=1e-6))[1] == []  # one epoch on the part is better than a constant
@@ -243,36 +247,36 @@ def test_a_run_that_continues_does_not_search_again(rows, monkeypatch, tmp_path)
             return planned(rows, settings=settings, **options)
 
         first, again = Checkpoint(path := str(tmp_path / "c"), np.inf), Checkpoint(path, np.inf)
-        plan, searched = searching.searched_once(begun(), first)
+        plan, searched = automatic.choose_once(begun(), first)
         first.belongs_to(plan, refits(plan))
         first.begins(lambda: {"updates": np.zeros(0)})
         first.write()
         again.read()
         with monkeypatch.context() as patch:
-            patch.setattr(searching, "quick_search", None)
-            same, kept = searching.searched_once(begun(), again)
+            patch.setattr(automatic, "choose", None)
+            same, kept = automatic.choose_once(begun(), again)
         assert (same.spec, same.refit_epochs) == (plan.spec, plan.refit_epochs)
-        assert kept.kept == {one.option: one.value for one in searched.values if one.chosen}
+        assert kept.kept == {
+            one.option: one.value for one in searched.values if one.chosen and one.model == plan.spec.model
+        }
         found.append((plan.spec.model, plan.spec.given >= {"l2_v"}, plan.refit_epochs is not None))
         again.belongs_to(same, refits(same))
     first.choices["options"] = {"l2_v": 0.5}
     first.write()
     again.read()
     with pytest.raises(UsageError, match=r"another run: l2_v was .* and is 0\.5"):
-        again.belongs_to(searching.searched_once(begun(), again)[0], refits=True)
+        again.belongs_to(automatic.choose_once(begun(), again)[0], refits=True)
     assert found == [("fm", True, True), ("linear", False, True)]
 
 
 def test_the_runs_of_a_quick_search_have_few_epochs_on_many_rows(rows, monkeypatch):
     """If they would go on, they do not choose the epochs of the refit."""
     plan = planned(rows, learning_rate=0.01, epochs=60)
-    for most, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, searching.LEAST_EPOCHS)):
-        monkeypatch.setattr(searching, "MOST_VISITS", most)
+    for most, epochs in ((10**12, 60), (40 * work_of(plan), 40), (0, LEAST_EPOCHS)):
+        monkeypatch.setattr(budget, "MOST_WORK", most)
         assert epochs_of(plan) == epochs
-    monkeypatch.setattr(searching, "MOST_VISITS", 10**12)
-    monkeypatch.setattr(searching, "LEAST_EPOCHS", 2)
-    assert [refit_epochs_of(Candidate(folds_of(plan, epochs)), epochs) for epochs in (2, 60)] == [None, 60]
-    monkeypatch.setattr(searching, "MOST_VISITS", 0)
+    assert [refit_epochs_of(Candidate(folds_of(plan)), epochs) for epochs in (2, 60)] == [None, 60]
+    monkeypatch.setattr(budget, "LEAST_EPOCHS", 2)
     assert quick_search(plan)[0].refit_epochs is None
     assert quick_search(plan)[0].spec.values["epochs"] == 60
 
@@ -283,7 +287,7 @@ def work_of(plan):
 
 def test_solvers_by_columns_take_longer_for_an_entry(rows, monkeypatch):
     plan = planned(rows, "cd", epochs=100)
-    monkeypatch.setattr(searching, "MOST_VISITS", 30 * round(SOLVERS["cd"].cost * work_of(plan)))
+    monkeypatch.setattr(budget, "MOST_WORK", 30 * round(SOLVERS["cd"].cost * work_of(plan)))
     assert epochs_of(plan) == 30
     assert epochs_of(planned(rows, epochs=100)) == 60
 
@@ -292,13 +296,14 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
     plan = planned(rows, settings={"holdout": 0.1}, epochs=2)
     for enough, number in ((1, 1), (60, 1), (61, 2), (10_000, 5)):
         monkeypatch.setattr(plans, "ENOUGH_HELD_OUT", enough)
-        assert len(folds_of(plan, 2)) == number
+        assert len(folds_of(plan)) == number
     work = work_of(plan)
-    for limited, dense in (("VISITS_OF_SPARSE", False), ("MOST_VISITS", True)):
-        monkeypatch.setattr(searching, "have_most_features", lambda plan, dense=dense: dense)
+    for limited, dense in (("WORK_OF_SPARSE", False), ("MOST_WORK", True)):
+        monkeypatch.setattr(budget, "have_most_features", lambda plan, dense=dense: dense)
         for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
-            monkeypatch.setattr(searching, limited, limit)
-            assert len(folds_of(plan, epochs)) == number
+            monkeypatch.setattr(budget, limited, limit)
+            monkeypatch.setattr(budget, "LEAST_EPOCHS", epochs)
+            assert len(folds_of(plan)) == number
 
 
 @pytest.mark.parametrize(
@@ -321,10 +326,10 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
 def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, errors, folds, chosen):
     """The other value's squared errors are smaller by so much in each fold, with a standard deviation of a half: on 150
     rows the standard error is .04, on 600 .02."""
-    plans = folds_of(planned(rows, epochs=2), 2)
+    plans = folds_of(planned(rows, epochs=2))
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = searching.compared(Budget(usual, 2), other, "l2_v", errors)
+    found = compared(usual, other, "l2_v", errors, 2)
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
@@ -336,21 +341,18 @@ class Foretold(Candidate):
         zeros, ones = np.zeros(errors.shape[1]), np.ones(errors.shape[1])
         for run, error in zip(self.runs, errors, strict=True):
             run.epochs, run.outcome = 2, Outcome("squared", zeros, error[:, None], ones)
+        self.reached = TrialResult(2, 1.0, (), ended=False)
 
 
-def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
-    """So a quick search visits at most as many rows as the run, beside the usual run itself."""
-    usual, other, third = (
-        Candidate(folds_of(planned(rows, learning_rate=r, epochs=200), 1)) for r in (0.3, 0.003, 0.01)
-    )
+def test_another_value_has_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
+    """This is one training: so much work, and no more, may each value take."""
+    usual, other = (Candidate(folds_of(planned(rows, learning_rate=r, epochs=200))) for r in (0.3, 0.003))
     best = job.train(usual.plan).best
     usual.first(1, lambda fold: 200)
-    budget, own = Budget(usual, 200), usual.runs[0].epochs + best
+    own = usual.runs[0].epochs + best
     assert usual.runs[0].epochs < own < 200
-    searching.compared(budget, other, "learning_rate", 1.0)
+    compared(usual, other, "learning_rate", 1.0, 200)
     assert other.runs[0].epochs == own
-    assert searching.compared(budget, third, "learning_rate", 1.0).found is None
-    assert third.runs[0].epochs == 0
 
 
 def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
@@ -360,20 +362,8 @@ def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
     )
     usual.first(1, lambda fold: 200)
     assert usual.runs[0].epochs == 2
-    searching.compared(Budget(usual, 200), other, "learning_rate", 1.0)
-    assert other.runs[0].epochs == searching.LEAST_EPOCHS
-
-
-def test_each_option_has_as_many_epochs(rows, monkeypatch):
-    """The usual run has 30, and its refit at most as many, so that they would be too few for three options."""
-    tried = {option: Trial(((2,),), errors=(1000,)) for option in ("learning_rate_w", "learning_rate_v", "l2_v")}
-    monkeypatch.setitem(SOLVERS, "adagrad", replace(SOLVERS["adagrad"], tries=tried))
-    monkeypatch.setattr(plans, "MOST_FOLDS", 1)
-    plan = planned(rows, epochs=30)
-    plan.spec.values.update(learning_rate_w=0.01, learning_rate_v=0.01)
-    assert [(one.option, one.found is not None) for one in quick_search(plan)[1]] == [
-        (option, True) for option in tried
-    ]
+    compared(usual, other, "learning_rate", 1.0, 200)
+    assert other.runs[0].epochs == LEAST_EPOCHS
 
 
 def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
@@ -384,7 +374,7 @@ def test_a_path_is_followed_while_its_values_are_taken(rows, trying):
 
 
 def test_folds_of_groups_of_rows_hold_out_whole_groups(rows):
-    plans = folds_of(planned(rows.changed(group=np.arange(600, dtype=np.int32) % 60), epochs=2), 2)
+    plans = folds_of(planned(rows.changed(group=np.arange(600, dtype=np.int32) % 60), epochs=2))
     of_folds = [set(validation_rows(plan).group.tolist()) for plan in plans]
     assert len(plans) > 2
     assert sum(map(len, of_folds)) == len(set.union(*of_folds))
@@ -394,9 +384,9 @@ def test_folds_of_groups_of_rows_hold_out_whole_groups(rows):
 
 
 def test_the_last_rows_and_given_validation_data_have_no_folds(rows):
-    assert len(folds_of(planned(rows, settings={"holdout_last": True}, epochs=2), 2)) == 1
+    assert len(folds_of(planned(rows, settings={"holdout_last": True}, epochs=2))) == 1
     spec = make_spec("fm", None, None, {"epochs": 2})
-    assert len(folds_of(job.plan(rows, spec, valid=rows.take(np.arange(150, dtype=np.int32))), 2)) == 1
+    assert len(folds_of(job.plan(rows, spec, valid=rows.take(np.arange(150, dtype=np.int32))))) == 1
 
 
 def test_interactions_that_fit_noise_are_left_out(rng):
@@ -407,8 +397,8 @@ def test_interactions_that_fit_noise_are_left_out(rng):
     plan = planned(noisy, settings={"holdout": 0.2}, **options)
     chosen, found = quick_search(plan)
     assert [(one.option, one.value, one.chosen) for one in found] == [("l2_v", 10.0, True)]
-    linear = Candidate([planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)]).first(1, lambda fold: 20)
-    assert metric_of(chosen) == pytest.approx(measure(["rmse"], linear)["rmse"], rel=0.02)
+    linear = planned(noisy, settings={"holdout": 0.2}, model="linear", epochs=20)
+    assert metric_of(chosen) == pytest.approx(metric_of(linear), rel=0.02)
     assert metric_of(plan) > 1.1 * metric_of(chosen)
 
 

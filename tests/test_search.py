@@ -10,11 +10,12 @@ from test_auto import planned, signs
 from fmcli.choosing import plans, runs, search
 from fmcli.choosing.candidates import ERRORS_ENDED, ERRORS_LONGER, Candidate, SearchLimits, TrialResult
 from fmcli.choosing.kinds import Group
-from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, most_folds, stretched_plans
+from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, number_of_folds, stretched_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
+from fmcli.choosing.request import SearchRequest
 from fmcli.choosing.runs import LateError, Room
-from fmcli.choosing.search import BRACKET, Search, Tuning, compare
-from fmcli.choosing.tuning import Wanted, tuned
+from fmcli.choosing.search import BRACKET, Search, compare
+from fmcli.choosing.tuning import tuned
 from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
 from fmcli.registry.options import OPTIONS
@@ -39,7 +40,7 @@ def test_runs_that_pause_reach_the_same_as_others(data, solver):
     plan = planned(noise, {"rank": 3, "epochs": 6}, {"holdout": 0.3, "patience": 10}, solver=solver)
     room = Room(1 << 20)
     paused, again, whole = (
-        Candidate(fold_plans(plan, 2), conduct=SearchLimits(room=one)) for one in (room, Room(0), Room())
+        Candidate(fold_plans(plan, 2), limits=SearchLimits(room=one)) for one in (room, Room(0), Room())
     )
     for epochs in (2, 4, 6):
         for candidate in (paused, again):
@@ -55,7 +56,7 @@ def test_runs_that_pause_reach_the_same_as_others(data, solver):
 
 
 def test_a_deadline_ends_a_run():
-    candidate = Candidate([planned(signs([(0, 1)], rows=150), {"rank": 1})], conduct=SearchLimits(deadline=0.0))
+    candidate = Candidate([planned(signs([(0, 1)], rows=150), {"rank": 1})], limits=SearchLimits(deadline=0.0))
     with pytest.raises(LateError):
         candidate.train(3)
 
@@ -78,11 +79,11 @@ def test_runs_on_folds_are_compared_by_the_best_epoch_of_all(data):
 def test_trials_are_compared_on_five_folds_where_a_quick_search_has_four(monkeypatch):
     """For a quick search, 5,000 held-out rows are enough."""
     plan = planned(signs([(0, 1)], rows=8000), {"rank": 1}, {"alternatives": (), "holdout": 0.2})
-    assert most_folds(plan) == 4
-    assert Wanted().folds_of(plan) == 5
-    assert Wanted(folds=2).folds_of(plan) == 2
+    assert number_of_folds(plan) == 4
+    assert SearchRequest().folds_of(plan) == 5
+    assert SearchRequest(folds=2).folds_of(plan) == 2
     monkeypatch.setattr(plans, "SEARCHED_ROWS", 7999)
-    assert Wanted().folds_of(plan) == 1
+    assert SearchRequest().folds_of(plan) == 1
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -126,7 +127,7 @@ def test_rows_of_an_id_that_follow_each_other_are_not_held_out_as_stretches(data
 
 def test_trials_are_compared_on_stretches(data):
     plan, trials, begun = planned(data, {"rank": 1, "epochs": 1}, HELD), [], []
-    tuned(plan, Wanted(trials=2), begun.append, trials.append)
+    tuned(plan, SearchRequest(trials=2), begun.append, trials.append)
     assert begun[0].stretched
     wanted = [validation_rows(fold).label for fold in stretched_plans(plan, begun[0].folds)]
     assert len(trials) == 2 < len(wanted)
@@ -146,10 +147,10 @@ def test_drawn_options_must_be_as_clearly_better_as_usual_ones(data):
 def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_taken(data, monkeypatch):
     """Those that a rung left out had fewer epochs, and do not count."""
     monkeypatch.setattr(Candidate, "better_than", lambda own, other, errors: own.rank() < other.rank() - 0.1 * errors)
-    one = Search(planned(data, {"l2": 1e-4}, HELD), Tuning(ranges={"l2": Range(1e-8, 1.0), "rank": of(2, 4, 8)}))
+    one = Search(planned(data, {"l2": 1e-4}, HELD), SearchRequest(ranges={"l2": Range(1e-8, 1.0), "rank": of(2, 4, 8)}))
 
     def chosen(values, left_out=()):
-        one.groups, one.whole = [Group(one.usual, one.tuning.ranges)], []
+        one.groups, one.whole = [Group(one.usual, one.request.ranges)], []
         one.usual.reached = TrialResult(3, 0.9, (3,), ended=False)
         for number, ((rank, l2), value) in enumerate(values.items()):
             settings = {"l2": l2, "rank": rank}
@@ -167,7 +168,7 @@ def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_tak
     assert chosen({(8, 1e-7): 0.85}) == {}
     # The metric of the held-out rows of all folds may be better, although the mean of each is worse.
     other = Candidate([one.plan], 9)
-    one.groups.append(Group(other, one.tuning.ranges))
+    one.groups.append(Group(other, one.request.ranges))
     other.reached = TrialResult(3, 0.95, (3,), ended=False)
     monkeypatch.setattr(Candidate, "better_than", lambda own, than, errors: own is other)
     assert one.choose() is other
@@ -177,12 +178,12 @@ def test_options_are_drawn_for_as_many_kinds_as_there_is_time_for(data, monkeypa
     now = [10.0]
     monkeypatch.setattr(search.time, "perf_counter", lambda: now[0])
     plan = planned(data, {"rank": 1, "epochs": 2}, HELD)
-    one = Search(plan, Tuning(None, conduct=SearchLimits(deadline=100.0)))
+    one = Search(plan, SearchRequest(deadline=100.0))
     one.begun, one.usual.spent, groups = 0.0, 1000, [Group(one.usual, {}) for _ in range(20)]
     assert one.affordable(groups) == 90 * 100 // (BRACKET * 1000) == 1
     now[0] = 1.0
     assert one.affordable(groups) == 99 * 1000 // (BRACKET * 1000) == 11
-    assert Search(plan, Tuning()).affordable(groups) == 20
+    assert Search(plan, SearchRequest()).affordable(groups) == 20
 
 
 def test_the_planted_rank_and_penalty_are_found(data):
@@ -191,13 +192,13 @@ def test_the_planted_rank_and_penalty_are_found(data):
     plan = planned(data, {"rank": 1, "l2": 100.0, "epochs": 27}, HELD)
     seen = []
     ranges = {"rank": of(1, 2, 4), "l2": Range(1e-6, 100.0)}
-    found = compare(
-        plan, Tuning(20, ranges, on_trial=lambda candidate: seen.append((candidate.number, candidate.asked)))
+    chosen, found = compare(
+        plan, SearchRequest(20, ranges=ranges), on_trial=lambda one: seen.append((one.number, one.asked))
     )
-    spec = found.chosen.plan.spec
+    spec = chosen.plan.spec
     assert spec.values["rank"] == 4
     assert spec.values["l2"] == spec.values["l2_v"] < 1e-2
-    assert found.chosen.reached.value < 0.5 * next(one.reached.value for one in found.trials if one.number == 0)
+    assert chosen.reached.value < 0.5 * next(one.reached.value for one in found.trials if one.number == 0)
     assert len(found.trials) == len({number for number, _ in seen}) == 20
     # A third of each bracket goes on, for three times as many epochs.
     asked = [[number for number, epochs in seen if number in range(1, BRACKET + 1) and epochs == e] for e in (3, 9, 27)]
@@ -216,8 +217,8 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
     assert Candidate([plan]).train(1)
     found = []
     plan = planned(data, {"rank": 2, "epochs": 8}, {**HELD, "patience": 3}, solver="ftrl")
-    path = Tuning(None, {"l1": Range(1e-3, 1e3)}, path=4, on_trial=found.append)
-    compare(plan, path)
+    path = SearchRequest(ranges={"l1": Range(1e-3, 1e3)}, path=4)
+    compare(plan, path, on_trial=found.append)
     strengths = [one.settings["l1"] for one in found[1:5]]
     assert strengths == pytest.approx([1e-3, 0.1, 10, 1e3])
     zeros = [one.reached.sparsity for one in found[1:5]]
@@ -226,8 +227,7 @@ def test_a_path_goes_from_weak_to_strong_and_each_run_begins_from_the_one_before
     assert zeros[-1] == 1
     known = {(one.number, one.asked): one.reached for one in found[:3]}
     again = []
-    conduct = SearchLimits(lambda number, epochs, rows: known.get((number, epochs)))
-    compare(plan, replace(path, conduct=conduct, on_trial=again.append))
+    compare(plan, path, known=lambda number, epochs, rows: known.get((number, epochs)), on_trial=again.append)
     assert [one.record() for one in again] == [one.record() for one in found]
     for ranges in ({}, {"rank": of(1, 2)}, {"l1": Range(0.1, 1), "l2": Range(0.1, 1)}):
         with pytest.raises(UsageError, match="a path is over the values of one penalty"):
@@ -238,7 +238,7 @@ def test_the_best_of_a_path_is_not_taken_if_it_only_had_more_epochs(data):
     """Steps are so small that a run goes on getting better, also with penalties that do harm."""
     options = {"rank": 2, "epochs": 4, "learning_rate": 1e-2}
     plan = planned(data, options, {**HELD, "patience": 3}, solver="sgd")
-    found = compare(plan, Tuning(None, {"l2": Range(1e-3, 1e-2)}, path=3))
+    found = compare(plan, SearchRequest(ranges={"l2": Range(1e-3, 1e-2)}, path=3))[1]
     usual, *path = sorted(found.trials, key=lambda one: one.number)
     assert min(one.reached.value for one in path[:3]) < usual.reached.value, "it has more epochs"
     assert usual.chosen
@@ -249,32 +249,32 @@ def test_the_first_rungs_are_on_subsets_of_many_rows_if_runs_have_few_epochs(dat
     monkeypatch.setattr(search, "ROWS_FOR_SUBSETS", 100)
     seen = []
     plan = planned(data, {"rank": 2, "epochs": 4, "learning_rate": 0.3}, HELD)
-    found = compare(plan, Tuning(10, {"l2": Range(1e-6, 1.0)}, on_trial=lambda candidate: seen.append(candidate)))
+    chosen, found = compare(plan, SearchRequest(10, ranges={"l2": Range(1e-6, 1.0)}), on_trial=seen.append)
     rows = plan.source.count
     counts = [one.plan.source.count for one in seen]
     assert counts == [rows, *[rows // 9] * 9, *[rows // 3] * 3, rows]
     parts = [set(one.plan.source.rows) for one in (seen[1], seen[10])]
     assert parts[0] < parts[1] < set(plan.source.rows)
     assert {one.asked for one in seen} == {4}
-    assert found.chosen in (seen[0], seen[-1])
+    assert chosen in (seen[0], seen[-1])
     assert seen[1].settings == next(one.options for one in found.trials if one.number == 1)
     assert sum(one.trainings for one in found.trials) > 2
     few = planned(data, {"rank": 2, "epochs": 30}, HELD)
     seen.clear()
-    compare(few, Tuning(3, {"l2": Range(1e-6, 1.0)}, on_trial=lambda candidate: seen.append(candidate)))
+    compare(few, SearchRequest(3, ranges={"l2": Range(1e-6, 1.0)}), on_trial=seen.append)
     assert {one.plan.source.count for one in seen} == {rows}
 
 
 def test_runs_of_a_sampler_are_whole(data):
     seen = []
     plan = planned(data, {"rank": 1, "epochs": 9}, HELD, solver="mcmc")
-    compare(plan, Tuning(5, {"rank": of(1, 2, 3, 4, 5)}, on_trial=lambda candidate: seen.append(candidate)))
+    compare(plan, SearchRequest(5, ranges={"rank": of(1, 2, 3, 4, 5)}), on_trial=seen.append)
     assert sorted((one.number, one.asked) for one in seen) == [(number, 9) for number in range(5)]
 
 
 def test_no_options_are_drawn_twice(data):
     plan = planned(data, {"rank": 1, "epochs": 2}, {"alternatives": (), "holdout": 0.3})
-    found = compare(plan, Tuning(20, {"rank": of(1, 2, 3)})).trials  # the usual rank is 1
+    found = compare(plan, SearchRequest(20, ranges={"rank": of(1, 2, 3)}))[1].trials  # the usual rank is 1
     assert sorted(one.options.get("rank", 1) for one in found) == [1, 2, 3]
 
 
@@ -342,7 +342,7 @@ def test_a_run_in_the_midst_of_an_epoch_ends_at_the_deadline(data, monkeypatch):
         candidate.train(5)
     assert candidate.reached == before
     assert candidate.outcome() is not None
-    first = Candidate(candidate.plans, conduct=SearchLimits(deadline=0.5))
+    first = Candidate(candidate.plans, limits=SearchLimits(deadline=0.5))
     with pytest.raises(LateError):
         first.train(1)
 

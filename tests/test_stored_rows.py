@@ -10,10 +10,10 @@ import pytest
 from problems import TRAINED, dataset, pairwise, taken, validation_rows
 from test_every_pair import LEARNABLE, planted
 
+from fmcli.choosing.automatic import choose
 from fmcli.choosing.cross_validation import FoldTraining, cross_validate, fold_numbers
 from fmcli.choosing.folds import Folding, folds_of
 from fmcli.choosing.plans import fold_plans
-from fmcli.choosing.quick_search import quick_search
 from fmcli.data.counts.occurrences import CHECKSUMS, checksum, checksum_of
 from fmcli.data.faults import BadLines
 from fmcli.data.pieces import TextFacts, TextRows, concatenated
@@ -268,8 +268,7 @@ def test_kinds_are_compared_on_the_shards_of_a_cache_as_in_memory(small, tmp_pat
     others = tuple(make_spec(kind, "lbfgs", None, {"epochs": 5}) for kind in ("fm", "poly2"))
     settings = Settings(make_spec("linear", "lbfgs", None, {"epochs": 5}), holdout=None, alternatives=others)
     searches = [
-        quick_search(prepare(settings, one))[1]
-        for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
+        choose(prepare(settings, one))[1] for one in (rows_of_cache(stored(tmp_path / "c", data)), RowsInMemory(data))
     ]
     kinds = [[(one.model, one.reached.epochs, one.chosen) for one in each.trials] for each in searches]
     assert kinds[0] == kinds[1]

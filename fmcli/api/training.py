@@ -23,9 +23,10 @@ from fmcli.api.parameters import split, with_parameters
 from fmcli.api.rows import RowForm, as_data, form_of, is_files, is_labelled
 from fmcli.api.stored import cached
 from fmcli.api.values import path_of
+from fmcli.choosing.automatic import few_of_class
 from fmcli.choosing.cross_validation import FoldTraining
 from fmcli.choosing.fitting import Epochs, fit
-from fmcli.choosing.quick_search import QuickSearch, few_of_class
+from fmcli.choosing.request import SearchResult
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import read_groups
 from fmcli.data.shards.weights import weigh_labels
@@ -302,7 +303,7 @@ class Recording(Epochs):
         super().__init__(self._record)
         self._history, self._callbacks = history, callbacks
 
-    def compared(self, searched: QuickSearch) -> None:
+    def compared(self, searched: SearchResult) -> None:
         for trial in searched.trials:
             words = trial.model, trial.solver, trial.metric, trial.reached.value, " (taken)" * trial.chosen
             LOG.info("compared: %s by %s: %s %s%s", *words)

@@ -22,8 +22,9 @@ from fmcli.api.training import (
 )
 from fmcli.api.values import path_of, value_of
 from fmcli.choosing.candidates import Candidate
+from fmcli.choosing.request import SearchRequest
 from fmcli.choosing.study import trial_event
-from fmcli.choosing.tuning import Wanted, tuned, winner_of
+from fmcli.choosing.tuning import tuned, winner_of
 from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.alternatives import begun, several
@@ -119,7 +120,7 @@ def tune(
             for name, value in (("trials", trials), ("folds", folds), ("path", path))
         )
         deadline = None if asked.max_seconds is None else begin + asked.max_seconds
-        wanted = Wanted(
+        wanted = SearchRequest(
             trials, folds, sampler, None if study is None else path_of("study", study), ranges, deadline, path
         )
         kinds = several(asked.model, asked.solver, asked.loss, options, ranges)
@@ -138,8 +139,8 @@ def tune(
         read = read_rows(data, spec, first, None)
         evaluated = validating(valid, read, spec, auto=True)[1]
         plan = plan_of(read, evaluated, settings, first)
-        found = tuned(plan, wanted, on_trial=log_trial)
-        best = winner_of(found.chosen, ranges)
+        chosen, found = tuned(plan, wanted, on_trial=log_trial)
+        best = winner_of(chosen, ranges)
         own = {name: value for name, value in choices.items() if name in asked.given and name != "max_seconds"}
         result = {**own, "model": best.model, **best.options, "quick_search": False}
         if best.solver is not None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.choosing.budget import work
 from fmcli.choosing.plans import thinned
-from fmcli.choosing.runs import FoldFit, LateError, Room, value_of, work
+from fmcli.choosing.runs import FoldFit, LateError, Room, value_of
 from fmcli.records import dataclass
 from fmcli.scoring.metrics import Outcome, metric_of
 from fmcli.scoring.paired import difference
@@ -25,6 +26,9 @@ from fmcli.training.trained import Epoch
 # still better; and if it would become much better, as that of a solver that samples does. Drawn options need as many as
 # usual ones: the best of a hundred was worse than the usual run on held-out rows, if it was better by one.
 ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
+# Other folds follow as long as another candidate is better, but by fewer standard errors than DECIDED; if it is taken
+# whatever the error, also as long as it is worse by fewer than UNDECIDED.
+DECIDED, UNDECIDED = 2.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,14 @@ class TrialRecord:
     chosen: bool = False
 
 
+Known = Callable[[int, int, int], TrialResult | None]
+
+
+def nothing_known(number: int, epochs: int, rows: int) -> TrialResult | None:
+    """Return None: every run is made."""
+    return None
+
+
 @dataclass(frozen=True)
 class SearchLimits:
     """How the candidates of a comparison are run.
@@ -79,7 +91,7 @@ class SearchLimits:
     room : for what paused runs keep.
     """
 
-    known: Callable[[int, int, int], TrialResult | None] = lambda number, epochs, rows: None
+    known: Known = nothing_known
     deadline: float | None = None
     room: Room = field(default_factory=Room)
 
@@ -109,12 +121,12 @@ class Candidate:
         plans: Sequence[Plan],
         number: int = 0,
         settings: Mapping[str, Any] | None = None,
-        conduct: SearchLimits | None = None,
+        limits: SearchLimits | None = None,
         before: Candidate | None = None,
         *,
         followed: bool = False,
     ) -> None:
-        self._conduct, self.before, self._followed = conduct or SearchLimits(), before, followed
+        self._limits, self.before, self._followed = limits or SearchLimits(), before, followed
         self.news = list[tuple[int, Epoch]]()
         self.plans, self.number, self.settings, self.spent = list(plans), number, settings or {}, 0
         self.reached, self.asked = TrialResult(0, None, (), False), 0
@@ -123,17 +135,12 @@ class Candidate:
     def _new_runs(self) -> list[FoldFit]:
         """Return the runs of all folds, which have not begun. They do not know the candidate: its memory is freed as
         soon as nothing needs it."""
-        deadline, before = self._conduct.deadline, self.before
+        deadline, before = self._limits.deadline, self.before
         begin = (lambda fold: None) if before is None else before.parameters
         return [
-            FoldFit(plan, deadline, partial(begin, number), self._conduct.room, followed=self._followed)
+            FoldFit(plan, deadline, partial(begin, number), self._limits.room, followed=self._followed)
             for number, plan in enumerate(self.plans)
         ]
-
-    def add(self, plans: Sequence[Plan]) -> None:
-        """Add folds."""
-        self.plans += plans
-        self.runs += self._new_runs()[len(self.runs) :]
 
     @property
     def plan(self) -> Plan:
@@ -177,7 +184,7 @@ class Candidate:
         if before.ended or epochs <= before.epochs:
             return 0
         self.asked = epochs
-        known = self._conduct.known(self.number, epochs, self.plan.source.count)
+        known = self._limits.known(self.number, epochs, self.plan.source.count)
         try:
             self.reached = self._run(epochs, threads) if known is None else known
         except LateError:
@@ -200,13 +207,21 @@ class Candidate:
                 return TrialResult(0, None, (), ended=True)
         return self._so_far()
 
-    def first(self, folds: int, epochs: Callable[[int], int]) -> Outcome | None:
-        """Return the outcome of the first folds, of which those that have not begun are trained for so many epochs,
-        by their number, and do not go on; None: training failed. Raises LateError."""
+    def first(self, folds: int, epochs: Callable[[int], int]) -> None:
+        """Reach the result of the first folds, of which those that have not begun are trained for so many epochs, by
+        their number, and do not go on. Raises LateError."""
         for number, run in enumerate(self.runs[:folds]):
             self.failed = self.failed or not (run.epochs or run.train(epochs(number)))
             run.keep_nothing()
-        return None if self.failed else self._together(folds)
+        runs = self.runs[: 0 if self.failed else folds]
+        value = value_of(self._together(folds), self.chooser) if runs else None
+        most, best = max((run.epochs for run in runs), default=0), tuple(run.best for run in runs)
+        self.reached = TrialResult(most, value, best, all(run.ended for run in runs))
+
+    def one_training(self, fold: int) -> int:
+        """Return the epochs of one training on a fold, whose run has been made: its own, and those of its refit."""
+        run = self.runs[fold]
+        return run.epochs + ((run.best if run.ended else run.epochs) if refits(run.plan) else 0)
 
     def _so_far(self) -> TrialResult:
         """Return what the runs on all folds have reached."""
@@ -241,21 +256,21 @@ class Candidate:
             return None
         return outcomes[0] if len(outcomes) == 1 else Outcome.concatenated(outcomes)
 
-    def outcome(self) -> Outcome | None:
-        """Return the scores of the held-out rows by the best epochs; None: training failed. Runs that are known by what
-        they have reached are repeated, if there is time."""
-        if self._together() is None and self.reached.value is not None:
+    def outcome(self, folds: int | None = None) -> Outcome | None:
+        """Return the scores of the held-out rows of the first folds, or of all, by the best epochs; None: training
+        failed. Runs that are known by what they have reached are repeated, if there is time."""
+        if self._together(folds) is None and self.reached.value is not None:
             self.forget()
             with suppress(LateError):
                 self._run(self.reached.epochs, None)
-        return self._together()
+        return self._together(folds)
 
     def on_subset(self, share: int) -> Candidate:
         """Return the same on one of `share` of the rows, which it has from then on as its subset."""
         if self.subset is not None:
             self.spent += self.subset.spent
         rows = [with_options(thinned(plan, share), self.settings) for plan in self.plans]
-        self.subset = Candidate(rows, self.number, self.settings, self._conduct)
+        self.subset = Candidate(rows, self.number, self.settings, self._limits)
         self.subset.share = share
         return self.subset
 
@@ -306,8 +321,18 @@ class Candidate:
 
     def better_than(self, other: Candidate, errors: float) -> bool:
         """Return whether it is better by more than so many standard errors of the difference."""
-        own, theirs = self.outcome(), other.outcome()
+        return self.judged(other, errors)[0]
+
+    def judged(self, other: Candidate, errors: float, folds: int | None = None) -> tuple[bool, bool]:
+        """Return whether it is better than another one on the first folds, or on all, and whether that is clear.
+
+        errors : it must be better by more than so many standard errors of the difference; by none if the other one has
+            learned nothing. Simpler ones need none.
+        """
+        own, theirs = self.outcome(folds), other.outcome(folds)
         if own is None or theirs is None:
-            return self.rank() < other.rank()
+            return self.rank() < other.rank(), True
+        errors = errors if other.runs[0].learned else 0.0
         found = difference(self.chooser, own, theirs, self.plan.settings.threads)
-        return found.better_by(errors)
+        worst = 0.0 if errors else UNDECIDED * found.error
+        return found.better_by(errors), found.worse >= worst or -found.worse > max(DECIDED, errors) * found.error

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
+from fmcli.choosing.automatic import memory_of_whole
 from fmcli.choosing.fitting import Epochs, fit
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
-from fmcli.choosing.quick_search import memory_of_whole
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, text_of
 from fmcli.data.shards.weights import Weighting, with_label_weights

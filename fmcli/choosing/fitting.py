@@ -8,7 +8,8 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from fmcli.choosing.quick_search import QuickSearch, searched_once
+from fmcli.choosing.automatic import choose_once
+from fmcli.choosing.request import SearchResult
 from fmcli.solvers.trainer import Observer
 from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.job import train
@@ -28,10 +29,10 @@ class Events:
     def comparing(self, plan: Plan) -> None:
         """Tell that other kinds, solvers and options are compared now."""
 
-    def compared(self, searched: QuickSearch) -> None:
+    def compared(self, searched: SearchResult) -> None:
         """Tell what has been compared."""
 
-    def planned(self, plan: Plan, searched: QuickSearch, *, again: bool) -> None:
+    def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
         """Tell the kind, the solver and the options of the run. again : whether all rows are trained on after it."""
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
@@ -83,7 +84,7 @@ def fit(
     keeper = keeper or Checkpointer()
     if keeper.choices is None:
         events.comparing(plan)
-    plan, searched = searched_once(plan, keeper)
+    plan, searched = choose_once(plan, keeper)
     events.compared(searched)
     plan = completed(plan)
     again = refits(plan)

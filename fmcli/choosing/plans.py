@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fmcli.choosing.budget import affordable_folds
 from fmcli.choosing.folds import OF_CLASSES
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS, spread
+from fmcli.training.several.refit import affordable
 
 if TYPE_CHECKING:
     from fmcli.data.shards.training_rows import RowNumbers
@@ -39,9 +42,9 @@ def can_compare(plan: Plan) -> bool:
     return plan.warm_start is None and plan.settings.deadline is None and plan.validation is not None
 
 
-def most_folds(plan: Plan, *, searched: bool = False) -> int:
-    """Return on how many folds values can be compared, as many as hold out enough rows, also of the rarer one of two
-    classes; searched : by a search.
+def number_of_folds(plan: Plan, *, searched: bool = False) -> int:
+    """Return on how many folds trials are compared: as many as hold out enough rows, also of the rarer one of two
+    classes, and as take little time; searched : by a search for options, for which each takes as long as it may.
 
     Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
     and the last rows, because others would be predicted from rows after them.
@@ -50,7 +53,7 @@ def most_folds(plan: Plan, *, searched: bool = False) -> int:
     validation, source = plan.validation, plan.source
     assert validation is not None
     divides = source.divides and validation.held_out and not plan.settings.hold_out.in_order
-    if not divides or (searched and source.all_rows > SEARCHED_ROWS):
+    if not divides or (source.all_rows > SEARCHED_ROWS if searched else not affordable(plan)):
         return 1
     size, group, of_held = validation.count, source.data.group, validation.group
     units, held = source.all_rows, size
@@ -58,7 +61,7 @@ def most_folds(plan: Plan, *, searched: bool = False) -> int:
         units, held = len(np.unique(group[source.all_numbers])), len(np.unique(of_held))
     rarer = min(validation.of_labels or (ENOUGH_OF_CLASS,))
     wanted = max(enough / size, ENOUGH_OF_CLASS / max(1, rarer))
-    return min(MOST_FOLDS, math.ceil(wanted), units // held)
+    return min(MOST_FOLDS if searched else min(MOST_FOLDS, affordable_folds(plan)), math.ceil(wanted), units // held)
 
 
 def fold_plans(plan: Plan, number: int) -> list[Plan]:
@@ -163,6 +166,12 @@ def terms_of(plan: Plan) -> dict[str, bool]:
         "_w": any(one.weight and one.penalized_as == "w" and one.by_feature for one in layout),
         "_v": any(one.penalty == "full" and (one.body or one.penalized_as == "v") for one in layout),
     }
+
+
+def chosen_values(plan: Plan) -> dict[str, Any]:
+    """Return the options of a plan that a search has chosen."""
+    chosen = plan.spec.given - plan.settings.spec.given
+    return {name: plan.spec.values[name] for name in sorted(chosen) if name in OPTIONS}
 
 
 def is_free(spec: Spec, option: str) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fmcli.errors import DivergedError, NotEnoughMemoryError
-from fmcli.registry.models import MODELS
 from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import Outcome, measure, metric_of
 from fmcli.scoring.sparsity import model_sparsity
@@ -22,20 +21,10 @@ from fmcli.training.checkpoint import Checkpointer, Progress
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
-from fmcli.training.several.refit import visits
 from fmcli.training.trained import Epoch
 
-# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
-ENTRIES_A_PARAMETER = 4
 # A run has learned nothing if its metric is that of the best constant but for so small a part of it.
 NOTHING = 1e-3
-
-
-def work(plan: Plan) -> int:
-    """Return by what the time of an epoch grows."""
-    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
-    kind, solver = MODELS[plan.spec.model], plan.spec.solver_entry
-    return round(kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost * one)
 
 
 def of_epochs(spec: Spec, epochs: int) -> Spec:

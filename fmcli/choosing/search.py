@@ -10,18 +10,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate
+from typing import Any
 
-from fmcli.choosing.candidates import ERRORS_LONGER, ERRORS_SAMPLED, Candidate, SearchLimits, TrialRecord
+from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS
+from fmcli.choosing.candidates import ERRORS_LONGER, ERRORS_SAMPLED, Candidate, Known, SearchLimits, nothing_known
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.memory import added, memory_of
 from fmcli.choosing.plans import fold_plans, is_free, stretched_plans
 from fmcli.choosing.proposals import PROPOSE
+from fmcli.choosing.request import SearchRequest, SearchResult
 from fmcli.choosing.runs import LateError, Watch, as_trial
 from fmcli.errors import BadInputError, NotEnoughMemoryError, UsageError
-from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.ranges import Range, by
@@ -32,12 +34,6 @@ from fmcli.training.planning import Plan, with_options
 from fmcli.training.several.ensemble import side_by_side
 from fmcli.training.several.refit import refits
 
-# Kinds and solvers together take at most so many times the work of the usual run, and so does each other run if that
-# has all its epochs.
-MOST_TRAININGS = 10
-# Those that do not sample may take so much in any case, a few seconds: the usual run of few rows may end within
-# hundredths of one, though a better kind needs hundreds of epochs.
-LEAST_WORK = 5 * 10**8
 # A solver that samples is left out if another kind is better than its own by more standard errors than this.
 HOPELESS = 10.0
 # With a deadline, each run takes at most such a part of the time that is left after the usual one, which itself took
@@ -58,61 +54,42 @@ ERRORS_CHOSEN = 1.0
 MOST_DRAWS = 20
 
 
-@dataclass(frozen=True)
-class Tuning:
-    """The trials beside the usual options of kinds.
+def compare(plan: Plan, request: SearchRequest, **how: Any) -> tuple[Candidate, SearchResult]:
+    """Return the best of the usual run, of those of other kinds and solvers, and of those of drawn options, and all.
 
-    trials : how many runs there are in all; None: as many as the time lets.
-    ranges : the values of options; empty: those of the registry.
-    folds : how many times other rows are held out.
-    stretched : whether these are stretches of consecutive rows.
-    on_trial : called with each candidate after its run.
-    sampler : how values are drawn; one of SAMPLERS.
-    path : of how many values of one penalty there is a path in place of a search; None: there is none.
+    plan : has the others if there are some; it holds out rows. how : see Search.
     """
-
-    trials: int | None = 0
-    ranges: Mapping[str, Range] = field(default_factory=dict)
-    folds: int = 1
-    stretched: bool = False
-    conduct: SearchLimits = field(default_factory=SearchLimits)
-    on_trial: Callable[[Candidate], None] = lambda candidate: None
-    sampler: str = "near"
-    path: int | None = None
-
-
-@dataclass(frozen=True)
-class Found:
-    """The result of a search.
-
-    trials : the best one first.
-    late : whether the deadline ended it.
-    """
-
-    chosen: Candidate
-    trials: Sequence[TrialRecord]
-    late: bool
-
-
-def compare(plan: Plan, tuning: Tuning | None = None) -> Found:
-    """Return the best of the usual run, of those of other kinds and solvers, and of those of drawn options.
-
-    plan : has the others if there are some; it holds out rows.
-    """
-    return Search(plan, tuning or Tuning()).run()
+    return Search(plan, request, **how).run()
 
 
 class Search:
-    """A search in progress."""
+    """A search in progress.
 
-    def __init__(self, plan: Plan, tuning: Tuning) -> None:
-        self.plan, self.tuning = plan, tuning
+    plan : the usual run.
+    folds : how many times other rows are held out; stretched : whether these are stretches of consecutive rows.
+    known : see SearchLimits.
+    on_trial : called with each candidate after its run.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        request: SearchRequest,
+        *,
+        folds: int = 1,
+        stretched: bool = False,
+        known: Known = nothing_known,
+        on_trial: Callable[[Candidate], None] = lambda candidate: None,
+    ) -> None:
+        self.plan, self.request, self.on_trial = plan, request, on_trial
+        self.limits = SearchLimits(known, request.deadline)
+        self.folds_of = partial(stretched_plans if stretched else fold_plans, number=folds)
         self.usual = self.candidate(plan, 0)
         self.candidates: list[Candidate] = [self.usual]
         self.whole: list[Candidate] = []  # the candidates that no rung has left out
-        self.groups: list[Group] = [Group(self.usual, tuning.ranges)]
+        self.groups: list[Group] = [Group(self.usual, request.ranges)]
         self.number = len(plan.settings.alternatives) + 1
-        self.watch = Watch(tuning.conduct.deadline)
+        self.watch = Watch(request.deadline)
         self.most, self.race_work, self.least_work = 0, 0, LEAST_WORK
         self.begun = time.perf_counter()
 
@@ -136,15 +113,16 @@ class Search:
     def memory(self) -> MemoryNeed:
         """The memory that the search needs. Paused runs get their room of it."""
         candidates, most = self.contenders, MOST_KINDS * BRACKET
-        trials = most if self.tuning.trials is None else self.tuning.trials
-        drawn = 0 if self.tuning.path else min(most, max(0, trials - len(candidates)))
+        trials = most if self.request.most is None else self.request.most
+        drawn = 0 if self.request.path else min(most, max(0, trials - len(candidates)))
         together, plans = self.together(len(candidates) + drawn), [as_trial(candidate.plan) for candidate in candidates]
         if drawn:
-            plans += together * [as_trial(largest_of(Group(candidate, self.tuning.ranges))) for candidate in candidates]
+            groups = [Group(candidate, self.request.ranges) for candidate in candidates]
+            plans += together * [as_trial(largest_of(group)) for group in groups]
         trained = sorted(plans, key=added)[-together:]
         # Many rows have brackets on subsets of them, whose runs are whole.
         need, room = memory_of(candidates, trained, 1 if self.many_rows else 1 + drawn / len(candidates))
-        self.tuning.conduct.room.size = room
+        self.limits.room.size = room
         return need
 
     def shares(self, race_work: int, *, sampled: bool) -> tuple[int, int]:
@@ -159,15 +137,14 @@ class Search:
 
     def candidate(self, plan: Plan, number: int) -> Candidate:
         """Return the candidate of a plan."""
-        plans_of = stretched_plans if self.tuning.stretched else fold_plans
-        return Candidate(plans_of(plan, self.tuning.folds), number, conduct=self.tuning.conduct)
+        return Candidate(self.folds_of(plan), number, limits=self.limits)
 
-    def run(self) -> Found:
-        """Search, until all trials have been made or the deadline has passed."""
+    def run(self) -> tuple[Candidate, SearchResult]:
+        """Search, until all trials are made or the deadline has passed; return the trial that is taken, and all."""
         late = False
         try:
             self.begin()
-            if self.tuning.path:
+            if self.request.path:
                 self.follow()
             else:
                 self.race()
@@ -177,7 +154,7 @@ class Search:
         chosen = self.choose()
         if chosen.before is not None:
             chosen = self.anew(chosen)
-        if self.tuning.trials != 0 and not late:
+        if self.request.draws and not late:
             with suppress(LateError):
                 self.train([chosen], lambda chosen: chosen.plan.spec.values["epochs"])
         one = max(1, self.usual.own)
@@ -185,7 +162,7 @@ class Search:
             replace(each.longest.record(), trainings=each.total / one, chosen=each is chosen)
             for each in sorted(self.candidates, key=Candidate.rank)
         ]
-        return Found(chosen, trials, late)
+        return chosen, SearchResult(trials, late=late)
 
     def begin(self) -> None:
         """Train the usual run, by which the work of others is measured. Raises NotEnoughMemoryError if the search needs
@@ -195,9 +172,9 @@ class Search:
         self.train([self.usual], lambda usual: usual.plan.spec.values["epochs"])
         self.race_work = MOST_TRAININGS * self.usual.own - self.usual.spent
         self.most = MOST_TRAININGS * self.usual.plan.spec.values["epochs"] * self.usual.work
-        if self.tuning.conduct.deadline is not None:
+        if self.request.deadline is not None:
             now = time.perf_counter()
-            left = int(self.usual.spent / max(now - begin, MOMENT) * (self.tuning.conduct.deadline - now))
+            left = int(self.usual.spent / max(now - begin, MOMENT) * (self.request.deadline - now))
             self.most, self.race_work = min(self.most, left // PART_OF_TIME), min(self.race_work, left // 2)
             self.least_work = min(self.least_work, left // 2)
 
@@ -213,7 +190,7 @@ class Search:
 
         for candidate, trained in zip(candidates, side_by_side(run, candidates, together), strict=True):
             if trained:
-                self.tuning.on_trial(candidate)
+                self.on_trial(candidate)
         return sum(candidate.spent for candidate in candidates) - before
 
     def race(self) -> None:
@@ -228,7 +205,7 @@ class Search:
         """
         candidates = sorted(self.alternatives, key=lambda candidate: candidate.work)
         self.candidates += candidates
-        self.groups += [Group(candidate, self.tuning.ranges) for candidate in candidates]
+        self.groups += [Group(candidate, self.request.ranges) for candidate in candidates]
         self.whole += candidates
         samplers, others = ([one for one in candidates if one.samples is samples] for samples in (True, False))
         half, rest = self.shares(self.race_work, sampled=bool(samplers))
@@ -294,7 +271,7 @@ class Search:
     def affordable(self, groups: Sequence[Group]) -> int:
         """Return of how many groups, at least one, a bracket ends before the deadline if its runs take as long as the
         group's best one: a bracket that does not end has no run that was trained long enough to be the best."""
-        deadline, now = self.tuning.conduct.deadline, time.perf_counter()
+        deadline, now = self.request.deadline, time.perf_counter()
         if deadline is None:
             return len(groups)
         done = sum(candidate.total for candidate in self.candidates)
@@ -310,12 +287,12 @@ class Search:
         """Yield candidates of drawn options, until there are no others, or trials."""
         first = group.candidates[0]
         for _ in range(self.size_of(group)):
-            if self.tuning.trials is not None and len(self.candidates) >= self.tuning.trials:
+            if self.request.most is not None and len(self.candidates) >= self.request.most:
                 return
             drawn = group.drawn
             for attempt in range(MOST_DRAWS):
                 random = generator(self.plan.spec, TUNE_STREAM, self.number, attempt)
-                propose = PROPOSE[self.tuning.sampler if attempt < MOST_DRAWS // 2 else "random"]
+                propose = PROPOSE[self.request.sampler if attempt < MOST_DRAWS // 2 else "random"]
                 settings = group.settings(propose(group.ranges, list(group.tried()), random))
                 if settings and settings not in drawn:
                     with suppress(UsageError):
@@ -323,7 +300,7 @@ class Search:
                         break
             else:
                 return
-            group.add(Candidate(plans, self.number, settings, self.tuning.conduct))
+            group.add(Candidate(plans, self.number, settings, self.limits))
             self.candidates.append(group.candidates[-1])
             self.number += 1
             yield self.candidates[-1]
@@ -351,13 +328,13 @@ class Search:
         """Train a run for each value of a penalty, from weak to strong, each from the parameters of the one before.
         Factors that are all 0 would stay so in the other direction. They are penalized from the first epoch on."""
         group, before, self.number = self.groups[0], None, 1
-        name, one = path_of(self.plan, self.tuning.ranges)
+        name, one = path_of(self.plan, self.request.ranges)
         usual, at_once = self.plan.spec.values[name], {"l1_from_epoch": 1}
         if not is_free(self.plan.settings.spec, "l1_from_epoch"):
             at_once = {}
-        for value in one.spaced(self.tuning.path or 0, usual):
+        for value in one.spaced(self.request.path or 0, usual):
             plans = [with_options(plan, {name: value, **at_once}) for plan in self.usual.plans]
-            before = Candidate(plans, self.number, {name: value}, self.tuning.conduct, before, followed=True)
+            before = Candidate(plans, self.number, {name: value}, self.limits, before, followed=True)
             group.add(before)
             self.candidates.append(before)
             self.number += 1
@@ -367,7 +344,7 @@ class Search:
         """Return the run of a path, trained from the usual start values, as the model on all rows will be; or the usual
         run, if that is no better than it then: all epochs of the path together may have been what it needed."""
         plans = [with_options(plan, chosen.settings) for plan in self.usual.plans]
-        own = Candidate(plans, self.number, chosen.settings, self.tuning.conduct)
+        own = Candidate(plans, self.number, chosen.settings, self.limits)
         self.candidates.append(own)
         with suppress(LateError):
             self.train([own], lambda candidate: candidate.plan.spec.values["epochs"])

@@ -82,7 +82,7 @@ def test_python_trains_the_model_of_the_command(run, tmp_path, model, solver, lo
     np.testing.assert_array_equal(trained.predict(tmp_path / "t.txt"), trained.predict(data))
 
 
-def test_the_look_and_the_refit_are_those_of_the_command(run, tmp_path):
+def test_the_quick_search_and_the_refit_are_those_of_the_command(run, tmp_path):
     X, y = table("binary")
     (tmp_path / "t.txt").write_text(text_of(X, y, None, None))
     run.ok("train", "--quick-search", "--seed", "7", "t.txt")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fmcli.choosing.quick_search import QuickSearch
+from fmcli.choosing.request import SearchRequest, SearchResult
 from fmcli.choosing.study import trial_event
-from fmcli.choosing.tuning import Begun, Wanted, chosen_options, tuned, winner_of
+from fmcli.choosing.tuning import Begun, chosen_options, tuned, winner_of
 from fmcli.cli.bad_lines import rule_of
 from fmcli.cli.choosing.searched import SEARCHED, Searched, TuneCommand
 from fmcli.cli.files import MODEL, STUDY, CommandFile, OutputFile
@@ -126,7 +126,7 @@ def command(inputs: tuple[str, ...], choices: Choices, search: SearchChoice) -> 
     searched: Searched = context.meta[SEARCHED]
     begin = time.perf_counter()
     deadline = None if choices.max_seconds is None else begin + choices.max_seconds
-    wanted = Wanted(**vars(search), ranges=searched.ranges, deadline=deadline)
+    wanted = SearchRequest(**vars(search), ranges=searched.ranges, deadline=deadline)
     # A single fold is what --holdout says.
     choices = choices.changed(max_seconds=None, holdout=wanted.held or choices.holdout)
     refit = searched.refit or (searched.refit is None and searched.output)
@@ -164,17 +164,17 @@ def planned(log: Log, request: Request, bad: BadLines) -> Iterator[tuple[Request
         yield request, plan_on_cluster(log, request, bad, cluster).plan
 
 
-def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Wanted) -> list[str]:
+def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: SearchRequest) -> list[str]:
     """Search, and return the arguments of the command that trains the best model."""
     with open_lines(request.choices.log_json) as lines:
         progress = Progress(log, lines, wanted, request)
-        found = tuned(plan, wanted, progress.begin, progress.trial)
+        chosen, found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
         log.line("the time is over, so that the result depends on the speed of the machine")
     log_trials(log, found.trials, of_path=wanted.path is not None)
-    if found.chosen.number == 0:
+    if chosen.number == 0:
         log.line("no trial is clearly better than the usual options, which are taken")
-    best = winner_of(found.chosen, searched.ranges)
+    best = winner_of(chosen, searched.ranges)
     solver = [] if best.solver is None else ["-s", best.solver]
     epochs = [] if best.epochs is None else ["--holdout", "0", "-e", str(best.epochs)]
     words = ["-m", best.model, *solver, *option_words(best.options), *epochs, "--no-quick-search"]
@@ -184,7 +184,7 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Want
 class Progress:
     """Logs the trials of a search."""
 
-    def __init__(self, log: Log, lines: Lines, wanted: Wanted, request: Request) -> None:
+    def __init__(self, log: Log, lines: Lines, wanted: SearchRequest, request: Request) -> None:
         self._log, self._lines, self._wanted, self._request = log, lines, wanted, request
         self._begin, self._seen = time.perf_counter(), set[int]()
         self._best = float("inf")
@@ -192,7 +192,7 @@ class Progress:
 
     def begin(self, begun: Begun) -> None:
         """Log what is searched."""
-        log_quick_search(self._log, QuickSearch(values=begun.tried))
+        log_quick_search(self._log, SearchResult(values=begun.tried))
         validation, trials = begun.plan.validation, self._wanted.most
         assert validation is not None
         rows = f"{validation.count:,} {'held-out' if validation.held_out else 'validation'} rows"

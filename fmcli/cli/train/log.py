@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS
 from fmcli.choosing.candidates import TrialRecord
 from fmcli.choosing.plans import can_compare
-from fmcli.choosing.quick_search import QuickSearch, folds_of_alternatives
-from fmcli.choosing.search import LEAST_WORK, MOST_TRAININGS
+from fmcli.choosing.request import KINDS, SearchResult
 from fmcli.cli.flags import flag_of, option_words, with_flag, with_flags
 from fmcli.cli.gaps import log_gaps
 from fmcli.cli.output import LEAST_SECONDS, Log, seconds
@@ -431,7 +431,7 @@ def log_comparison(log: Log, plan: Plan) -> None:
         log.warning("no rows are held out, so that --auto has no effect; give -v, or more rows")
         return
     assert plan.validation is not None
-    folds = folds_of_alternatives(plan)
+    folds = KINDS.folds_of(plan)
     each = f" of each of {folds} folds" if folds > 1 else ""
     log.line(
         f"comparing {plan.spec.model} by {plan.spec.solver} with up to {len(plan.settings.alternatives)} others on "
@@ -473,16 +473,18 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
         log.line(f"trial {taken.number} is taken: those before it are not clearly better")
 
 
-def log_quick_search(log: Log, searched: QuickSearch) -> None:
+def log_quick_search(log: Log, searched: SearchResult) -> None:
     """Log the values of options that were tried before the run, or kept."""
     if searched.kept:
         chosen = " ".join(f"{OPTIONS[option].flag} {value:g}" for option, value in searched.kept.items())
         log.line(f"quick search: {chosen}, as in the checkpoint")
     for one in searched.values:
-        before, found = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
+        of = f" for {one.model} by {one.solver}" if searched.trials else ""
+        before, value = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; using it" if one.chosen else "", OPTIONS[one.option].flag
         runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
-        log.line(f"tried {flag} {one.value:g}: {one.metric} {found} against {before} with {one.usual:g}{runs}{taken}")
+        against = f"{one.metric} {value} against {before} with {one.usual:g}"
+        log.line(f"tried {flag} {one.value:g}{of}: {against}{runs}{taken}")
 
 
 def log_refit(log: Log, plan: Plan) -> None:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fmcli.choosing.automatic import few_of_class, memory_of_whole
 from fmcli.choosing.fitting import Events, OnEpoch, fit
-from fmcli.choosing.quick_search import QuickSearch, few_of_class, memory_of_whole
+from fmcli.choosing.request import SearchResult
 from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Lines, Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
@@ -98,7 +99,7 @@ def train_rows(
         return
     if choices.dry_run:
         plan = completed_plan(log, request, planned, planned.plan, bad)
-        log_planned(log, plan, QuickSearch(), again=refits(plan))
+        log_planned(log, plan, SearchResult(), again=refits(plan))
         needed = memory_needed(memory_of_whole(plan, choices.ensemble), request)
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
@@ -145,10 +146,10 @@ class RunLog(Events):
     def comparing(self, plan: Plan) -> None:
         log_comparison(self._log, plan)
 
-    def compared(self, searched: QuickSearch) -> None:
+    def compared(self, searched: SearchResult) -> None:
         log_trials(self._log, searched.trials)
 
-    def planned(self, plan: Plan, searched: QuickSearch, *, again: bool) -> None:
+    def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
         log_planned(self._log, plan, searched, again=again)
         if self._request.settings.refit and not again:
             self._log.warning("no rows are held out, so that --refit has no effect")
@@ -175,7 +176,7 @@ class RunLog(Events):
         log_refitted(self._log, trained)
 
 
-def log_planned(log: Log, plan: Plan, searched: QuickSearch, *, again: bool) -> None:
+def log_planned(log: Log, plan: Plan, searched: SearchResult, *, again: bool) -> None:
     """Log the run, the trials before it, and warnings about its rows."""
     log_plan(log, plan, again)
     for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):

@@ -1,0 +1,126 @@
+"""What a run chooses on held-out rows before it trains: values of options, a kind and a solver. A run that continues
+has the choices of its first process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fmcli.base.rules import COUNT, TABLE, is_number
+from fmcli.choosing.plans import can_compare, chosen_values, is_free, number_of_folds
+from fmcli.choosing.quick_search import searches, with_value, with_values
+from fmcli.choosing.request import KINDS, SearchResult
+from fmcli.choosing.search import Search, compare
+from fmcli.registry.options import OPTIONS
+from fmcli.scoring.metrics import metric_of
+from fmcli.training.account import MemoryNeed
+from fmcli.training.planning import Plan
+from fmcli.training.setup.strata import ENOUGH_OF_CLASS
+from fmcli.training.several.ensemble import memory_of
+
+if TYPE_CHECKING:
+    from fmcli.training.checkpoint import Checkpointer
+    from fmcli.training.validation import Validation
+
+
+def choose_once(plan: Plan, keeper: Checkpointer) -> tuple[Plan, SearchResult]:
+    """`choose`, whose choices the keeper keeps; if it has those of an earlier process, their plan without a run.
+
+    Raises NotEnoughMemoryError, and BadInputError if what was kept is not valid.
+    """
+    if keeper.choices is not None:
+        with keeper.checking():
+            return with_choices(plan, keeper.choices)
+    plan, searched = choose(plan)
+    alternative = sum(trial.number for trial in searched.trials if trial.chosen)
+    options, epochs = chosen_values(plan), plan.refit_epochs or 0
+    keeper.choices = {"alternative": alternative, "options": options, "refit_epochs": epochs}
+    return plan, searched
+
+
+def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, SearchResult]:
+    """Return the plan with the choices that `choose_once` keeps. Those that do not suit it, or
+    that are given now, are left out: the plan is that of another run then, and the keeper refuses it.
+
+    Raises ValueError if they are not valid.
+    """
+    rules = {"alternative": COUNT, "options": TABLE, "refit_epochs": COUNT}
+    valid = type(choices) is dict and choices.keys() == rules.keys()
+    if not valid or not all(rule.holds(choices[name]) for name, rule in rules.items()):
+        raise ValueError("it does not say what was chosen before the run")
+    alternative, alternatives, epochs = choices["alternative"], plan.settings.alternatives, plan.spec.values["epochs"]
+    if plan.other and 0 < alternative <= len(alternatives):
+        plan = plan.other(alternatives[alternative - 1])
+    usual, values = plan.spec.values, choices["options"]
+    for option, value in values.items():
+        is_one = is_number(value) and type(value) is type(usual.get(option)) and OPTIONS[option].permits(value)
+        if is_one and plan.settings.quick_search and is_free(plan.spec, option):
+            plan = with_value(plan, option, value)
+    return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), SearchResult(kept=values)
+
+
+def choose(plan: Plan) -> tuple[Plan, SearchResult]:
+    """Return the plan with the values of options, the kind and the solver that are better on its validation data, and
+    with the epochs of a refit if there are several folds; and what was compared.
+
+    Values of the usual kind come first: other kinds must be better than the best of them. Those of another kind follow
+    if it wins. Raises NotEnoughMemoryError.
+    """
+    plan, values = with_values(plan)
+    if plan.other is None or not can_compare(plan):
+        return plan, SearchResult(values=values)
+    chosen, found = compare(plan, KINDS, folds=KINDS.folds_of(plan))
+    if chosen.number:
+        plan, more = with_values(chosen.plan)
+        values += more
+    return plan, replace(found, values=values)
+
+
+def memory_of_whole(plan: Plan, members: int) -> MemoryNeed:
+    """Return the memory that its choices and then a run of `members` members need."""
+    need = memory_of(plan, members)
+    if plan.other is None or not can_compare(plan):
+        return need
+    search = Search(plan, KINDS, folds=KINDS.folds_of(plan))
+    chosen = [memory_of(candidate.plan, members) for candidate in search.contenders]
+    most = max(one.total - one.held for one in chosen)
+    return need.or_of(search.memory).or_of(MemoryNeed(search.memory.held + most, search.memory.held))
+
+
+def few_of_class(plan: Plan) -> str:
+    """Return a warning if few validation rows, on all folds, have the rarer one of two labels, or if another metric
+    than the first one chooses the epoch, because that is undefined on these rows; else ""."""
+    validation, several = plan.validation, plan.spec.values["epochs"] > 1
+    if validation is None or plan.spec.solver_entry.is_sampler or not several:
+        return ""
+    first = next(iter(plan.settings.choosing), validation.chooser)
+    if first != validation.chooser:
+        grouped = metric_of(first).of_groups is not None
+        why = "no group has rows that it orders" if grouped else "all of them have one label"
+        return (
+            f"{first} is undefined on {named(validation, plan)}, because {why}: {validation.chooser} chooses the epoch"
+        )
+    if validation.of_labels is None:
+        return ""
+    held = min(validation.of_labels)
+    place, folds = validation.of_labels.index(held), number_of_folds(plan) if searches(plan) else 1
+    trained = plan.source.labels
+    times = np.ones(len(trained.label)) if trained.times is None else trained.times
+    others = int(times[(trained.label > 0) == place].sum())
+    if min(folds * held, held + others) >= ENOUGH_OF_CLASS:
+        return ""
+    name = plan.transform.labels.texts[place]
+    on_folds = f" on each of {folds} folds" if folds > 1 else ""
+    return (
+        f"only {held:,} of {named(validation, plan)}{on_folds} have the label {name}, fewer than "
+        f"{ENOUGH_OF_CLASS} in all: so few rows choose the epoch by chance, and metrics of them say little"
+    )
+
+
+def named(validation: Validation, plan: Plan) -> str:
+    """Return validation rows in words."""
+    rows = "held-out rows" if validation.held_out else f"rows of {plan.settings.valid_name}"
+    return f"the {validation.count:,} {rows}"

@@ -1,0 +1,50 @@
+"""What a search may cost. The unit is one training: the run of the usual options and its refit, on the same folds.
+
+Work is counted, not timed, so that the same data give the same choices.
+"""
+
+from __future__ import annotations
+
+from fmcli.registry.models import MODELS
+from fmcli.training.planning import Plan
+from fmcli.training.setup.fitting import are_dense
+from fmcli.training.several.refit import visits
+
+# The run of another value of an option may take one training. Kinds and solvers together may take this many; so may
+# each of their runs and of drawn options.
+MOST_TRAININGS = 10
+# Few rows have longer runs, which take a few seconds: a run that overfits within few epochs is compared with others
+# that learn slowly, and a better kind may need hundreds of epochs. So values of options have this many epochs at least,
+# and kinds and solvers that do not sample this much work together.
+LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
+# Runs of values of options are longer than LEAST_EPOCHS only up to this much work, and there are only as many folds as
+# take this much in LEAST_EPOCHS; sparse rows may have more folds, because models overfit them within a few epochs, so
+# that a single fold chooses their number badly.
+MOST_WORK, WORK_OF_SPARSE = 10**8, 4 * 10**8
+# A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
+ENTRIES_A_PARAMETER = 4
+
+
+def work(plan: Plan) -> int:
+    """Return the work of an epoch, by which its time grows: visits of entries of a factor, and of parameters."""
+    one = visits(plan) + ENTRIES_A_PARAMETER * plan.model.parameter_count
+    kind, solver = MODELS[plan.spec.model], plan.spec.solver_entry
+    return round(kind.cost * kind.cost_with.get(solver.name, 1.0) * solver.cost * one)
+
+
+def epochs_of(plan: Plan) -> int:
+    """Return how many epochs the run of a value of an option has at most on each fold."""
+    asked: int = plan.spec.values["epochs"]
+    return min(asked, max(LEAST_EPOCHS, MOST_WORK // work(plan)))
+
+
+def affordable_folds(plan: Plan) -> int:
+    """Return on how many folds values of options, kinds and solvers may be compared."""
+    most = MOST_WORK if have_most_features(plan) else WORK_OF_SPARSE
+    return max(1, most // (LEAST_EPOCHS * work(plan)))
+
+
+def have_most_features(plan: Plan) -> bool:
+    """Return whether rows have most features, so that each learns from most rows."""
+    facts = plan.facts
+    return are_dense(facts["rows"], facts["nonzeros"], facts["features"])
