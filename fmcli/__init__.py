@@ -46,7 +46,7 @@ Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the mi
 from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the
 seed, the sweep and the place, and the next sweep depends on the parameters only. Some draws are kept
 (training/draws.py); a model file has all of these, and predictions are averages over them (scoring/averages.py,
-scoring/draws.py). Rows that are known in training are predicted by all sweeps (training/tested.py). Features share
+scoring/draws.py). Rows that are known in training are predicted by all sweeps (training/tested_rows.py). Features share
 priors by field, or by the groups in a file (data/fields.py, training/setup/groups.py).
 
 Rows with relations (data/related/rows.py) are not joined with the rows of the relations that they refer to. For the

@@ -8,7 +8,7 @@ from problems import DOUBLE, FOLLOWED, assert_close, build, dataset, fill, in_tu
 from test_solvers import make_loss
 
 from fmcli.penalties.penalty import Penalty
-from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 
 FEATURES, ROWS, LARGE = 7, 12, 1000
 LOSSY = {"rtol": 1e-2, "atol": 1e-2}

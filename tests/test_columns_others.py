@@ -10,7 +10,7 @@ from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import SOLVERS
 from fmcli.solvers.coordinate import trainer
-from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.stochastic.loop import RowLoop
 from reference import slow_descent, slow_losses, slow_models
 

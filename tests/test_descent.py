@@ -22,13 +22,13 @@ from problems import (
 )
 from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 
-import fmcli.solvers.coordinate.trainer
+import fmcli.solvers.coordinate.minimizer
 from fmcli.data.dataset import Dataset
 from fmcli.models.layout import REAL_TYPE
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.losses import LOSSES
 from fmcli.solvers.coordinate.columns import Columns, of_all
-from fmcli.solvers.coordinate.trainer import CoordinateDescent, between_features
+from fmcli.solvers.coordinate.minimizer import CoordinateDescent, between_features
 from reference import slow_descent, slow_losses, slow_models
 from reference.kinds import KINDS
 
@@ -230,7 +230,7 @@ def test_threads_change_nothing(name):
 @pytest.mark.parametrize(("loss", "penalty"), [("squared", {"l2_v": 0.01}), ("logistic", {"group_l1": 0.001})])
 def test_threads_change_nothing_in_large_rows(loss, penalty, monkeypatch):
     """A column with very many samples is updated by all threads; its sums are made in the same parts by any number."""
-    monkeypatch.setattr(fmcli.solvers.coordinate.trainer, "ENTRIES_OF_LARGE_ROW", 30_000)
+    monkeypatch.setattr(fmcli.solvers.coordinate.minimizer, "ENTRIES_OF_LARGE_ROW", 30_000)
     rng = np.random.default_rng(0)
     samples, dense, each = 40_000, 2, 30
     ids = dense + rng.integers(each, size=(samples, 1))
@@ -257,7 +257,7 @@ def test_threads_change_nothing_in_large_rows(loss, penalty, monkeypatch):
         found.append((objectives, [array.tobytes() for array in model.parameters.values()]))
     assert found[0] == found[1] == found[2]
     # The sums of one part differ from these only by rounding.
-    monkeypatch.setattr(fmcli.solvers.coordinate.trainer, "ENTRIES_OF_LARGE_ROW", samples + 1)
+    monkeypatch.setattr(fmcli.solvers.coordinate.minimizer, "ENTRIES_OF_LARGE_ROW", samples + 1)
     fill(model, np.random.default_rng(1), scale=0.1)
     descent = CoordinateDescent(model, make_loss(loss), Penalty(**penalty), data)
     assert objectives_of(descent, 3) == pytest.approx(found[0][0], rel=1e-5)

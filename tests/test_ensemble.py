@@ -20,6 +20,7 @@ from fmcli.scoring.metrics import predicted_numbers
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scorer import load_model
 from fmcli.training import job, saving
+from fmcli.training.account import need_of
 from fmcli.training.several.ensemble import ensemble_summary, memory_of, train_ensemble
 
 MEMBERS, SEED = 3, 7
@@ -160,7 +161,7 @@ def test_files_that_are_not_valid_are_refused(change, message, tmp_path):
 
 def test_the_memory_of_all_members_is_counted():
     plan = plan_of("fm", threads=2)
-    one, many = plan.memory, memory_of(plan, 8)
+    one, many = need_of(plan), memory_of(plan, 8)
     assert many.total == one.held + 2 * (one.total - one.held) + 8 * plan.model.bytes_needed(0)
     with pytest.raises(NotEnoughMemoryError, match="training 1000000000 models, 2 at a time"):
         train_ensemble(plan, 10**9, Events().observed)

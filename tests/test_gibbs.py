@@ -22,7 +22,7 @@ from fmcli.scoring.scorer import load_model
 from fmcli.solvers.coordinate import trainer as coordinate
 from fmcli.solvers.gibbs.sampler import NOISE, GibbsSampler, Hyperpriors
 from fmcli.training import job, saving
-from fmcli.training.draws import kept_sweeps
+from fmcli.training.draw_sizes import kept_sweeps
 from reference.joint import differences, z_scores
 
 KINDS = [name for name in TRAINED if not refusal(name, "mcmc")]

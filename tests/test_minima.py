@@ -28,6 +28,7 @@ from fmcli.scoring.scorer import load_model
 from fmcli.scoring.scores import mean_loss
 from fmcli.solvers.stochastic.loop import RowLoop
 from fmcli.training import job, saving
+from fmcli.training.account import need_of
 
 pytestmark = pytest.mark.exact
 
@@ -335,7 +336,8 @@ def test_held_out_rows_end_training():
 def test_memory_is_checked_before_training(solver, monkeypatch):
     data, _ = planted("fm", "squared")
     plan = job.plan(data, make_spec("fm", solver, "squared"))
-    assert plan.memory.total - plan.memory.held >= build_trainer(plan.task).bytes_needed()
+    need = need_of(plan)
+    assert need.total - need.held >= build_trainer(plan.task).bytes_needed()
     monkeypatch.setattr("fmcli.system.memory.LARGE", 0)
     monkeypatch.setattr("fmcli.system.memory._tightest", lambda *_: (1000, "left", "buy more"))
     with pytest.raises(NotEnoughMemoryError, match="training needs"):

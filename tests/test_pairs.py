@@ -130,7 +130,7 @@ def test_partners_must_be_rows():
     [
         ("cd", {}, "bpr is of pairs of rows, of which cd would need all in each step; use another solver"),
         ("lbfgs", {}, "bpr is of pairs of rows, of which lbfgs would need all in each step"),
-        ("adagrad", {"round_size": 4}, "loss bpr cannot train in rounds; leave out --round-size 4"),
+        ("adagrad", {"round_size": 4}, "loss bpr cannot train in rounds; leave out round_size 4"),
     ],
 )
 def test_what_does_not_train_on_pairs(solver, options, words):

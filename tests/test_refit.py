@@ -12,6 +12,7 @@ from fmcli.cli.train.advice import advice
 from fmcli.errors import DivergedError
 from fmcli.registry.specs import make_spec
 from fmcli.training import job, saving
+from fmcli.training.account import need_of
 from fmcli.training.setup import settings
 from fmcli.training.several import refit
 from fmcli.training.validation import LAST_COMPARED
@@ -122,7 +123,7 @@ def test_the_memory_of_a_refit_has_a_copy_of_its_best_epoch(keep_state):
     assert again.compares_last
     copied = again.model.bytes_needed(again.slots if keep_state else 0)
     # Without it, another part of the run takes the most.
-    assert 0.8 * copied < again.memory.total - replace(again, compares_last=False).memory.total <= copied
+    assert 0.8 * copied < need_of(again).total - need_of(replace(again, compares_last=False)).total <= copied
 
 
 def test_refit_resumes_from_the_same_earlier_model(rows, tmp_path):

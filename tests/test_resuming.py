@@ -116,7 +116,7 @@ def test_another_kind_of_the_same_parameters_has_its_own_penalties(tmp_path):
         (None, None, {"rank": 5}, "has V of shape .*, this run"),
         (None, None, {"linear": False}, "differ in having w"),
         (None, "logistic", {}, "was trained with loss squared, not logistic"),
-        (None, None, {"order": 3}, "--order does not apply to fm"),
+        (None, None, {"order": 3}, "order does not apply to fm"),
     ],
 )
 def test_other_parameters_are_refused(model, loss, options, message, tmp_path):
@@ -143,5 +143,5 @@ def test_a_file_with_inconsistent_components_is_refused(tmp_path):
     file = load(str(tmp_path / "m"))
     file.meta |= {"model": "sglfm", "solver": "lbfgs"}
     save(str(tmp_path / "forged"), file)
-    with pytest.raises(BadInputError, match="not a valid model: sglfm needs --l1"):
+    with pytest.raises(BadInputError, match="not a valid model: sglfm needs l1"):
         saving.load_warm_start(str(tmp_path / "forged"))

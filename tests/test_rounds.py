@@ -112,11 +112,11 @@ def test_the_first_steps_are_of_single_rows(solver):
         ({"solver": "sgd"}, "sgd cannot train in rounds"),
         ({"model": "ffm", "solver": "adagrad"}, "ffm cannot train in rounds"),
         ({"model": "llfm", "solver": "sgd"}, "llfm and sgd cannot train in rounds"),
-        ({"solver": "fobos"}, "fobos trains in rounds only with --adaptive; leave out --round-size 8"),
-        ({"solver": "fobos", "options": {"adaptive": True, "prox": "exact"}}, "cannot be combined with --prox exact"),
+        ({"solver": "fobos"}, "fobos trains in rounds only with adaptive; leave out round_size 8"),
+        ({"solver": "fobos", "options": {"adaptive": True, "prox": "exact"}}, "cannot be combined with prox exact"),
         ({"loss": "hinge"}, "loss hinge cannot train in rounds"),
-        ({"options": {"batch_size": 2}}, "--round-size 8 cannot be combined with --batch-size"),
-        ({"solver": "cd"}, "--round-size"),
+        ({"options": {"batch_size": 2}}, "round_size 8 cannot be combined with batch_size"),
+        ({"solver": "cd"}, "round_size"),
     ],
 )
 def test_rounds_are_refused_where_there_are_none(options, words):

@@ -9,6 +9,7 @@ from fmcli.registry.build import build_trainer
 from fmcli.registry.solvers import SOLVERS
 from fmcli.registry.specs import make_spec
 from fmcli.training import job
+from fmcli.training.account import need_of
 from fmcli.training.setup.settings import HoldOut
 from reference.slow_solvers import STATE
 
@@ -43,7 +44,7 @@ def test_the_usual_share_is_held_out_only_if_an_epoch_can_be_chosen(settings, sh
 def test_the_account_of_memory_makes_nothing_that_a_run_needs(solver):
     """Of a billion features, the flags of those that occur are packed until they are needed."""
     plan = job.plan(DATA, make_spec("fm", solver, "squared", {"epochs": 1}))
-    assert plan.memory.total > plan.memory.held
+    assert need_of(plan).total > need_of(plan).held
     assert ("seen" in vars(plan.transform)) == SOLVERS[solver].is_sampler
 
 
@@ -52,7 +53,7 @@ def test_a_trainer_reports_its_memory_and_allocates_it_in_prepare(solver):
     options = {"epochs": 1} if solver else {"rank": 3}
     plan = job.plan(DATA, make_spec("fm" if solver else "kernel-basis", solver, "squared", options))
     trainer = build_trainer(plan.task)
-    assert 0 < trainer.bytes_needed() <= plan.memory.total - plan.memory.held
+    assert 0 < trainer.bytes_needed() <= need_of(plan).total - need_of(plan).held
     trained = job.train(plan)
     assert len(trained.epochs) == trained.best == 1
     assert trained.plan.model.slots == trainer.slots

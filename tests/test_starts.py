@@ -102,9 +102,9 @@ def test_start_values_by_kind_order_and_solver():
 def test_start_values_by_degree(diabetes):
     start = train(diabetes, "hofm", "sgd", init_std=[0.02, 0.3], rank=50, epochs=0).plan.model.parameters
     assert [start[name].std() for name in ("P2", "P3")] == pytest.approx([0.02, 0.3], rel=0.1)
-    with pytest.raises(UsageError, match=r"--init-std is 0\.1/0\.2; fm takes one number"):
+    with pytest.raises(UsageError, match=r"init_std is 0\.1/0\.2; fm takes one number"):
         make_spec("fm", options={"init_std": [0.1, 0.2]})
-    with pytest.raises(UsageError, match=r"--init-std is 0\.1/0\.2; with --order 4 hofm takes 3"):
+    with pytest.raises(UsageError, match=r"init_std is 0\.1/0\.2; with order 4 hofm takes 3"):
         make_spec("hofm", options={"init_std": [0.1, 0.2], "order": 4})
 
 

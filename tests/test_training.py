@@ -21,6 +21,7 @@ from fmcli.scoring.scorer import load_model
 from fmcli.solvers.stochastic import round_epochs, trainer
 from fmcli.solvers.stochastic import rows as row_epochs
 from fmcli.training import job, saving, validation
+from fmcli.training.account import need_of
 from fmcli.training.setup import settings
 from fmcli.training.several.refit import refits
 from fmcli.training.validation import BestEpoch
@@ -202,7 +203,7 @@ def test_invalid_holdout_and_metrics():
 def test_divergence_after_a_good_epoch_gives_that_epoch():
     """The loss of the second epoch overflows, because a feature gets a huge value after the first epoch."""
     data, test = planted("linear", "squared")
-    with pytest.raises(DivergedError, match=r"--learning-rate 0\.01 ") as caught:
+    with pytest.raises(DivergedError, match=r"learning_rate 0\.01 ") as caught:
         train(data, "linear", "sgd", learning_rate=50.0)
     assert caught.value.trained is None
     values = np.ones(data.nnz, dtype=np.float32)
@@ -508,10 +509,10 @@ def test_many_rows_are_measured_on_random_ones(monkeypatch):
     assert label[measured].mean() == pytest.approx(label.mean(), rel=0.3)
     np.testing.assert_array_equal(trained.outcome.label, label[measured])
     assert job.summary(trained)["train_rows"] == len(measured)
-    memory = trained.plan.memory.total
+    memory = need_of(trained.plan).total
     grouped = job.plan(data.changed(group=np.arange(rows, dtype=np.int32) // 4), trained.plan.spec)
     assert len(grouped.measured) == len(grouped.rows)
-    assert memory < grouped.memory.total
+    assert memory < need_of(grouped).total
 
 
 def test_the_best_epoch_is_kept_once():
@@ -585,7 +586,7 @@ def test_the_copy_of_the_best_epoch_has_the_state_that_the_file_has(monkeypatch)
     for asked, largest in ((None, 2**28), (False, 2**28), (None, 0)):
         monkeypatch.setattr(settings, "LARGEST_STATE", largest)
         trained = train(data, solver="ftrl", epochs=1, plan={"holdout": 0.2, "keep_state": asked})
-        needed.append(trained.plan.memory.total)
+        needed.append(need_of(trained.plan).total)
         assert saving.keeps_state(trained.plan) == (not copies[1:])
     assert copies == [True, False, False]
     assert needed[0] - 0.8 * settings.state_bytes(trained.plan.model, 2) > needed[1] == needed[2]

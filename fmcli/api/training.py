@@ -40,9 +40,9 @@ from fmcli.registry.specs import Spec
 from fmcli.scoring.metrics import need_groups
 from fmcli.scoring.sparsity import of_predictions
 from fmcli.system.blas import one_blas_thread
-from fmcli.training.account import require_room
+from fmcli.training.account import need_of, require_room, with_copy
 from fmcli.training.job import return_freed
-from fmcli.training.planning import Plan, prepare, with_copy
+from fmcli.training.planning import Plan, prepare
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.setup.chosen import held_of, room_of, settings_of, spec_of
 from fmcli.training.setup.item_ranking import without_users
@@ -173,7 +173,7 @@ def trained_model(
     keep = choices.keep_state
     if keep is None:
         keep = choices.ensemble == 1 and keeps_state(trained.plan)
-    file, memory = file_of(trained, figures, form, keep_state=keep), trained.plan.memory
+    file, memory = file_of(trained, figures, form, keep_state=keep), need_of(trained.plan)
     del trained, plan  # and the rows, which would take memory beside the copy
     return_freed(memory)
     return Model(copied(file), UNNAMED, history)

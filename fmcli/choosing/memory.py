@@ -10,7 +10,7 @@ from fmcli.choosing.candidates import Candidate
 from fmcli.choosing.runs import as_trial
 from fmcli.registry.specs import Spec
 from fmcli.system.memory import LARGE, available
-from fmcli.training.account import MemoryNeed, paused_bytes
+from fmcli.training.account import MemoryNeed, need_of, paused_bytes
 from fmcli.training.planning import Plan
 from fmcli.training.setup.memory import held_bytes
 
@@ -32,7 +32,8 @@ def memory_of(candidates: Sequence[Candidate], trained: Sequence[Plan], paused: 
 
 def added(plan: Plan) -> int:
     """Return bytes that a run needs beside what is in use already."""
-    return plan.memory.total - plan.memory.held
+    need = need_of(plan)
+    return need.total - need.held
 
 
 def may_pause(spec: Spec) -> bool:

@@ -171,9 +171,9 @@ def run(arguments: Sequence[str]) -> int:
     """
     try:
         if question := os.environ.get(COMPLETION):
-            from fmcli.cli.completion import answer
+            from click.shell_completion import shell_complete
 
-            return answer(group, question)
+            return shell_complete(group, {}, "fmcli", COMPLETION, question)
         know_names(arguments)
         stamp_lines(False)
         # Not group.main(), which would turn a closed pipe and Ctrl-C into exit status 1.

@@ -1,13 +1,13 @@
-"""fmcli completion: the scripts that make shells complete command lines, and the answers to their requests.
+"""fmcli completion: the scripts that make shells complete command lines.
 
 A script sends a request by starting fmcli with the current words in its environment (the protocol is that of
-click.shell_completion).
+click.shell_completion), and `run` answers it.
 """
 
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class, shell_complete
+from click.shell_completion import get_completion_class
 
 from fmcli.cli import COMPLETION
 from fmcli.cli.options import SectionCommand
@@ -35,8 +35,3 @@ def command(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind
     click.echo(kind(ctx.find_root().command, {}, "fmcli", COMPLETION).source())
-
-
-def answer(group: click.Command, question: str) -> int:
-    """Print the completions of the words in the environment. Returns the exit status."""
-    return shell_complete(group, {}, "fmcli", COMPLETION, question)

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from fmcli.registry.entry import load
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import ModelEntry
+from fmcli.registry.solvers import ROW_TRAINER
 from fmcli.registry.specs import Spec
 
 if TYPE_CHECKING:
@@ -56,4 +58,6 @@ def is_bounded(spec: Spec, loss: str, columns: int) -> bool:
 
 def build_trainer(task: Task) -> Trainer:
     """Return the trainer for the solver of a task. Its arrays are not allocated yet."""
-    return task.spec.solver_entry.trainer()(task)
+    solver = task.spec.solver_entry
+    trainer: type[Trainer] = load(ROW_TRAINER) if solver.by_rows else solver.load()
+    return trainer(task)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fmcli.errors import called
 from fmcli.records import dataclass
 from fmcli.registry.derived import START_OF_SAMPLES, passes, per_row
-from fmcli.registry.entry import Entry, Trial, load
+from fmcli.registry.entry import Entry, Trial
 from fmcli.registry.losses import ORDINAL, PROBIT
 from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
 from fmcli.registry.ranges import by
-
-if TYPE_CHECKING:
-    from fmcli.solvers.trainer import Trainer
 
 DEFAULT_SOLVER = "adagrad"
 # The solver name of models that are solved in closed form.
@@ -73,11 +68,6 @@ class SolverEntry(Entry):
     def stops_early(self) -> bool:
         """Whether validation data choose one of its epochs."""
         return not self.is_sampler and self.name != CLOSED_FORM
-
-    def trainer(self) -> type[Trainer]:
-        """Import the trainer class of this solver."""
-        found: type[Trainer] = load(ROW_TRAINER) if self.by_rows else self.load()
-        return found
 
 
 # Default penalties of the solvers that minimize the whole objective.

@@ -91,7 +91,9 @@ class MinimizingTrainer(Trainer):
 
     def hold(self, loss: Loss, penalty: Penalty) -> QuadraticPrior | None:
         """Return what holds the parameters of the warm start, if its rows do."""
-        return self.task.earlier.hold(self.task, loss, penalty) if self.task.earlier else None
+        earlier = self.task.earlier
+        held: QuadraticPrior | None = earlier.hold(self.task, loss, penalty) if earlier else None
+        return held
 
     def chosen(self) -> tuple[type[Minimizer], dict[str, Any]]:
         """Return the minimizer, and the arguments of its `prepare`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from fmcli.solvers.new_features import NewFeatures
 
 if TYPE_CHECKING:
     from threading import Event
-
-    from fmcli.solvers.coordinate.prior import PriorRows
 
 RunState = Mapping[str, NDArray[Any]]
 
@@ -52,6 +50,16 @@ class Observer:
         """Take note that no epoch follows."""
 
 
+class Earlier(Protocol):
+    """The rows of the warm start, as far as a task needs them (see coordinate/prior.py)."""
+
+    def bytes_needed(self, model: Model, data: Dataset) -> int:
+        """Return bytes that `hold` takes."""
+
+    def hold(self, task: Task, loss: Loss, penalty: Penalty) -> Any:
+        """Return what holds the model of a task, a QuadraticPrior, beside the penalty of the run."""
+
+
 @dataclass(frozen=True)
 class Task:
     """The model to train, and its training data.
@@ -78,7 +86,7 @@ class Task:
     deadline: float | None = None
     interrupt: Event | None = None
     new_features: NewFeatures | None = None
-    earlier: PriorRows | None = None
+    earlier: Earlier | None = None
     drawn: Mapping[str, NDArray[Any]] | None = None
     seen: NDArray[np.bool_] | None = None
 

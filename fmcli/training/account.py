@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from fmcli.data.counts import occurrences
 from fmcli.data.dataset import Dataset
@@ -18,12 +18,10 @@ from fmcli.solvers.coordinate import past
 from fmcli.solvers.stochastic.round_epochs import round_bytes
 from fmcli.system.memory import human_bytes
 from fmcli.training.draws import draws_bytes
+from fmcli.training.planning import Plan
 from fmcli.training.setup.memory import held_bytes
-from fmcli.training.validation import compares_last, measured_at_most
-
-if TYPE_CHECKING:
-    from fmcli.training.planning import Plan
-    from fmcli.training.validation import Validation
+from fmcli.training.setup.settings import state_bytes
+from fmcli.training.validation import Validation, compares_last, measured_at_most
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class MemoryNeed:
         return MemoryNeed(shared + together * (self.total - shared) + kept, self.held)
 
 
-def of_plan(plan: Plan) -> MemoryNeed:
+def need_of(plan: Plan) -> MemoryNeed:
     """Return the memory that a run needs: its rows, and what training and saving need beside them.
 
     The epochs (with a copy of the best one, and of the first run's model while a refit compares its own), the
@@ -83,6 +81,12 @@ def copied_bytes(plan: Plan) -> int:
     """Return bytes of the copy of the best epoch, with the state of the solver if the model file may have it."""
     keeps = plan.settings.may_keep_state(plan.spec, plan.model, plan.slots)
     return int(plan.model.bytes_needed(plan.slots if keeps else 0))
+
+
+def with_copy(plan: Plan) -> Plan:
+    """Return a plan whose model is copied as it is in its file, while it is in memory."""
+    kept = plan.slots if plan.settings.may_keep_state(plan.spec, plan.model, plan.slots) else 0
+    return replace(plan, beside=state_bytes(plan.model, 1 + kept) + draws_bytes(plan))
 
 
 def paused_bytes(plan: Plan) -> int:

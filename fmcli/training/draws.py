@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fmcli.base.state_dict import Kept, part, require_finite, require_like, require_names, under, whole_number
 from fmcli.losses.links import unchanged
 from fmcli.model_file.state import HALF, as_halves, as_reals, draw_name, drawn_names
-from fmcli.models.layout import REAL_TYPE
 from fmcli.models.model import Model
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import MOST_DRAWN
@@ -20,18 +19,16 @@ from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
 from fmcli.scoring.rows import score_rows
 from fmcli.solvers.gibbs.convergence import SCORES, TRACE_BYTES, WATCHED_ROWS, Trace
+from fmcli.training.draw_sizes import draw_bytes, feature_arrays, kept_sweeps, may_halve
+from fmcli.training.planning import Plan
 from fmcli.training.setup.settings import make_model
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Trainer
-    from fmcli.training.planning import Plan
 
 # The prefixes of what the mean of the predictions depends on, of what is watched, and of the mean over all sweeps, in a
 # checkpoint.
 MEAN, TRACE, TESTED = "mean", "trace", "tested"
-# The largest squared norm of a row up to which draws may be kept in 16 bits: a score of longer rows, or of columns with
-# larger numbers, can be a small difference of large terms.
-MOST_SQUARE = 1024
 # The arrays that a draw has changed, by their names in Model.parameters.
 Draw = Mapping[str, NDArray[Any]]
 
@@ -156,39 +153,12 @@ def stacked(beside: Sequence[Draw]) -> dict[str, NDArray[Any]]:
     return {name: np.array([one[name] for one in beside]) for name in (beside[0] if beside else ())}
 
 
-def kept_sweeps(spec: Spec) -> frozenset[int]:
-    """Return the numbers, from 1, of the sweeps whose draws are kept: the last one, and others at equal distances after
-    the burn-in; all of them if there are not more. There are none if the solver does not sample."""
-    if not spec.solver_entry.is_sampler:
-        return frozenset()
-    epochs, draws = spec.values["epochs"], spec.values["draws"]
-    after = epochs - spec.values["burn_in"]
-    return frozenset(epochs - step * after // draws for step in range(draws)) if after > 0 else frozenset()
-
-
-def may_halve(facts: Mapping[str, Any]) -> bool:
-    """Return whether draws may be kept in 16 bits, by what is known of the rows; see Facts."""
-    return bool(facts.get("longest", np.inf) <= MOST_SQUARE)
-
-
 def halved_names(plan: Plan) -> Sequence[str]:
     """Return the names of the arrays that all draws but the last keep in 16 bits: those of features, if all draws would
     take more than MOST_DRAWN bytes."""
     model = plan.model
     is_large = len(kept_sweeps(plan.spec)) * draw_bytes(model) > MOST_DRAWN
     return feature_arrays(model) if is_large and may_halve(plan.facts) else ()
-
-
-def feature_arrays(model: Model) -> list[str]:
-    """Return the names of the arrays of a draw that have numbers for each feature."""
-    return [name for name in drawn_names(model) if model.feature_axis(name) is not None]
-
-
-def draw_bytes(model: Model, halved: Sequence[str] = ()) -> int:
-    """Return bytes of a draw of a model with some arrays in 16 bits."""
-    shapes = model.shapes()
-    types = {name: HALF if name in halved else REAL_TYPE for name in drawn_names(model)}
-    return sum(int(np.prod(shapes[name])) * type.itemsize for name, type in types.items())
 
 
 def kept_bytes(plan: Plan) -> int:

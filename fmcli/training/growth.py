@@ -20,7 +20,7 @@ from fmcli.registry.build import build_loss, build_trainer
 from fmcli.registry.specs import Spec
 from fmcli.solvers.new_features import NONE
 from fmcli.solvers.trainer import Observer, Task
-from fmcli.training.draws import may_halve
+from fmcli.training.draw_sizes import may_halve
 from fmcli.training.past import kept_past, past_arrays
 from fmcli.training.planning import Plan, strengths_of
 from fmcli.training.prepared import prepared_model

@@ -36,7 +36,7 @@ from fmcli.solvers import new_features
 from fmcli.solvers.trainer import Observer
 from fmcli.system.allocator import return_freed_memory
 from fmcli.system.memory import LARGE, require_if_large
-from fmcli.training.account import MemoryNeed
+from fmcli.training.account import MemoryNeed, need_of
 from fmcli.training.baseline import baseline_of
 from fmcli.training.checkpoint import Checkpointer, Progress
 from fmcli.training.divergence import DivergenceCheck
@@ -82,12 +82,13 @@ def train(
     DivergedError
         A loss or a parameter is no longer finite. Its `trained` is the best epoch before, if validation found one.
     """
-    require_if_large(plan.memory.total, "training", held=plan.memory.held)
-    return_freed(plan.memory)  # that of making the rows
+    need = need_of(plan)
+    require_if_large(need.total, "training", held=need.held)
+    return_freed(need)  # that of making the rows
     run = Run(plan, on_epoch, observer or Observer(), keeper or Checkpointer())
     try:
         run.complete()
-        return_freed(plan.memory)
+        return_freed(need)
     except DivergedError as error:
         if run.best.number:
             error.trained = run.finish(run.best.restore())

@@ -22,15 +22,13 @@ from fmcli.registry.specs import Spec, make_spec, resolve
 from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.trainer import Task
-from fmcli.training import account
-from fmcli.training.account import MemoryNeed
-from fmcli.training.draws import draw_bytes, draws_bytes, feature_arrays, may_halve
+from fmcli.training.draw_sizes import draw_bytes, feature_arrays, may_halve
 from fmcli.training.prepared import earlier_of, prepared_model
 from fmcli.training.setup.fitting import Fitted, Validated, facts_of, fit, occurring
 from fmcli.training.setup.rows import Rows
-from fmcli.training.setup.settings import Settings, state_bytes
+from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.warm_start import WarmStart
-from fmcli.training.tested import TestedRows
+from fmcli.training.tested_rows import TestedRows
 from fmcli.training.validation import Validation, measured_rows
 
 # The penalties' options.
@@ -118,11 +116,6 @@ class Plan(Fitted):
     def resumes(self) -> bool:
         """Whether the solver resumes with the state that the warm start has kept."""
         return self.warm_start is not None and self.warm_start.has_state(self.spec, self.slots)
-
-    @cached_property
-    def memory(self) -> MemoryNeed:
-        """The memory that the run needs."""
-        return account.of_plan(self)
 
     @property
     def seen_before(self) -> NDArray[np.bool_] | None:
@@ -226,12 +219,6 @@ def evaluations(
     data, rows = validated
     validation = replace(evaluation, data=data, rows=rows, held_out=held_out)
     return evaluation, replace(validation, metrics=validation.metrics_that_choose())
-
-
-def with_copy(plan: Plan) -> Plan:
-    """Return a plan whose model is copied as it is in its file, while it is in memory."""
-    kept = plan.slots if plan.settings.may_keep_state(plan.spec, plan.model, plan.slots) else 0
-    return replace(plan, beside=state_bytes(plan.model, 1 + kept) + draws_bytes(plan))
 
 
 def usual_values(plan: Plan) -> Mapping[str, Any]:

@@ -33,11 +33,12 @@ TRAINED, DIVERGED, REFUSED = 0, 3, 4  # statuses
 CHILD = """
 import os, sys
 from fmcli.training import job
+from fmcli.training.account import need_of
 from fmcli.cli import run
 out, train = os.dup(1), job.train
 def told(plan, *observers):
-    os.write(out, f"{plan.memory.total}\\n".encode())
-    if plan.memory.total > float(sys.argv[1]):
+    os.write(out, f"{need_of(plan).total}\\n".encode())
+    if need_of(plan).total > float(sys.argv[1]):
         sys.exit(4)
     return train(plan, *observers)
 job.train = told

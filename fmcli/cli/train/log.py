@@ -31,7 +31,8 @@ from fmcli.scoring.sparsity import SPARSITY
 from fmcli.solvers.gibbs.convergence import WATCHED_ROWS
 from fmcli.system.memory import human_bytes, peak
 from fmcli.text import number, shell_word
-from fmcli.training.draws import halved_names, kept_bytes, kept_sweeps
+from fmcli.training.draw_sizes import kept_sweeps
+from fmcli.training.draws import halved_names, kept_bytes
 from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense, are_many
 from fmcli.training.setup.groups import groups_in_words

@@ -93,4 +93,5 @@ def write_test(log: Log, trained: Trained, output: str | None) -> dict[str, obje
     labelled = len(tested.labelled)
     if labelled < tested.data.rows:
         log.line(f"--test: {labelled:,} of {tested.data.rows:,} rows have a label that the model knows")
-    return finite({"test": tested.metrics(trained.plan, score), "test_rows": tested.data.rows})
+    metrics = tested.metrics(trained.plan.model, trained.plan.evaluation, score)
+    return finite({"test": metrics, "test_rows": tested.data.rows})

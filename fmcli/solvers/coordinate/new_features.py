@@ -9,7 +9,7 @@ from fmcli.base.state_dict import require_names
 from fmcli.models.parameters import Resumable
 from fmcli.solvers.coordinate.columns import Columns
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.new_features import NONE, NewFeatures
 from fmcli.solvers.trainer import RunState
 from fmcli.system.parallel import Pool

@@ -15,7 +15,7 @@ from fmcli.models.parameters import Parameters
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.trainer import CoordinateDescent
+from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.gibbs.cutpoints import CutpointWalk
 from fmcli.solvers.gibbs.priors import Priors
 from fmcli.solvers.gibbs.update import GibbsUpdater

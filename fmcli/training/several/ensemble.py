@@ -18,8 +18,9 @@ from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.draws import interleaved_bytes
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
-from fmcli.training.account import MemoryNeed
-from fmcli.training.draws import Draw, kept_sweeps, whole_draws
+from fmcli.training.account import MemoryNeed, need_of
+from fmcli.training.draw_sizes import kept_sweeps
+from fmcli.training.draws import Draw, whole_draws
 from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.prepared import prepared_model
@@ -79,7 +80,7 @@ def side_by_side(run: Callable[[T], R], jobs: Iterable[T], together: int) -> Ite
 def memory_of(plan: Plan, count: int) -> MemoryNeed:
     """Return the memory that a run of so many members needs: for several, the rows, the members that train at the same
     time, the arrays of all, and what the mean prediction on the training rows takes beside them."""
-    need, model = plan.memory, plan.model
+    need, model = need_of(plan), plan.model
     if count == 1:
         return need
     draws = max(1, len(kept_sweeps(plan.spec))) * count

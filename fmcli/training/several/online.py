@@ -17,6 +17,7 @@ from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
+from fmcli.training.account import need_of
 from fmcli.training.checkpoint import Checkpointer
 from fmcli.training.job import Run
 from fmcli.training.planning import Plan, prepare
@@ -102,7 +103,8 @@ def train_online(
         plan = prepare(here, segment, valid if last else None)
         if known is None:
             observer, spec = on_plan(plan), plan.spec
-        require(plan.memory.total, "training", held=plan.memory.held)
+        need = need_of(plan)
+        require(need.total, "training", held=need.held)
         run = Run(plan, lambda epoch: None, Offset(observer, rows, loss), Checkpointer())
         run.complete()
         epoch, added = run.epochs[-1], plan.source.total_weight
