@@ -24,7 +24,7 @@ from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.streamed import Segments, StreamedRows
 from fmcli.training.several import online
-from fmcli.training.several.online import train_online
+from fmcli.training.several.online import prepare_stream, train_online
 from fmcli.training.trained import summary
 
 ROWS, SEGMENTS, EVERY = 300, 3, 60
@@ -76,7 +76,7 @@ def test_a_stream_is_trained_on_as_by_runs_that_resume(monkeypatch, tmp_path, mo
     monkeypatch.setattr(streamed, "SEGMENT_BYTES", data.nbytes // SEGMENTS)
     monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.uint8))  # so that a segment need not be as large as the model
     kept = Kept()
-    of_stream = train_online(settings, stream_of(growing(data), settings), lambda plan: kept)
+    of_stream = train_online(prepare_stream(settings, stream_of(growing(data), settings)), observer=kept)
     assert len(seen) > 1
     assert seen[-1].features > seen[0].features
 
@@ -110,7 +110,7 @@ def test_the_running_loss_is_that_of_all_rows(monkeypatch):
         monkeypatch.setattr(streamed, "SEGMENT_BYTES", size)
         pieces = [TextRows(data.take(np.arange(at, at + 30)), None) for at in range(0, ROWS, 30)]
         settings = Settings(spec, stream=True)
-        trained = train_online(settings, stream_of(pieces, settings), lambda plan, kept=kept: kept)
+        trained = train_online(prepare_stream(settings, stream_of(pieces, settings)), observer=kept)
         assert kept.losses[-1] == (1, ROWS, pytest.approx(trained.epochs[0].loss))
     assert len(whole.losses) == ROWS // EVERY
     assert [rows for _, rows, _ in parts.losses] == [rows for _, rows, _ in whole.losses]
@@ -160,7 +160,7 @@ def test_new_ids_get_parameters_as_they_come(monkeypatch):
     monkeypatch.setattr(streamed, "SEGMENT_BYTES", 1)
     monkeypatch.setattr(online, "REAL_TYPE", np.dtype(np.void(0)))
     settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1, "rank": 2}), stream=True)
-    trained = train_online(settings, stream_of(pieces, settings), lambda plan: Observer())
+    trained = train_online(prepare_stream(settings, stream_of(pieces, settings)))
     columns = trained.plan.data.numbering
     assert columns.written(range(len(columns))) == [3, 5, 2**40, "x:1", "y", "z"]
     assert trained.seen.all()

@@ -16,6 +16,7 @@ from fmcli.training.job import train
 from fmcli.training.planning import Plan
 from fmcli.training.several.ensemble import ensemble_summary, train_ensemble
 from fmcli.training.several.learning import learn
+from fmcli.training.several.online import train_online
 from fmcli.training.several.refit import refit, refits, whole
 from fmcli.training.trained import Epoch, Trained, summary
 
@@ -97,7 +98,7 @@ def fit(
     if plan.new_features:
         trained = learn(plan, *observed, keeper)
         return trained, summary(trained)
-    trained = train(plan, *observed, keeper)
+    trained = train_online(plan, *observed) if plan.following else train(plan, *observed, keeper)
     events.chosen(trained, again=again)
     if again:
         of_all = whole(trained)

@@ -48,6 +48,8 @@ class Plan(Fitted):
     refit_epochs : for how many epochs the model is trained again on all rows; None: as many as the best one.
     compares_last : whether the best of the last epochs by the training rows is kept, without validation data.
     other : returns the plan of another spec for the same rows, if there are alternatives.
+    following : returns the plan of the next segment of a stream, given the run so far as a warm start; None: no rows
+        follow.
     facts : what the data say to defaults that depend on them, for `resolve`.
     begin : start values of the parameters, by name, in place of the usual ones; None: these.
     """
@@ -61,6 +63,7 @@ class Plan(Fitted):
     refit_epochs: int | None = None
     compares_last: bool = False
     other: Callable[[Spec], Plan] | None = None
+    following: Callable[[Spec, WarmStart], Plan] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     begin: Mapping[str, NDArray[Any]] | None = None
 

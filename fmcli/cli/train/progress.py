@@ -68,7 +68,7 @@ class Progress(Observer):
         self._before, self._rows = plan.epochs_before, plan.source.visits
         self._epochs = self._before + plan.spec.values["epochs"]
         self._chooser = plan.validation.chooser if plan.validation else ""
-        self._begin, self._skipped = time.perf_counter(), 0
+        self._begin, self._skipped, self._is_stream = time.perf_counter(), 0, plan.following is not None
         # Stochastic solvers have few epochs; other solvers may have hundreds.
         self._all = log.verbose or (plan.spec.by_rows and kind == "epoch")
         self._last: Epoch | None = None
@@ -130,7 +130,12 @@ class Progress(Observer):
 
     def rows(self, epoch: int, rows: int) -> None:
         """Show the progress of an epoch and, once rows are done, the speed and the remaining time of the run."""
-        if self._log.due():
+        if not self._log.due():
+            return
+        if self._is_stream:
+            speed = rows / max(time.perf_counter() - self._begin, LEAST_SECONDS)
+            self._log.progress(f"{rows:,} rows  {speed:,.0f} rows/s")
+        else:
             done = (epoch - 1) * self._rows + rows
             text = f"{self._of}{self._kind} {self._before + epoch}/{self._epochs}  {100 * rows // self._rows} %"
             if done > self._skipped:

@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fmcli.choosing.automatic import few_of_class, memory_of_whole
-from fmcli.choosing.fitting import Events, OnEpoch, fit
+from fmcli.choosing.automatic import memory_of_whole
+from fmcli.choosing.fitting import fit
 from fmcli.choosing.request import SearchResult
-from fmcli.cli.flags import flag_of
 from fmcli.cli.output import Lines, Log, open_lines
 from fmcli.cli.rows.table_options import print_schema
-from fmcli.cli.train.log import (
-    log_best_epoch,
-    log_comparison,
-    log_divergence,
-    log_plan,
-    log_quick_search,
-    log_refit,
-    log_refitted,
-    log_trials,
-    memory_needed,
-    sizes,
-)
-from fmcli.cli.train.progress import Progress
+from fmcli.cli.train.events import RunLog, log_planned
+from fmcli.cli.train.log import log_divergence, memory_needed, sizes
 from fmcli.cli.train.rows import Planned, completed_plan, plan_rows
 from fmcli.cli.train.saving import bad_lines, save
-from fmcli.cli.train.start import log_start
 from fmcli.cli.train.tables import with_tables
 from fmcli.errors import DivergedError, NothingNewError, UsageError
 from fmcli.model_file.container import save as save_file
-from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import available, human_bytes
 from fmcli.training.checkpoint import Checkpointer
-from fmcli.training.setup.item_ranking import without_users
-from fmcli.training.several.ensemble import at_once
 from fmcli.training.several.refit import refits
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
-    from fmcli.training.planning import Plan
     from fmcli.training.trained import Trained
 
 
@@ -76,19 +60,26 @@ def schema_printed(request: Request) -> bool:
 
 def train_here(log: Log, request: Request, bad: BadLines, keeper: Checkpointer) -> None:
     """Train the model on this machine, and save it."""
-    if request.choices.online:
-        from fmcli.cli.train.online import run_online
-
-        run_online(log, request, bad)
-    else:
-        log.detail(f"{request.settings.threads} threads")
+    log.detail(f"{request.settings.threads} threads")
+    if not request.choices.online:
         train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
+        return
+    from fmcli.cli.train.online import StreamLog, plan_stream, segments_of
+
+    with segments_of(request, bad) as segments:
+        events = partial(StreamLog, segments=segments, bad=bad, begin=time.perf_counter())
+        train_rows(log, request, bad, keeper, lambda: plan_stream(log, request, bad, segments), events)
 
 
 def train_rows(
-    log: Log, request: Request, bad: BadLines, keeper: Checkpointer, prepared: Callable[[], Planned]
+    log: Log,
+    request: Request,
+    bad: BadLines,
+    keeper: Checkpointer,
+    prepared: Callable[[], Planned],
+    events_of: Callable[[Log, Lines, Request], RunLog] = RunLog,
 ) -> None:
-    """Train the model on the rows of a plan, which `prepared` returns, and save it."""
+    """Train the model on the rows of a plan, which `prepared` returns, and save it. events_of : writes its events."""
     begin, settings, choices = time.perf_counter(), request.settings, request.choices
     try:
         planned = prepared()
@@ -104,7 +95,7 @@ def train_rows(
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
     with open_lines(choices.log_json) as lines:
-        events = RunLog(log, lines, request)
+        events = events_of(log, lines, request)
 
         def finish(trained: Trained, training: dict[str, Any], *, diverged: bool) -> None:
             facts = {"diverged": diverged, **bad_lines(bad)}
@@ -128,66 +119,3 @@ def train_rows(
             keeper.done()
             raise
         finish(trained, training, diverged=False)
-
-
-class RunLog(Events):
-    """Writes the events of a run to the log, and as lines of JSON.
-
-    progress : of the run that chooses the epoch.
-    again : whether the run of all rows has begun.
-    """
-
-    progress: Progress
-    again = False
-
-    def __init__(self, log: Log, lines: Lines, request: Request) -> None:
-        self._log, self._lines, self._request = log, lines, request
-
-    def comparing(self, plan: Plan) -> None:
-        log_comparison(self._log, plan)
-
-    def compared(self, searched: SearchResult) -> None:
-        log_trials(self._log, searched.trials)
-
-    def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
-        log_planned(self._log, plan, searched, again=again)
-        if self._request.settings.refit and not again:
-            self._log.warning("no rows are held out, so that --refit has no effect")
-        if (members := self._request.choices.ensemble) > 1:
-            log_members(self._log, plan, members)
-        self.progress = Progress(self._log, self._lines, plan, self._request.choices.log_every)
-        log_start(self.progress, plan, self._request)
-        for trial in searched.trials:
-            self.progress.trial(trial)
-
-    def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
-        kind, every = "refit" if again else "epoch", self._request.choices.log_every
-        progress = Progress(self._log, self._lines, plan, every, kind, member) if again or member else self.progress
-        return progress.epoch, progress
-
-    def chosen(self, trained: Trained, *, again: bool) -> None:
-        log_best_epoch(self._log, trained, again)
-
-    def refitting(self, plan: Plan) -> None:
-        self.again = True
-        log_refit(self._log, plan)
-
-    def refitted(self, trained: Trained) -> None:
-        log_refitted(self._log, trained)
-
-
-def log_planned(log: Log, plan: Plan, searched: SearchResult, *, again: bool) -> None:
-    """Log the run, the trials before it, and warnings about its rows."""
-    log_plan(log, plan, again)
-    for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
-        log.warning(warning)
-    log_quick_search(log, searched)
-
-
-def log_members(log: Log, plan: Plan, members: int) -> None:
-    """Log the members of an ensemble."""
-    first = plan.spec.values["seed"]
-    log.line(
-        f"{members} models with the seeds {first} to {first + members - 1}, {at_once(plan, members)} at a time; "
-        "predictions are the means of theirs"
-    )

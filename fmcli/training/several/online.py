@@ -15,6 +15,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.model_file.state import state_arrays
 from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.specs import Spec
 from fmcli.solvers.trainer import Observer
 from fmcli.system.memory import require
 from fmcli.training.account import need_of
@@ -78,31 +79,42 @@ class Offset(Observer):
         self._observer.loss(epoch, self.before + rows, total / (self.before + rows))
 
 
-def train_online(
-    settings: Settings,
-    stream: StreamedRows,
-    on_plan: Callable[[Plan], Observer],
-    valid: Dataset | None = None,
-) -> Trained:
-    """Train on a stream of rows, in one pass.
+def prepare_stream(settings: Settings, stream: StreamedRows, valid: Dataset | None = None) -> Plan:
+    """Return the plan of the next segment of a stream, which the plans of further segments follow.
 
-    Parameters
-    ----------
     settings : those of a run of one epoch that holds nothing out.
     stream : the rows, with the weights of their labels.
-    on_plan : called with the plan of the first segment; returns what receives the progress.
     valid : validation data, to evaluate the final model.
 
-    Raises the errors of `prepare` and `train`.
+    Raises the errors of `prepare`.
     """
-    observer, rows, nonzeros, loss, weight = Observer(), 0, 0, 0.0, 0.0
-    known: WarmStart | None = None
-    spec = settings.spec
-    for segment, last in stream:
-        here = replace(settings, spec=spec, warm_start=known or settings.warm_start)
-        plan = prepare(here, segment, valid if last else None)
-        if known is None:
-            observer, spec = on_plan(plan), plan.spec
+    segment, last = next(iter(stream))
+    plan = prepare(settings, segment, valid if last else None)
+    if last:
+        return plan
+
+    def following(spec: Spec, known: WarmStart) -> Plan:
+        stream.segments.enlarge(REAL_TYPE.itemsize * known.model.parameter_count)
+        return prepare_stream(replace(settings, spec=spec, warm_start=known), stream, valid)
+
+    return replace(plan, following=following)
+
+
+def train_online(
+    plan: Plan,
+    on_epoch: Callable[[Epoch], bool | None] = lambda epoch: None,
+    observer: Observer | None = None,
+) -> Trained:
+    """Train on a stream of rows, in one pass that begins with the segment of a plan.
+
+    on_epoch : called after the pass.
+    observer : receives its progress.
+
+    Raises the errors of `train` and `prepare`.
+    """
+    observer, spec = observer or Observer(), plan.spec
+    rows, nonzeros, loss, weight = 0, 0, 0.0, 0.0
+    while True:
         need = need_of(plan)
         require(need.total, "training", held=need.held)
         run = Run(plan, lambda epoch: None, Offset(observer, rows, loss), Checkpointer())
@@ -111,13 +123,13 @@ def train_online(
         weight += added
         loss += (epoch.loss - loss) * added / weight
         rows, nonzeros = rows + plan.source.count, nonzeros + plan.source.nonzeros
-        if last or run.late:
+        if plan.following is None or run.late:
             break
-        known = resumed(run)
-        stream.segments.enlarge(REAL_TYPE.itemsize * known.model.parameter_count)
+        plan = plan.following(spec, resumed(run))
     whole = replace(plan, source=PastRows(plan.data, plan.rows, rows, nonzeros))
     trained = run.finish(run.best.restore() or 1)
-    return replace(trained, plan=whole, epochs=[Epoch(1, loss, epoch.penalty, epoch.valid, epoch.seconds)])
+    on_epoch(passed := Epoch(1, loss, epoch.penalty, epoch.valid, epoch.seconds))
+    return replace(trained, plan=whole, epochs=[passed])
 
 
 def resumed(run: Run) -> WarmStart:

@@ -1,0 +1,93 @@
+"""The events of a run of fmcli train, in the log and as lines of JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fmcli.choosing.automatic import few_of_class
+from fmcli.choosing.fitting import Events, OnEpoch
+from fmcli.choosing.request import SearchResult
+from fmcli.cli.flags import flag_of
+from fmcli.cli.output import Lines, Log
+from fmcli.cli.train.log import (
+    log_best_epoch,
+    log_comparison,
+    log_plan,
+    log_quick_search,
+    log_refit,
+    log_refitted,
+    log_trials,
+)
+from fmcli.cli.train.progress import Progress
+from fmcli.cli.train.start import log_start
+from fmcli.solvers.trainer import Observer
+from fmcli.training.setup.item_ranking import without_users
+from fmcli.training.several.ensemble import at_once
+
+if TYPE_CHECKING:
+    from fmcli.cli.train.request import Request
+    from fmcli.training.planning import Plan
+    from fmcli.training.trained import Trained
+
+
+class RunLog(Events):
+    """Writes the events of a run to the log, and as lines of JSON.
+
+    progress : of the run that chooses the epoch.
+    again : whether the run of all rows has begun.
+    """
+
+    progress: Progress
+    again = False
+
+    def __init__(self, log: Log, lines: Lines, request: Request) -> None:
+        self._log, self._lines, self._request = log, lines, request
+
+    def comparing(self, plan: Plan) -> None:
+        log_comparison(self._log, plan)
+
+    def compared(self, searched: SearchResult) -> None:
+        log_trials(self._log, searched.trials)
+
+    def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
+        log_planned(self._log, plan, searched, again=again)
+        if self._request.settings.refit and not again:
+            self._log.warning("no rows are held out, so that --refit has no effect")
+        if (members := self._request.choices.ensemble) > 1:
+            log_members(self._log, plan, members)
+        self.progress = Progress(self._log, self._lines, plan, self._request.choices.log_every)
+        log_start(self.progress, plan, self._request)
+        for trial in searched.trials:
+            self.progress.trial(trial)
+
+    def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
+        kind, every = "refit" if again else "epoch", self._request.choices.log_every
+        progress = Progress(self._log, self._lines, plan, every, kind, member) if again or member else self.progress
+        return progress.epoch, progress
+
+    def chosen(self, trained: Trained, *, again: bool) -> None:
+        log_best_epoch(self._log, trained, again)
+
+    def refitting(self, plan: Plan) -> None:
+        self.again = True
+        log_refit(self._log, plan)
+
+    def refitted(self, trained: Trained) -> None:
+        log_refitted(self._log, trained)
+
+
+def log_planned(log: Log, plan: Plan, searched: SearchResult, *, again: bool) -> None:
+    """Log the run, the trials before it, and warnings about its rows."""
+    log_plan(log, plan, again)
+    for warning in filter(None, (few_of_class(plan), without_users(plan.source, flag_of))):
+        log.warning(warning)
+    log_quick_search(log, searched)
+
+
+def log_members(log: Log, plan: Plan, members: int) -> None:
+    """Log the members of an ensemble."""
+    first = plan.spec.values["seed"]
+    log.line(
+        f"{members} models with the seeds {first} to {first + members - 1}, {at_once(plan, members)} at a time; "
+        "predictions are the means of theirs"
+    )
