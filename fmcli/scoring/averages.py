@@ -17,12 +17,12 @@ from fmcli.scoring.rows import score_rows
 
 
 def average_of(loss: str) -> Average:
-    """Return how predictions of a loss are averaged: probabilities, predicted counts, or for other losses scores."""
+    """Return how the predictions of a loss are averaged: as probabilities, predicted counts, or otherwise scores."""
     return LOSSES[loss].load_link().average
 
 
 class MeanScore:
-    """The scores whose predictions are the means of the predictions of several draws.
+    """Scores whose predictions are the mean predictions of several draws.
 
     count : the number of draws so far.
     """
@@ -42,16 +42,16 @@ class MeanScore:
         self.count += 1
 
     def score(self) -> Floats:
-        """Return (rows, outputs) the scores. There must have been a draw."""
+        """Return the scores (rows, outputs). At least one draw is needed."""
         return self.average.score(self._totals, self.count)
 
     def progress(self) -> dict[str, NDArray[Any]]:
-        """Return the progress for `restore`; the arrays are no copies."""
+        """Return the progress for `restore`. The arrays are not copied."""
         return {"count": np.array(self.count), **{f"total.{n}": total for n, total in enumerate(self._totals)}}
 
     def restore(self, progress: Kept, count: int, shape: tuple[int, int]) -> None:
-        """Continue from kept progress after so many draws, whose scores have this shape. Raises ValueError for
-        others."""
+        """Continue from a saved progress after `count` draws with scores of this shape. Raises ValueError if it does
+        not fit."""
         names = [f"total.{number}" for number in range(self.average.count)] if count else []
         require_names(progress, ["count", *names])
         self.count = whole_number(progress, "count", count, count)
@@ -67,8 +67,8 @@ def mean_score(
     threads: int = 1,
     rows: NDArray[np.int32] | None = None,
 ) -> Floats:
-    """Return (rows, outputs) the scores of all rows, or of the rows with these indices, averaged over draws. A single
-    one's scores are not changed."""
+    """Return (rows, outputs) the scores of all rows, or of the rows with these indices, averaged over draws. The scores
+    of a single draw are not changed."""
     if len(draws.models) == 1:
         return score_rows(draws.models[0], data, threads, rows)
     mean = MeanScore(loss)
@@ -78,9 +78,9 @@ def mean_score(
 
 
 def spread(loss: str, draws: Draws, data: Dataset, changed: Callable[[Floats], Floats] = unchanged) -> Floats:
-    """Return (rows, outputs) the standard deviations of the predictions of draws: of the probability of the larger
-    label or of each class, or of predicted numbers, which are not clipped. They are not numbers if there is a single
-    draw. changed : what is done to the scores of each draw."""
+    """Return (rows, outputs) the standard deviations of the draws' predictions: of the probability of the larger label
+    or of each class, or of predicted numbers, not clipped; NaN for a single draw. changed : changes the scores of each
+    draw."""
     average, count = average_of(loss), 0
     mean = squares = np.zeros((data.rows, 1))
     for score in draws.scores(data):

@@ -1,4 +1,4 @@
-"""Calibration: how far predicted probabilities are from observed shares, and maps of scores that bring them nearer."""
+"""Calibration: the gap between predicted probabilities and observed shares, and maps of scores that close it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.scoring.metrics import BINARY, SMALLEST_PROBABILITY, Outcome
 
-# The table of predicted and observed shares has so many bins, as far as different predictions fill them.
+# The number of bins in the table of predicted and observed shares; fewer if few predictions differ.
 BINS = 10
-# Newton's method ends if a step changes the parameters by at most this, or after so many steps.
+# Newton's method ends when a step changes the parameters by at most CLOSE, or after MOST_STEPS steps.
 CLOSE, MOST_STEPS = 1e-10, 100
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from the score of a model to the probability of the positive of two labels.
+    """A map from the score of a model to the probability of the positive one of two labels.
 
     method : platt: 1 / (1 + exp(-(a score + b))), with `numbers` a, b. isotonic: a function that never falls, linear
         between points, with `numbers` (2, points): their scores, increasing, and their probabilities.
@@ -33,13 +33,13 @@ class Calibration:
     numbers: Floats
 
     def probability(self, score: Floats) -> Floats:
-        """Return the probabilities of scores; a score that is not a number has none."""
+        """Return the probabilities of scores; NaN for a score that is not a number."""
         if self.method == PLATT:
             return expit(self.numbers[0] * score + self.numbers[1])
         return np.asarray(np.interp(score, *self.numbers))
 
     def of(self, loss: str, score: Floats) -> Floats:
-        """Return (rows, 1) scores of a loss with the calibrated probabilities."""
+        """Return scores (rows, 1) of a loss that give the calibrated probabilities."""
         inverse = LOSSES[loss].load_link().inverse
         assert inverse is not None
         limited = np.clip(self.probability(score), SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
@@ -62,7 +62,7 @@ def require_probabilities(loss: str) -> None:
 
 
 def fitted(method: str, positive: NDArray[np.bool_], score: Floats, weight: Floats | None = None) -> Calibration:
-    """Return the calibration of scores of rows that the model has not seen.
+    """Return the calibration, fitted to rows that the model has not seen.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def fitted(method: str, positive: NDArray[np.bool_], score: Floats, weight: Floa
     score : (rows).
     weight : (rows), not negative; None: all are 1.
 
-    For platt, see Platt (1999) and Lin, Lin and Weng (2007), whose targets keep the probabilities of separable rows
-    from 0 and 1. For isotonic, Zadrozny and Elkan (2002); its probabilities are limited in the same way.
+    For platt, see Platt (1999) and Lin, Lin and Weng (2007), whose targets keep probabilities away from 0 and 1 when
+    rows are separable. For isotonic, Zadrozny and Elkan (2002), with probabilities limited in the same way.
     """
     weight = np.ones(len(score)) if weight is None else weight
     known = weight > 0
@@ -86,14 +86,14 @@ def fitted(method: str, positive: NDArray[np.bool_], score: Floats, weight: Floa
     found = np.asarray(isotonic_regression(share, weights=total).x)
     least = 1 / (len(score) + 2)
     found = np.clip(found, least, 1 - least)
-    inner = np.ones(len(values), dtype=np.bool_)  # of equal probabilities, the first and the last point suffice
+    inner = np.ones(len(values), dtype=np.bool_)  # equal probabilities need only their first and last points
     inner[1:-1] = (found[1:-1] != found[:-2]) | (found[1:-1] != found[2:])
     return Calibration(method, np.ascontiguousarray([values[inner], found[inner]]))
 
 
 def sigmoid(positive: NDArray[np.bool_], score: Floats, weight: Floats) -> Floats:
     """Return the slope and the intercept of Platt's sigmoid, by Newton's method with a line search on the logloss of
-    his targets."""
+    Platt's targets."""
     above, below = float(weight[positive].sum()), float(weight[~positive].sum())
     target = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
     spread = float(np.abs(score).max(initial=0)) or 1.0
@@ -123,11 +123,11 @@ def sigmoid(positive: NDArray[np.bool_], score: Floats, weight: Floats) -> Float
 
 @dataclass(frozen=True)
 class Reliability:
-    """Predicted probabilities beside observed shares.
+    """Predicted probabilities and observed shares.
 
-    bins : rows of a table, by increasing probability: its lowest and highest one, the weight of the rows, the mean
-        probability, and the observed share.
-    error : the expected calibration error: the mean absolute difference of the two, weighted by rows.
+    bins : rows of a table, by increasing probability: the lowest and the highest probability, the weight of the rows,
+        the mean probability, and the observed share.
+    error : the expected calibration error: the mean absolute difference of probability and share, weighted by rows.
     """
 
     bins: list[dict[str, float]]
@@ -135,11 +135,11 @@ class Reliability:
 
 
 def reliability(outcome: Outcome, bins: int = BINS) -> Reliability:
-    """Return predicted probabilities beside observed shares, in bins of equal numbers of rows; equal probabilities are
-    in one bin.
+    """Compare predicted probabilities with observed shares, in bins of equal numbers of rows. Rows with equal
+    probabilities share a bin.
 
-    Of two labels, these are the probability and the share of the larger one; of classes, the probability of the most
-    likely one, and the share of rows that have it (Guo et al. 2017).
+    For two labels, this compares the probability and the share of the larger label; for classes, the probability of the
+    most likely class and the share of rows in which it is the label (Guo et al. 2017).
     """
     if outcome.task in BINARY:
         probability = outcome.probability[:, -1]
@@ -152,7 +152,7 @@ def reliability(outcome: Outcome, bins: int = BINS) -> Reliability:
     before = np.cumsum(weight) - weight
     number = np.minimum((before * bins / weight.sum()).astype(np.intp), bins - 1)
     _, first, same = np.unique(probability, return_index=True, return_inverse=True)
-    number = number[first][same]  # rows of one probability are in the bin of the first of them
+    number = number[first][same]  # rows with equal probabilities share the first row's bin
     rows, error = [], 0.0
     for one in np.unique(number):
         mine = number == one

@@ -1,4 +1,4 @@
-"""The scores of several draws of a model's parameters, several draws in one pass over the rows if that is faster."""
+"""The scores of several draws of a model's parameters, several draws per pass over the rows if that is faster."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fmcli.system.parallel import in_parallel
 
 Floats = NDArray[np.float64]
 
-# The largest rank of factors that are interleaved: the rows of larger ones fill cache lines of their own.
+# The largest rank of factors to interleave: rows of higher rank fill cache lines anyway.
 MOST_RANK = 16
 
 
 class Draws:
-    """Models of equal shapes, the last of which may be alone.
+    """Models of equal shapes; the last may be the only one.
 
-    bytes : of the copies of their parameters that are interleaved.
+    bytes : the size of the interleaved copies of their parameters.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -36,8 +36,8 @@ class Draws:
         return [self.models[at : at + DRAWS_TOGETHER] for at in range(0, len(self.models), DRAWS_TOGETHER)]
 
     def interleave(self) -> None:
-        """Make the copies, unless they have been made or are of no use. The first call of `scores` does it, too, but
-        not several threads at once."""
+        """Make the interleaved copies, unless they exist or are useless. `scores` does this too, but only this method
+        may come before calls from several threads."""
         if self.interleaved and not self._made:
             self._made = [interleave(group) for group in self._groups()]
 
@@ -59,7 +59,7 @@ def can_interleave(model: Model) -> bool:
 
 
 def interleaved_bytes(model: Model, draws: int) -> int:
-    """Return bytes of the copies of so many draws of a model that `Draws` interleaves."""
+    """Return the size in bytes of the copies that `Draws` interleaves for this number of draws."""
     if draws < 2 or not can_interleave(model):
         return 0
     groups, rest = divmod(draws, DRAWS_TOGETHER)
@@ -69,7 +69,7 @@ def interleaved_bytes(model: Model, draws: int) -> int:
 
 
 def interleave(models: Sequence[Model]) -> InterleavedFM:
-    """Return the parameters of some factorization machines, side by side."""
+    """Return the parameters of some factorization machines, interleaved."""
     parameters = [model.parameters for model in models]
     weights = [each["w"][0] for each in parameters] if "w" in parameters[0] else None
     bias = [float(each["bias"][0]) if "bias" in each else 0.0 for each in parameters]

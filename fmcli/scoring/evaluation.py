@@ -1,6 +1,6 @@
 """Evaluation on labelled rows: of a model, or of a file of predictions.
 
-The rows are read buffer by buffer; only labels and scores are kept, because most metrics need all of them at once.
+The rows are read buffer by buffer; only labels and scores are kept, because most metrics need all rows at once.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.system.memory import require, require_if_large
 from fmcli.text import number
 
-# The name of the mean training loss among the metrics.
+# The name of the mean training loss as a metric.
 LOSS = "loss"
-# Metrics that need a model, in the order in which they are listed: the loss comes first, the sparsity last.
+# Metrics that need a model, in order of listing: the loss is first, the sparsity last.
 OF_MODELS = (LOSS, SPARSITY)
-# What to do about a row that a model cannot evaluate.
+# Advice about a row that a model cannot evaluate.
 LEAVE_OUT = "remove such rows, or train a model on data that has them"
 
 
 class LabelledScores(NamedTuple):
-    """Encoded labels (rows), raw scores (rows, outputs), weights (rows), and groups (rows), or none."""
+    """Encoded labels (rows), raw scores (rows, outputs), weights (rows), and groups (rows), or an empty array."""
 
     label: Floats
     score: Floats
@@ -84,7 +84,7 @@ class Limit:
 
 
 def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...]:
-    """Return the names of all metrics that fit a loss, without those of groups unless rows are grouped."""
+    """Return the names of all metrics that fit a loss; group metrics only if rows are grouped."""
     fitting = allowed(loss, grouped)
     if not of_model:
         return fitting
@@ -92,11 +92,11 @@ def usual_metrics(loss: str, *, of_model: bool, grouped: bool) -> tuple[str, ...
 
 
 def row_groups_for(names: Iterable[str], loss: str | None, field: int | None, *, usual: bool) -> RowGroups | None:
-    """Return what tells the groups of rows: a field, or their query numbers. None if no metric needs groups.
+    """Return the source of row groups: a field, or query numbers. None if no metric needs groups.
 
-    names : of metrics.
-    loss : the loss of the model or of the predictions, if it is known.
-    usual : whether the usual metrics are computed, too; those of groups are among them if there are groups.
+    names : the names of metrics.
+    loss : the loss of the model or the predictions, if known.
+    usual : whether the usual metrics are computed, too; they include group metrics if there are groups.
     """
     needed = bool(need_groups(name for name in names if name not in OF_MODELS))
     pairwise = loss is not None and LOSSES[loss].pairwise
@@ -104,7 +104,7 @@ def row_groups_for(names: Iterable[str], loss: str | None, field: int | None, *,
 
 
 def check_metrics(names: Iterable[str], loss: str | None, *, of_model: bool) -> None:
-    """Raise UsageError for a metric that does not exist, does not fit the loss, or needs a model if there is none."""
+    """Raise UsageError for a metric that does not exist, does not fit the loss, or needs a model."""
     names = list(names)
     for name in OF_MODELS:
         if name in names and not of_model:
@@ -129,12 +129,12 @@ def evaluate_model(
     relations: Sequence[RelationFiles] = (),
     relevant: float | None = None,
 ) -> Outcome:
-    """Score labelled rows, and add their numbers to `counts`. With `label_weights`, labels may have weights, which then
-    count in the metrics. `row_groups` tells the groups of the rows, and rows are joined with those of `relations`. The
+    """Score labelled rows, and add their counts to `counts`. With `label_weights`, labels may have weights, which then
+    count in the metrics. `row_groups` gives the groups of the rows. Rows are joined with the rows of `relations`. The
     result is the same for any number of threads. relevant : as in `relevance_of`.
 
-    Raises BadInputError, which names file, line and column, for a label that is missing or unknown to the model, and
-    the errors of `predict`; NotEnoughMemoryError as soon as there are too many rows for the metrics.
+    Raises BadInputError, which names the file, line and column, for a label that is missing or unknown to the model;
+    the errors of `predict`; and NotEnoughMemoryError as soon as there are too many rows for the metrics.
     """
     outputs, relevance = scorer.model.columns, relevance_of(scorer.labels, relevant)
     pieces = []
@@ -160,8 +160,8 @@ def evaluate_model(
 
 
 def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
-    """Return which rows are relevant to rankings: rows with labels from `relevant` on; None: see `Labels.relevance`.
-    Raises UsageError for labels that have no such order."""
+    """Return which rows are relevant in rankings: rows with labels of at least `relevant`; None: see
+    `Labels.relevance`. Raises UsageError for labels without such an order."""
     if relevant is None:
         return labels.relevance
     if labels.values is None:
@@ -172,7 +172,7 @@ def relevance_of(labels: Labels, relevant: float | None = None) -> Relevance:
 
 
 def labelled_scores(scorer: Scorer) -> Callable[[Piece], LabelledScores]:
-    """Return a function that scores some labelled rows, whose labels the model knows."""
+    """Return a function that scores labelled rows. The model must know their labels."""
     labels = scorer.labels
 
     def work(piece: Piece) -> LabelledScores:
@@ -202,7 +202,7 @@ def outcome_of(
 
 
 def require_known(labels: Labels, data: Dataset) -> None:
-    """Raise RowError for the first row with a label that a model does not know."""
+    """Raise RowError for the first row with a label that the model does not know."""
     known = labels.known(labels_of(data))
     if not known.all():
         raise unknown(labels, int(known.argmin()))
@@ -216,12 +216,12 @@ def unknown(labels: Labels, row: int) -> RowError:
 
 
 def labels_of(data: Dataset) -> Floats:
-    """Return (rows) labels; empty for a chunk of comments only."""
+    """Return (rows) the labels; an empty array for a chunk of comments."""
     return data.label if data.rows else np.empty(0)
 
 
 def groups_of(piece: Piece) -> NDArray[np.int64]:
-    """Return (rows) the groups of the rows; empty if there are none."""
+    """Return (rows) the groups of the rows; an empty array without groups."""
     group = piece.data.group
     return np.empty(0, dtype=np.int64) if group is None else group.astype(np.int64, copy=False)
 
@@ -244,18 +244,19 @@ def evaluate_predictions(
     Parameters
     ----------
     predictions : a file of numbers as `fmcli predict` writes them: for loss logistic the probability of the larger
-        label; for softmax the probability of each class, in increasing order of the labels; for the other losses
-        predicted labels, or scores.
-    loss : None: softmax if there are several numbers per line, else chosen by the labels, as in training.
+        label; for softmax the probability of each class, in increasing order of the labels; for other losses predicted
+        labels, or scores.
+    loss : None: softmax if lines have several numbers; otherwise chosen by the labels, as in training.
     raw : whether the numbers are raw scores, for any loss.
-    row_groups : what tells the groups of the rows.
+    row_groups : the source of row groups.
     relevant : as in `relevance_of`.
     positive : the positive one of two labels; None: see `positive_place`.
 
     Raises
     ------
     BadInputError
-        If labels are missing or do not fit the loss, numbers do not fit it, or the number of lines is not that of rows.
+        If labels are missing or do not fit the loss, numbers do not fit the loss, or the number of lines differs from
+        the number of rows.
     """
     score = read_predictions(predictions)
     require_if_large(Outcome.bytes_needed(*score.shape), f"evaluating {len(score):,} rows", held=score.nbytes)
@@ -313,7 +314,7 @@ def evaluate_predictions(
 
 
 def combined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floats, Names]:
-    """Return the labels of consecutive rows, and what they stand for, if each piece has its own names."""
+    """Return the labels of consecutive rows and their common names, from pieces with names of their own."""
     if pieces[0][1] is None:
         return np.concatenate([label for label, _ in pieces]), NUMBERS
     found = [np.array(names, dtype=object)[label.astype(np.intp)] for label, names in pieces]
@@ -322,7 +323,7 @@ def combined_labels(pieces: Sequence[tuple[Floats, Names | None]]) -> tuple[Floa
 
 
 def labels_for(label: Floats, names: Names, positive: str | None, loss: str | None) -> Labels:
-    """Return the labels for a loss. Raises BadInputError if they do not fit or determine it."""
+    """Return the labels for a loss. Raises BadInputError if they do not fit the loss, or do not determine one."""
     if names:
         return fit_labels(label, loss, names=names, positive=positive)
     distinct = few_distinct(label)
@@ -338,7 +339,7 @@ def labels_for(label: Floats, names: Names, positive: str | None, loss: str | No
 def read_predictions(path: str) -> Floats:
     """Return (rows, columns) numbers of a text with one row per line; "-" is standard input.
 
-    Raises BadInputError, which names file and line, and MissingInputError.
+    Raises MissingInputError, and BadInputError, which names the file and the line.
     """
     pieces = list(_numbers(path))
     if not pieces:
@@ -367,7 +368,7 @@ def _numbers(path: str) -> Iterator[Floats]:
 
 
 def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None) -> dict[str, float]:
-    """Return values by name, in the order of the names; nan if undefined. The names in OF_MODELS need the scorer."""
+    """Return values by name, in the order of the names; NaN if undefined. The names in OF_MODELS need the scorer."""
     names = list(names)
     measured = measure([name for name in names if name not in OF_MODELS], outcome)
     if scorer is not None:
@@ -379,7 +380,7 @@ def figures(names: Iterable[str], outcome: Outcome, scorer: Scorer | None = None
 
 
 def training_loss(outcome: Outcome, scorer: Scorer) -> float:
-    """Return the mean over the rows of the loss that the model was trained with, of labels in the unit of training."""
+    """Return the mean, over the rows, of the model's training loss, with labels in the unit of training."""
     meta = scorer.meta
     spec = Spec(meta["model"], meta["solver"], meta["loss"], meta["options"])
     loss = build_loss(spec, scorer.labels.loss, scorer.model.columns)
@@ -397,7 +398,7 @@ def confusion(outcome: Outcome) -> NDArray[np.int64]:
 
 
 def class_table(values: Sequence[float | str], table: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and number of rows of each label; nan if the divisor is 0."""
+    """Return precision, recall, F1 and number of rows for each label; NaN if the divisor is 0."""
     rows = []
     for value, correct, labelled, predicted in zip(
         values, table.diagonal().tolist(), table.sum(axis=1).tolist(), table.sum(axis=0).tolist(), strict=True

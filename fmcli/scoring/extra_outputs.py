@@ -1,4 +1,4 @@
-"""Columns that predictions may have beside them."""
+"""Columns beside the predictions."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 class Beside(NamedTuple):
     """Figures beside the predictions of rows.
 
-    spread : whether there is the standard deviation over draws.
-    interval : the probability of an interval that has the label; None: there is none.
+    spread : whether to give the standard deviation over draws.
+    interval : the probability that the interval contains the label; None: no interval.
     """
 
     spread: bool = False

@@ -1,9 +1,9 @@
 """Metrics of the quality of predictions, computed from labels, raw scores and weights.
 
-An undefined metric is nan, never an error: auc if one of the two classes is absent, r2 if all labels are equal,
-metrics of groups if no group defines them, and every metric if all weights are 0 or a score is not finite. The
-results do not depend on the number of threads: sums are computed in the order of the rows, also for equal scores, and
-no BLAS is called.
+An undefined metric is NaN, never an error: auc if one of the two classes is absent, r2 if all labels are equal, group
+metrics if no group defines them, and every metric if all weights are 0 or a score is not finite. The results do not
+depend on the number of threads: sums are computed in the order of the rows, even for equal scores, and no BLAS is
+called.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from fmcli.system.parallel import in_parallel
 # The lower and the upper limit of predicted numbers.
 Range = tuple[float, float]
 
-# Smaller probabilities are replaced by this one, so that a single confident error does not make the logloss infinite.
+# Smaller probabilities are replaced by this one, so a single confident error does not make the logloss infinite.
 SMALLEST_PROBABILITY = 1e-15
 
 # The tasks of losses, as registry/losses.py names them: numbers and counts, two label values, soft labels, classes.
 NUMBERS, BINARY, SOFT, CLASSES = ("real", "counts", "soft", "levels"), ("binary",), ("soft",), ("classes", "levels")
 LEVELS = ("levels",)
-# Those whose labels have an order. Levels are numbers and classes.
+# Tasks whose labels have an order. Levels are both numbers and classes.
 ORDERED = (*NUMBERS, *BINARY, "order")
 
 
-# How many arrays of the size of the scores, and of the labels, the metrics have at a time; the AUC needs most.
+# The largest number of arrays of the size of the scores, and of the labels, in use at a time; the AUC needs most.
 SCORES, COLUMNS = 3, 12
-# The number of first places of metrics of these, if all metrics are listed.
+# The K of metrics of the first K places when all metrics are listed.
 PLACES = 10
 # With fewer rows, starting a thread takes longer than it saves.
 ROWS_FOR_THREADS = 100_000
@@ -69,12 +69,12 @@ class Outcome:
     ----------
     loss : the name of the loss that the model was trained with; it determines what labels and scores mean.
     label : (rows), real numbers; -1 and +1; or classes 0 .. outputs - 1.
-    score : (rows, outputs), raw scores; with `predicted` the predictions: probabilities of +1 or of each class, or
+    score : (rows, outputs), raw scores; with `predicted`, predictions: probabilities of +1 or of each class, or
         numbers.
     weight : (rows), not negative; None: all 1. Rows with weight 0 are ignored, as in training.
     clip : the range to which predicted numbers are clipped.
     group : (rows) integers; rows with the same number form a group. None: there are no groups.
-    relevance : which rows are relevant to rankings.
+    relevance : which rows are relevant in rankings.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Outcome:
         self._losses: Floats | None = None
 
     def take(self, kept: NDArray[np.bool_]) -> Outcome:
-        """Return the rows that are kept."""
+        """Return the outcome of the rows with `kept` set."""
         return Outcome(
             self.loss,
             self.label[kept],
@@ -118,8 +118,7 @@ class Outcome:
 
     @staticmethod
     def concatenated(outcomes: Sequence[Outcome]) -> Outcome:
-        """Return the rows of several outcomes, of models with the same loss. Rows of different outcomes are in
-        different groups."""
+        """Concatenate outcomes of models with the same loss. Rows of different outcomes are in different groups."""
         first, groups, count = outcomes[0], list[NDArray[np.integer]](), 0
         for one in outcomes:
             if one.group is not None:
@@ -139,16 +138,17 @@ class Outcome:
 
     @staticmethod
     def bytes_needed(rows: int, outputs: int) -> int:
-        """Return bytes of labels, weights and scores, and of the arrays that the metrics compute from them."""
+        """Return the size in bytes of labels, weights and scores, and of the arrays that the metrics compute from
+        them."""
         return np.dtype(np.float64).itemsize * rows * (SCORES * outputs + COLUMNS)
 
     @property
     def usable(self) -> bool:
-        """Whether there are rows and all scores are finite."""
+        """Whether there are rows, and all scores are finite."""
         return len(self.label) > 0 and bool(np.isfinite(self.score).all())
 
     def mean(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> float:
-        """Weighted mean over the rows."""
+        """Return the weighted mean over the rows."""
         return self.sums(values).mean()
 
     def sums(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> Sums:
@@ -164,12 +164,12 @@ class Outcome:
 
     @property
     def is_logloss(self) -> bool:
-        """Whether the loss is the logloss of two labels, without options."""
+        """Whether the loss is the logloss of two labels, with no options."""
         return self.task in BINARY and LOSSES[self.loss].likelihood
 
     def losses(self, loss: Loss, threads: int = 1, unit: LabelUnit = ONE) -> Floats:
-        """Return (rows) the values of the loss, which has labels in this unit. Those that are the logloss are kept for
-        it."""
+        """Return (rows) the values of the loss, with labels in this unit. The logloss is kept and computed only
+        once."""
         if not self.is_logloss:
             return row_losses(loss, unit.of(self.label), unit.of(self.score), threads)
         if self._losses is None:
@@ -184,13 +184,13 @@ class Outcome:
 
     @cached_property
     def class_label(self) -> NDArray[np.intp]:
-        """(rows) the class of each row; if labels have two values, -1 is class 0 and +1 is class 1."""
+        """(rows) the class of each row; for two label values, -1 is class 0 and +1 is class 1."""
         return (self.label > 0 if self.task in BINARY else self.label).astype(np.intp)
 
     @cached_property
     def class_predicted(self) -> NDArray[np.intp]:
-        """(rows) the class with the highest score, the first one on ties; if labels have two values, +1 if the score is
-        above the threshold of the link."""
+        """(rows) the class with the highest score, the first one on ties; for two label values, +1 if the score is
+        above the link's threshold."""
         if self.task in BINARY:
             return (self.score[:, 0] > (0.5 if self.probable else self.link.threshold)).astype(np.intp)
         likely = self.probability if self.task in LEVELS else self.score
@@ -206,7 +206,7 @@ class Outcome:
 
     @cached_property
     def ranking(self) -> Ranking:
-        """The rows with label +1 and with label -1, by score."""
+        """The rows with label +1 and the rows with label -1, by score."""
         score = self.score[:, 0]
         if self._weight is None:
             return self._counted_ranking(np.ascontiguousarray(score))
@@ -215,7 +215,7 @@ class Outcome:
         return Ranking.of(score, positive, negative)
 
     def _counted_ranking(self, score: Floats) -> Ranking:
-        """Return the ranking if all weights are 1: the scores of both labels are sorted apart, and merged."""
+        """Return the ranking if all weights are 1: the scores of both labels are sorted separately and merged."""
         both = np.empty(len(score))
         cut = partition(self.label, score, both)
         sides = [both[:cut], both[cut:]]
@@ -227,7 +227,7 @@ class Outcome:
 
     @cached_property
     def grouped(self) -> GroupedRows:
-        """The rows with their groups."""
+        """The labels and scores of the rows with their groups."""
         return GroupedRows(self.label, self.score[:, 0], self.group, self.relevance)
 
     @property
@@ -240,7 +240,7 @@ class Outcome:
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
-        """(rows) whether the predicted class is that of the label."""
+        """(rows) whether the predicted class is the label's class."""
         return np.equal(self.class_label, self.class_predicted)
 
     @cached_property
@@ -256,8 +256,8 @@ class Outcome:
 
 
 def predicted_numbers(loss: str, score: Floats, clip: Range | None = None) -> Floats:
-    """Return the predictions if labels are numbers: the scores, clipped to a range; for counts their exponentials; for
-    soft labels their probabilities; for levels the mean level, (rows, 1)."""
+    """Return (rows, 1) predicted numbers: scores, clipped to a range; for counts the exponentials of scores; for soft
+    labels probabilities; for levels the mean level."""
     if clip:
         return np.clip(score, *clip)
     link = LOSSES[loss].load_link()
@@ -291,19 +291,19 @@ def log_losses(outcome: Outcome) -> Floats:
 
 
 def auc(ranking: Ranking) -> float:
-    """Return the share of the pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts
-    1/2."""
+    """Return the share of pairs of a +1 row and a -1 row in which the +1 row has the higher score; a tie counts 1/2."""
     positive, negative = ranking.positive, ranking.negative
     up_to = negative.cumsum()
     pairs = positive.sum() * up_to[-1]
     if pairs == 0:
         return math.nan
     won = (positive * (up_to - 0.5 * negative)).sum()
-    return min(1.0, float(won / pairs))  # rounding errors of the sums may make it exceed 1
+    return min(1.0, float(won / pairs))  # rounding may make it exceed 1
 
 
 def pr_auc(ranking: Ranking) -> float:
-    """Average precision: the mean over the +1 rows of the precision among the rows with their score or a higher one."""
+    """Return the average precision: the mean, over the +1 rows, of the precision among rows with at least their
+    score."""
     positive, negative = ranking.positive, ranking.negative
     found = np.cumsum(positive[::-1])
     if found[-1] == 0:
@@ -313,7 +313,7 @@ def pr_auc(ranking: Ranking) -> float:
 
 
 def label_probability(outcome: Outcome) -> Floats:
-    """Return (rows) the probability of the label of each row."""
+    """Return (rows) the probability of each row's label."""
     probability = outcome.probability
     if outcome.task in BINARY:
         return np.where(outcome.label > 0, probability[:, 0], 1.0 - probability[:, 0])
@@ -321,7 +321,7 @@ def label_probability(outcome: Outcome) -> Floats:
 
 
 def squared_distances(outcome: Outcome) -> Floats:
-    """Return (rows) the squared error of the probability of +1; for classes, summed over all of them."""
+    """Return (rows) the squared error of the probability of +1; for classes, the sum over all classes."""
     if outcome.task in BINARY:
         return (outcome.probability[:, 0] - (outcome.label > 0)) ** 2
     of_label = label_probability(outcome)
@@ -331,7 +331,7 @@ def squared_distances(outcome: Outcome) -> Floats:
 
 
 def correct_rows(outcome: Outcome) -> NDArray[np.bool_]:
-    """Return (rows) whether the predicted class is that of the label."""
+    """Return (rows) whether the predicted class is the label's class."""
     return outcome.correct
 
 
@@ -346,7 +346,7 @@ def absolute_errors(outcome: Outcome) -> Floats:
 
 
 def r2(sums: Residuals) -> float:
-    """1 - squared error / squared error of the mean of the labels."""
+    """Return 1 - squared error / squared error of the mean label."""
     variance = sums.squares / sums.weight
     return 1.0 - sums.errors / sums.weight / variance if variance > 0 else math.nan
 
@@ -358,7 +358,8 @@ def macro_f1(weights: ClassWeights) -> float:
 
 
 def macro_f1_pr(weights: ClassWeights) -> float:
-    """2PR / (P + R), where P and R are the means over the classes of precision and recall, which are 0 if undefined."""
+    """Return 2PR / (P + R), with the means over the classes of precision P and recall R, which are 0 where
+    undefined."""
     correct, labelled, predicted = weights.present()
     precision = _ratio(correct, predicted).mean()
     recall = _ratio(correct, labelled).mean()
@@ -370,35 +371,35 @@ def _ratio(numerator: Floats, denominator: Floats) -> Floats:
 
 
 def in_groups(of_groups: Callable[[RankedRows], OfGroups]) -> Callable[[GroupedRows], float]:
-    """Return the mean of a metric of groups as one of grouped rows; undefined if there are no groups."""
+    """Return a function of grouped rows: the mean of a group metric; NaN without groups."""
     return lambda rows: math.nan if rows.ranked is None else of_groups(rows.ranked).mean()
 
 
 def probabilities(loss: str, score: Floats) -> Floats:
-    """Return (rows, columns) the probability of the larger label, or of each class, if the loss has them."""
+    """Return (rows, columns) the probability of the larger label, or of each class, if the loss has probabilities."""
     return LOSSES[loss].load_link().prediction(score)
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """What metrics are computed from.
+    """A statistic of rows, from which metrics are computed.
 
-    name : of the attribute of outcomes that it is.
-    part : its class, which has `combined`: given the statistic of the following rows, it returns the statistic of both.
-        None: the statistics of parts of the rows do not combine, as for a median.
+    name : the attribute of Outcome that holds it.
+    part : its class, whose method `combined` takes the statistic of the following rows and returns the statistic of
+        both parts. None: statistics of parts do not combine, as for a median.
     """
 
     name: str
     part: type | None = None
 
     def of(self, outcome: Outcome) -> Any:
-        """Return it for some rows."""
+        """Return the statistic of some rows."""
         return getattr(outcome, self.name)
 
 
 @dataclass(frozen=True)
 class RowMean:
-    """The statistic of metrics that are a mean over rows, or a function of one.
+    """The statistic of metrics that are a mean over rows, or a function of such a mean.
 
     of_rows : returns the value of each row.
     """
@@ -420,11 +421,11 @@ CORRECT = RowMean(correct_rows)
 class Metric:
     """A measure of the quality of predictions, and the tasks that it applies to.
 
-    statistic : what it is computed from, on one machine and on a cluster.
-    finish : returns it, given the statistic of all rows.
-    of_probabilities : whether it needs probabilities.
-    of_groups : returns it for each of the groups of rows, whose mean it is; None: it needs no groups.
-    at : returns it for the first places of each group; None: it has no such form.
+    statistic : what it is computed from, on one machine or on a cluster.
+    finish : returns the metric, given the statistic of all rows.
+    of_probabilities : whether the metric needs probabilities.
+    of_groups : returns the metric of each group of rows; the metric is their mean. None: it needs no groups.
+    at : returns the metric for the first places of each group; None: it has no such form.
     """
 
     name: str
@@ -438,11 +439,11 @@ class Metric:
     at: Callable[..., OfGroups] | None = None
 
     def compute(self, outcome: Outcome) -> float:
-        """Return it for all rows."""
+        """Return the metric of all rows."""
         return self.finish(self.statistic.of(outcome))
 
     def fits(self, loss: str) -> bool:
-        """Return whether it can be computed for models with this loss."""
+        """Return whether the metric fits models with this loss."""
         return LOSSES[loss].task in self.tasks and (LOSSES[loss].load_link().probable or not self.of_probabilities)
 
 
@@ -452,12 +453,12 @@ def ranking(
     of_groups: Callable[[RankedRows], OfGroups],
     at: Callable[..., OfGroups] | None = None,
 ) -> Metric:
-    """Return a metric of the order of rows in groups, of which larger values are better."""
+    """Return a metric of the order of rows in groups; larger is better."""
     return Metric(name, help, True, ORDERED, BY_GROUP, in_groups(of_groups), of_groups=of_groups, at=at)
 
 
 def of_places(name: str, help: str, at: Callable[..., OfGroups]) -> Metric:
-    """Return a metric of the first places, whose number is 10 if all metrics are listed."""
+    """Return a metric of the first places: 10 places if all metrics are listed."""
     return ranking(f"{name}@{PLACES}", f"{help} `{name}@K`: any K.", partial(at, places=PLACES), at)
 
 
@@ -488,7 +489,7 @@ METRICS = {
         Metric("rmse", "Root of the mean squared error.", False, NUMBERS, RowMean(squared_errors), Sums.root),
         Metric("mae", "Mean absolute error.", False, NUMBERS, RowMean(absolute_errors), Sums.mean),
         Metric("r2", "Share of the variance of the labels that is explained.", True, NUMBERS, VARIANCES, r2),
-        # Each row has one label and one prediction, so that F1 over all rows is the accuracy.
+        # Each row has one label and one prediction, so F1 over all rows is the accuracy.
         Metric("micro-f1", "F1 over all rows: the accuracy.", True, BINARY + CLASSES, CORRECT, Sums.mean),
         Metric("macro-f1", "Mean of the F1 of each class.", True, BINARY + CLASSES, BY_CLASS, macro_f1),
         Metric("macro-f1-pr", "F1 of macro precision and macro recall.", True, BINARY + CLASSES, BY_CLASS, macro_f1_pr),
@@ -515,13 +516,13 @@ METRICS = {
         of_places("hit", "Share of the groups with a relevant row in the first K places.", hit),
     )
 }
-# Metrics of the first K places -> their names among the metrics.
+# Metric of the first K places -> its name in METRICS.
 OF_PLACES = {name.partition("@")[0]: name for name, metric in METRICS.items() if metric.at}
 
 
 @cache
 def metric_of(name: str) -> Metric:
-    """Return the metric with this name, which may be "ndcg@K". Raises UsageError if there is none."""
+    """Return the metric with this name, such as "ndcg@K". Raises UsageError if there is none."""
     base, at, places = name.partition("@")
     if base not in OF_PLACES or (not at and base in METRICS):
         if name not in METRICS and (suggested := other_name("metric", name)):
@@ -535,7 +536,7 @@ def metric_of(name: str) -> Metric:
 
 
 def need_groups(names: Iterable[str]) -> list[str]:
-    """Return the metrics among these that need groups of rows."""
+    """Return the metrics that need groups of rows."""
     return [name for name in names if metric_of(name).of_groups is not None]
 
 
@@ -545,15 +546,15 @@ def default_metrics(loss: str) -> tuple[str, ...]:
 
 
 def allowed(loss: str, grouped: bool = True) -> tuple[str, ...]:
-    """Return the names of the metrics that fit a loss, without those of groups unless rows are grouped."""
+    """Return the names of the metrics that fit a loss; group metrics only if rows are grouped."""
     fitting = (metric for metric in METRICS.values() if metric.fits(loss))
     return tuple(metric.name for metric in fitting if grouped or metric.of_groups is None)
 
 
 def check(names: Iterable[str], loss: str | None) -> None:
-    """Raise UsageError, which names the valid metrics, for one that does not exist or does not fit the loss.
+    """Raise UsageError, which names the valid metrics, for a metric that does not exist or does not fit the loss.
 
-    If the loss is None, because it will be chosen by the labels, only the names are checked.
+    If the loss is None, because the labels will choose it, only the names are checked.
     """
     for name in names:
         metric = metric_of(name)
@@ -562,14 +563,14 @@ def check(names: Iterable[str], loss: str | None) -> None:
 
 
 def measure(names: Iterable[str], outcome: Outcome, threads: int = 1) -> dict[str, float]:
-    """Return values by name, in the order of the names, which must fit the loss of the outcome; nan if undefined.
-    Several metrics of many rows are computed at the same time."""
+    """Return values by name, in the order of the names; NaN if undefined. The metrics must fit the loss. Several
+    metrics of many rows are computed at the same time."""
     names = list(names)
     if not outcome.usable:
         return dict.fromkeys(names, math.nan)
 
     def value(name: str) -> float:
-        with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf, which is reported
+        with np.errstate(over="ignore", invalid="ignore"):  # very large errors become inf and are reported
             return metric_of(name).compute(outcome)
 
     threads = threads if len(outcome.label) >= ROWS_FOR_THREADS else 1

@@ -1,7 +1,7 @@
 """Two models on the same rows: the difference of a metric, and its standard error.
 
-The rows are a sample, so that the better model of the two may be worse on them by chance. The difference is paired:
-both models predict the same rows, and most of what makes a row easy or hard cancels.
+The rows are a sample, so the better model may be worse on them by chance. The difference is paired: both models predict
+the same rows, and most of what makes a row easy or hard cancels.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fmcli.system.memory import available
 from fmcli.system.parallel import in_parallel
 from fmcli.text import number
 
-# The jackknife leaves out one of so many slices of rows at a time: the relative error of its standard error is
-# 1 / sqrt(2 * 49), or a tenth.
+# The jackknife leaves out one of this many slices of rows at a time: the relative error of its standard error is
+# 1 / sqrt(2 * 49), a tenth.
 SLICES = 50
-# A difference of more standard errors than this is not due to chance: if the models are equally good, a model is this
-# much worse on one of 44 samples.
+# A difference of more standard errors than this is not due to chance: of two equally good models, one is this much
+# worse on one of 44 samples.
 MOST_ERRORS = 2.0
-# A smaller part of the metric is a tie, however small the standard error is: the error of two nearly equal models is a
-# matter of rounding. No user sees the difference.
+# A smaller share of the metric is a tie, even with a tiny standard error: between two nearly equal models, the error
+# is a matter of rounding, and no user sees the difference.
 TIE = 1e-4
-# The derivative of a metric with this value, by the mean over rows that it is a function of.
+# The derivative of a metric that is a function of a mean over rows, given the metric's value.
 SLOPES: dict[Callable[[Sums], float], Callable[[float], float]] = {
     Sums.mean: lambda _: 1.0,
     Sums.root: lambda value: 1 / (2 * value) if value else 1.0,
@@ -43,7 +43,7 @@ SLOPES: dict[Callable[[Sums], float], Callable[[float], float]] = {
 class Difference:
     """A metric of two models on the same rows.
 
-    value, current : of the new model, and of the one that it is compared with.
+    value, current : of the new model, and of the current model.
     error : the standard error of value - current.
     """
 
@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def worse(self) -> float:
-        """By how much the value is worse; negative if it is better."""
+        """How much worse the value is; negative if it is better."""
         return -self.difference if metric_of(self.metric).larger_is_better else self.difference
 
     def better_by(self, errors: float) -> bool:
@@ -78,8 +78,8 @@ class Difference:
         }
 
     def complaint(self, margin: float) -> str:
-        """Return a message if the value is worse by more than a margin, and by more than chance explains; else "". A
-        value, or an error of one that is worse, counts as worse if it is undefined."""
+        """Return a message if the value is worse by more than a margin, and by more than chance explains; else "". An
+        undefined value counts as worse, and so does a worse value with an undefined error."""
         if math.isnan(self.value):
             return f"{self.metric} is undefined on these rows"
         worse = self.worse
@@ -92,7 +92,7 @@ class Difference:
 
 
 def check_comparable(name: str, new: Labels, current: Labels) -> None:
-    """Raise UsageError unless a metric can compare two models, by what they know about labels."""
+    """Raise UsageError unless a metric can compare two models with these labels."""
     if name in OF_MODELS:
         raise UsageError(f"metric {name} depends on how a model was trained, so that it cannot compare two models")
     if (new.values, new.names) != (current.values, current.names):
@@ -109,12 +109,12 @@ def described(labels: Labels) -> str:
 
 
 def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> Difference:
-    """Return the difference of a metric of two models on the same rows, with its standard error, which is nan if there
-    are too few rows, or the metric is undefined.
+    """Return the difference of a metric of two models on the same rows, and its standard error, which is NaN if there
+    are too few rows or the metric is undefined.
 
-    The error is that of a mean of differences by row, for metrics that are means over rows; for the root of a mean with
-    the derivative of the root. For other metrics, it is that of the jackknife over slices of consecutive rows, or of
-    whole groups for metrics of groups.
+    For a mean over rows, it is the standard error of the mean of the rows' differences; for the root of a mean, this
+    error times the derivative of the root; for other metrics, the jackknife's over slices of consecutive rows, or of
+    whole groups for group metrics.
     """
     both, metric = (new, current), metric_of(name)
     value, own = (measure([name], outcome, threads)[name] for outcome in both)
@@ -130,7 +130,7 @@ def difference(name: str, new: Outcome, current: Outcome, threads: int = 1) -> D
 
 
 def error_of_means(differences: Floats, rows: Outcome) -> float:
-    """Return the standard error of a weighted mean of differences of the rows."""
+    """Return the standard error of the weighted mean of the rows' differences."""
     count, weight = len(differences), rows.weight
     if count < 2:
         return math.nan
@@ -139,7 +139,7 @@ def error_of_means(differences: Floats, rows: Outcome) -> float:
 
 
 def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
-    """Return the standard error of the difference of a metric by the jackknife over slices."""
+    """Return the standard error of a metric's difference, by the jackknife over slices."""
     number = slices_of(both[0], metric_of(name).of_groups is not None)
     count = int(number.max()) + 1
 
@@ -155,8 +155,7 @@ def jackknifed(name: str, both: tuple[Outcome, Outcome], threads: int) -> float:
 
 
 def slices_of(outcome: Outcome, of_groups: bool) -> NDArray[np.intp]:
-    """Return (rows) the number of the slice of each row, from 0: at most SLICES of consecutive rows, or of whole
-    groups."""
+    """Return (rows) the slice of each row, from 0: at most SLICES slices of consecutive rows, or of whole groups."""
     unit = np.arange(len(outcome.label))
     if of_groups and outcome.group is not None:
         unit = np.unique(outcome.group, return_inverse=True)[1]

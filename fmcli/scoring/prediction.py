@@ -28,10 +28,10 @@ from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.scoring.written import are_written
 from fmcli.system.memory import require_if_large
 
-# Ids of which each has at least so many rows may be labels.
+# Ids that repeat, with this many rows each on average, may be labels.
 ROWS_PER_ID = 2
 
-# Pieces of rows that are joined in addition to one per thread.
+# Pieces of joined rows in flight, in addition to one per thread.
 PIECES_AHEAD = 2
 
 T = TypeVar("T")
@@ -39,21 +39,21 @@ T = TypeVar("T")
 
 @dataclass
 class Counts:
-    """The numbers of rows and entries that were scored."""
+    """The numbers of scored rows and entries."""
 
     rows: int = 0
     nonzeros: int = 0
-    unseen: int = 0  # non-zeros of features that did not occur in training
+    unseen: int = 0  # nonzero entries of features that did not occur in training
     not_finite: int = 0  # rows with a score that is not a finite number
     comments: int = 0
     labels_as_ids: int = 0  # rows without a label whose id looks like one
     span: tuple[int, int] | None = None  # the smallest and the largest index
-    bytes: int = 0  # of text
+    bytes: int = 0  # bytes of text
     extra: frozenset[str] = frozenset()  # columns of tables that the model does not know
     gaps: Gaps = field(default_factory=Gaps)  # of tables
 
     def add(self, other: Counts) -> None:
-        """Take the counts of further rows."""
+        """Add the counts of further rows."""
         self.rows += other.rows
         self.nonzeros += other.nonzeros
         self.unseen += other.unseen
@@ -66,7 +66,7 @@ class Counts:
         self.widen(other.span)
 
     def widen(self, span: tuple[int, int] | None) -> None:
-        """Take the smallest and the largest index of further rows."""
+        """Extend the span by the smallest and the largest index of further rows."""
         if span and self.span:
             span = min(span[0], self.span[0]), max(span[1], self.span[1])
         self.span = span or self.span
@@ -86,9 +86,9 @@ def predict(
     beside: Beside = NOTHING,
     relations: Sequence[RelationFiles] = (),
 ) -> Iterator[bytes]:
-    """Yield the lines for all rows of the inputs, in order, and add their numbers to `counts`. A skipped line with an
-    error gets nan. If rows have keys, each line begins with the key and a tab. What is `beside` the prediction follows
-    it. Rows are joined with those of `relations`.
+    """Yield the lines for all rows of the inputs, in order, and add to `counts`. A skipped line with an error gets nan.
+    Rows with keys begin with the key and a tab. The figures of `beside` follow the prediction. Rows are joined with the
+    rows of `relations`.
 
     Raises BadInputError and MissingInputError, after the lines for the rows before the error.
     """
@@ -112,7 +112,7 @@ def predict(
 def predicted_lines(
     scorer: Scorer, output: OutputType, beside: Beside = NOTHING
 ) -> Callable[[Piece], tuple[bytes, int]]:
-    """Return a function that returns the lines of the predictions for some rows, and how many rows have no finite
+    """Return a function that returns the prediction lines of some rows, and the number of rows without a finite
     score."""
 
     def work(piece: Piece) -> tuple[bytes, int]:
@@ -148,8 +148,8 @@ def each_chunk(
 ) -> Iterator[T]:
     """Yield the results of `work` on chunks of the rows, in order; `counts` and errors are as in `predict`.
 
-    With `labelled` every row needs a label; see fmcli.data.chunks.score_chunks, which has also `check` and `counter`.
-    Rows with relations are joined after `check`, and `work` must not raise RowError.
+    With `labelled`, every row needs a label. `check` and `counter` are as in fmcli.data.chunks.score_chunks. Rows with
+    relations are joined after `check`; then `work` must not raise RowError.
     """
     if relations:
         pieces = partial(each_chunk, scorer, work=lambda piece: piece, threads=threads, refuse_unseen=refuse_unseen)
@@ -224,8 +224,8 @@ def each_chunk(
 
 
 def looks_like_labels(scorer: Scorer, stream: Stream, piece: Piece) -> bool:
-    """Return whether the ids at the beginning of some rows without labels may be their labels: each is one that the
-    model knows, or lies between those of training, and they repeat."""
+    """Return whether the ids of rows without labels may be labels: each id is a label that the model knows, or lies
+    between the labels of training, and ids repeat."""
     if stream.id_column != 1 or not piece.beside or piece.data.label is not None:
         return False
     ids = set(piece.beside.texts)

@@ -1,7 +1,7 @@
 """Metrics of the order of rows within groups, such as the documents of a query or the items of a user.
 
-Each is a mean over the groups in which it is defined; each of these counts the same. Rows with equal scores have no
-order: half of their pairs count as correct, and other metrics have their expected value over the orders of such rows.
+A metric is the unweighted mean over the groups in which it is defined. Rows with equal scores have no order: half of
+their pairs count as correct, and other metrics have their expected value over the orders of such rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Places = NDArray[np.intp]
 class OfGroups(NamedTuple):
     """A metric of each group.
 
-    numerator, denominator : (groups), whose ratio it is; a group with a denominator of 0 has none.
+    numerator, denominator : (groups); the metric is their ratio. A group with denominator 0 has no value.
     """
 
     numerator: Floats
@@ -30,23 +30,23 @@ class OfGroups(NamedTuple):
 
     @classmethod
     def concatenated(cls, several: Sequence[OfGroups]) -> OfGroups:
-        """Return the metric of further groups."""
+        """Concatenate the metrics of several sets of groups."""
         return cls(*map(np.concatenate, zip(*several, strict=True)))
 
     def mean(self) -> float:
-        """Return the mean over the groups that have it; nan if there is none."""
+        """Return the mean over the groups with a value; NaN if there are none."""
         defined = self.denominator > 0
         if not defined.any():
             return math.nan
         mean = float((self.numerator[defined] / self.denominator[defined]).mean())
-        return 1.0 if mean > 1 else mean  # rounding errors of the sums may make it exceed 1; it may be nan
+        return 1.0 if mean > 1 else mean  # rounding may make it exceed 1; NaN stays
 
 
 class Others(NamedTuple):
-    """Further rows of each group. None of them is relevant, and none has the score of a relevant row.
+    """Further rows of each group. None is relevant, and none has the score of a relevant row.
 
-    size : (groups) how many they are, in the order of the groups' numbers.
-    ahead : (rows) how many of them have a larger score than a row.
+    size : (groups) the number of further rows, in the order of the groups' numbers.
+    ahead : (rows) the number of further rows with a larger score than each row.
     """
 
     size: NDArray[np.int64]
@@ -60,18 +60,18 @@ class RankedRows:
     ----------
     label, score : (rows); there is at least one row.
     group : (rows) integers; rows with the same number form a group.
-    relevance : which of them are relevant.
+    relevance : which rows are relevant.
     others : further rows of the groups.
 
     Attributes
     ----------
-    label, score : (rows), in that order.
-    relevant : (rows) whether the row is.
-    group : (rows) the position of the group of each row: 0, 1, ...
-    starts : (groups) the place of the first row of each group.
-    place : (rows) the place of each row among those of its group that have a label here, from 0.
+    label, score : (rows), in ranked order.
+    relevant : (rows) whether each row is relevant.
+    group : (rows) the position of each row's group: 0, 1, ...
+    starts : (groups) the position of each group's first row.
+    place : (rows) the place of each row among the labelled rows of its group, from 0.
     rank : (rows) the place of each row among all rows of its group, from 0.
-    tie : (rows) the position of the run of rows of a group with the same score that each row belongs to: 0, 1, ...
+    tie : (rows) the run of rows with the same group and score that each row belongs to: 0, 1, ...
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class RankedRows:
         return int((self.sums(self.relevant.astype(np.float64)) == 0).sum())
 
     def mean_of_ties(self, values: Floats) -> Floats:
-        """Return (rows) the mean of the values (rows) of the rows of a group that have the same score."""
+        """Return (rows) the mean of the values (rows) over the rows with the same group and score."""
         return np.asarray((np.bincount(self.tie, values) / np.bincount(self.tie))[self.tie])
 
 
 def group_auc(rows: RankedRows) -> OfGroups:
-    """Return the share of the pairs of a group with different labels whose scores have the order of the labels. With
-    further rows, whose labels are not known, the pairs are of a relevant row and one that is not relevant."""
+    """Return the share of a group's pairs with different labels whose scores are in the order of the labels. With
+    further rows, whose labels are unknown, a pair is a relevant row and a row that is not relevant."""
     values, place = np.unique(rows.label if rows.others is None else rows.relevant, return_inverse=True)
     same = np.unique(rows.group * len(values) + place, return_counts=True)
     size, alike = np.bincount(rows.group), np.bincount(same[0] // len(values), same[1].astype(np.float64) ** 2)
     pairs = (size.astype(np.float64) ** 2 - alike) / 2
-    # If rows with equal scores have the order of their labels, all of their pairs are correct; reversed, none is.
+    # Equal scores in the best order make all of their pairs correct; in the worst order, none.
     correct = [pairs_in_order(rows.group, place[order], len(values)) for order in tie_orders(rows, place)]
     in_order = (correct[0] + correct[1]) / 2
     if rows.others is not None:
@@ -127,19 +127,18 @@ def group_auc(rows: RankedRows) -> OfGroups:
 
 
 def tie_orders(rows: RankedRows, place: Places) -> tuple[Places, Places]:
-    """Return the rows in the best order of those with equal scores, by the places of their labels, and in the worst
-    order."""
+    """Return the rows with ties in the best order of `place` (the order of the labels), and in the worst order."""
     return np.lexsort((-place, rows.tie)), np.lexsort((place, rows.tie))
 
 
 def pairs_in_order(group: Places, place: Places, values: int) -> Floats:
-    """Return (groups) the number of pairs of rows of a group of which the first one has the larger place.
+    """Return (groups) the number of pairs of a group's rows in which the first row has the larger place.
 
     group : (rows), not decreasing.
     place : (rows) from 0 to values - 1.
 
-    A pair of different places is counted at the first binary digit in which they differ: among the rows of a group
-    that have the same digits before it, which keep their order.
+    A pair of different places is counted at the first binary digit in which they differ, among the group's rows with
+    the same leading digits. These rows keep their order.
     """
     correct = np.zeros(group[-1] + 1)
     for digit in reversed(range((values - 1).bit_length())):
@@ -155,9 +154,9 @@ def pairs_in_order(group: Places, place: Places, values: int) -> Floats:
 
 
 def ndcg(rows: RankedRows, places: int | None = None) -> OfGroups:
-    """Return the sum of gain * discount, divided by the largest sum that another order of the rows has; the gain of a
-    row is 2^label - 1, or 0 for negative labels, and the discount 1 / log2(place + 1) for the first `places` places
-    from 1."""
+    """Return the sum of gain * discount, and its largest value over all orders of the rows. The gain of a row is
+    2^label - 1, or 0 for negative labels; the discount is 1 / log2(place + 1) for the first `places` places, from
+    1."""
     gain = np.exp2(np.maximum(rows.label, 0.0)) - 1.0
 
     def discount(rank: Places) -> Floats:
@@ -169,8 +168,8 @@ def ndcg(rows: RankedRows, places: int | None = None) -> OfGroups:
 
 
 def mean_average_precision(rows: RankedRows) -> OfGroups:
-    """Return the mean, over the relevant rows of a group, of the share of these among the rows of the group that have
-    the same score or a higher one."""
+    """Return the mean, over a group's relevant rows, of the share of relevant rows among the rows with at least the
+    same score."""
     relevant = rows.relevant
     found = np.cumsum(relevant)
     before: NDArray[np.intp] = (found - relevant)[rows.starts][rows.group]
@@ -180,49 +179,49 @@ def mean_average_precision(rows: RankedRows) -> OfGroups:
 
 
 def found_in(rows: RankedRows, places: int) -> Floats:
-    """Return (groups) the number of relevant rows in the first places, as their orders have it on average."""
+    """Return (groups) the mean number of relevant rows in the first places, over the orders of ties."""
     return rows.sums(rows.relevant * rows.mean_of_ties((rows.rank < places).astype(np.float64)))
 
 
 def recall(rows: RankedRows, places: int) -> OfGroups:
-    """Return the share of the relevant rows of a group that are in its first places."""
+    """Return the share of a group's relevant rows that are in its first places."""
     return OfGroups(found_in(rows, places), rows.sums(rows.relevant.astype(np.float64)))
 
 
 def precision(rows: RankedRows, places: int) -> OfGroups:
-    """Return the share of the first places of a group with relevant rows that have one."""
+    """Return the share of a group's first places that have a relevant row, for groups with relevant rows."""
     return OfGroups(
         found_in(rows, places), np.where(rows.sums(rows.relevant.astype(np.float64)) > 0, float(places), 0.0)
     )
 
 
 def hit(rows: RankedRows, places: int) -> OfGroups:
-    """Return whether one of the first places of a group with relevant rows has one: in one of their orders, the
-    probability of it."""
+    """Return whether a group's first places have a relevant row, for groups with relevant rows; with ties, the
+    probability."""
     first = FirstRelevant(rows)
     return OfGroups(first.sums(first.probability * (first.place <= places)), first.exists)
 
 
 def reciprocal_rank(rows: RankedRows, places: int | None = None) -> OfGroups:
-    """Return 1 / place of the first relevant row of a group, from 1, or 0 if it is beyond the first places."""
+    """Return 1 / the place of a group's first relevant row, from 1; 0 if the row is beyond the first places."""
     first = FirstRelevant(rows)
     within = np.ones(len(first.place)) if places is None else first.place <= places
     return OfGroups(first.sums(first.probability * within / first.place), first.exists)
 
 
 class FirstRelevant:
-    """Where the first relevant row of each group may be, if rows of equal scores have a random order: at the places of
-    the first run of equal scores that has one.
+    """The possible places of each group's first relevant row, if the order of ties is random: the places of the first
+    run of equal scores with a relevant row.
 
-    group : of each such place; place : from 1; probability : that the first relevant row is there.
-    exists : (groups), 1 if there is one, else 0.
+    group : the group of each place; place : from 1; probability : that the first relevant row is there.
+    exists : (groups), 1 if the group has a relevant row, else 0.
     """
 
     def __init__(self, rows: RankedRows) -> None:
         from scipy.special import gammaln
 
         def log_choices(n: Floats, k: Floats) -> Floats:
-            """Return the logarithms of the numbers of sets of k of n; -inf if k is larger."""
+            """Return the logarithm of the number of ways to choose k of n; -inf if k > n."""
             with np.errstate(invalid="ignore"):
                 found = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
             return np.where(k <= n, found, -np.inf)
@@ -235,12 +234,12 @@ class FirstRelevant:
         self.exists = np.zeros(len(rows.starts))
         self.exists[group[runs]] = 1
         sizes = size[runs]
-        at = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # within the run, from 0
+        at = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # position in the run, from 0
         n, r = (np.repeat(numbers[runs], sizes).astype(np.float64) for numbers in (size, relevant))
         self.group = np.repeat(group[runs], sizes)
         self.place = np.repeat(rows.rank[begins[runs]], sizes) + at + 1
         self.probability = np.exp(log_choices(n - at - 1, r - 1) - log_choices(n, r))
 
     def sums(self, values: Floats) -> Floats:
-        """Return (groups) the sums of the values of places."""
+        """Return (groups) the sums of values over places."""
         return np.asarray(np.bincount(self.group, values, minlength=len(self.exists)), np.float64)

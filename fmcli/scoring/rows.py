@@ -14,7 +14,7 @@ from fmcli.models.workspace import Workspace
 from fmcli.scoring.scores import joined_scores, losses, scores
 from fmcli.system.parallel import in_parallel
 
-# Rows per task of a thread: enough to make the overhead of Python negligible.
+# Rows per task of a thread: enough to make Python's overhead negligible.
 ROWS_A_TASK = 1 << 14
 
 
@@ -24,7 +24,7 @@ def score_rows(
     """Return raw scores (rows, columns) of all rows, or of the rows with these indices; the same for any number of
     threads.
 
-    If the model has cutpoints, there is a column for each: the score minus the cutpoint.
+    A model with cutpoints has a column for each cutpoint: the score minus the cutpoint.
     """
     count = data.rows if rows is None else len(rows)
     out = np.empty((count, model.outputs))

@@ -49,7 +49,7 @@ from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilitie
 from fmcli.scoring.written import lines_of
 from fmcli.system.memory import require_if_large
 
-# Bytes for each score of a chunk: the score, the prediction, and its text.
+# Bytes per score of a chunk: the score, the prediction, and the prediction's text.
 SCORE_BYTES = 64
 
 OutputType = Literal["raw", "value", "prob", "label"]
@@ -59,15 +59,15 @@ OutputType = Literal["raw", "value", "prob", "label"]
 class Scorer:
     """A model that is ready to score rows.
 
-    transform : how rows become rows of the model.
+    transform : the transform from rows to rows of the model.
     meta : the metadata of the model file.
     path : the path of the model file, for messages.
     occurrences : how often features, and pairs of features, occur.
-    draws : the same model with the parameters of earlier draws, or of other members of an ensemble; predictions are
-        averages over these and the model.
-    calibration : what maps scores to probabilities in place of the loss, if it was fitted.
-    noise : (draws) the precision of the labels in each draw, the model's own last; None: not known.
-    missing : cells of tables that are like empty ones, beside the texts given in training.
+    draws : the model with the parameters of earlier draws, or of other members of an ensemble; predictions are averages
+        over the draws and the model.
+    calibration : the fitted map from scores to probabilities, which replaces the loss's; or None.
+    noise : (draws) the precision of the labels in each draw, with the model's own last; None: not known.
+    missing : cells of tables that count as empty, in addition to the texts given in training.
     """
 
     model: Model
@@ -87,7 +87,7 @@ class Scorer:
 
     @property
     def numbering(self) -> Numbering | Dictionary | None:
-        """The numbering of the features that have columns; None: all features have."""
+        """The numbering of features with columns; None: every feature has a column."""
         return self.transform.numbering
 
     @property
@@ -97,16 +97,16 @@ class Scorer:
 
     @property
     def members(self) -> int:
-        """The number of models that were trained; each may have several draws."""
+        """The number of trained models; each may have several draws."""
         return int(self.meta["members"])
 
     @property
     def dimension(self) -> int:
-        """The number of features, of which some may have no column."""
+        """The number of features, including features without a column."""
         return self.transform.dimension
 
     def refuse_unseen(self, data: Dataset) -> None:
-        """Raise RowError for the first entry of rows whose feature was not in training."""
+        """Raise RowError for the first entry of rows whose feature did not occur in training."""
         columns = data.index if self.numbering is None else self.numbering.columns_of(data.index)
         known = (columns >= 0) & (columns < self.model.features)
         known[known] = self.seen[columns[known]]
@@ -119,18 +119,18 @@ class Scorer:
             raise RowError(row, "a feature that occurred in training", complaint, feature)
 
     def ids(self, columns: NDArray[Any]) -> list[int] | list[int | str]:
-        """Return the features that columns stand for, as in the text."""
+        """Return the features of columns, as in the text."""
         return columns.tolist() if self.numbering is None else self.numbering.written(columns)
 
     def dense(self, array: NDArray[Any], axis: int, fill: float = 0) -> NDArray[Any]:
-        """Return an array with an axis of columns, with an axis of all features instead."""
+        """Return an array whose axis of columns becomes an axis of all features."""
         if not isinstance(self.numbering, Numbering):
             return array
         return moved(array, axis, slice(None), self.numbering.ids, self.dimension, fill)
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The smallest and the largest index of training; None if there is none, or if it has a dictionary."""
+        """The smallest and the largest index of training; None without features, or with a dictionary."""
         columns = np.flatnonzero(self.seen)
         if not len(columns) or isinstance(self.numbering, Dictionary):
             return None
@@ -141,14 +141,14 @@ class Scorer:
 
     @property
     def needs_fields(self) -> bool:
-        """Whether the rows to score must have fields, which is so if the model has a number of fields."""
+        """Whether rows to score need fields: the model has a number of fields."""
         kind: ModelEntry = MODELS[self.meta["model"]]
         return "fields" in kind.context
 
     @cached_property
     def table(self) -> Schema | None:
-        """The schema of the columns of tables: that of training, or what the names of features tell; None if they have
-        no names, or have fields, which names do not tell."""
+        """The schema of tables: that of training, or inferred from the names of features. None if features have no
+        names, or have fields, which names do not tell."""
         found = self.transform.table
         if found is not None or self.needs_fields or not isinstance(self.numbering, Dictionary):
             return found
@@ -164,12 +164,12 @@ class Scorer:
         *,
         partial: bool = False,
     ) -> list[str]:
-        """Return inputs, of which those that have the columns of the tables of training are read as such; if the model
-        was trained on text, those whose names are of tables.
+        """Return inputs, with tables as tables: inputs that have the columns of the training tables; if the model was
+        trained on text, inputs with names of tables.
 
         joined : column -> the table whose rows it refers to.
-        by : what tells the groups of labelled rows; None: the column of training.
-        partial : whether they may have a part of the columns.
+        by : the column with the groups of labelled rows; None: the column of training.
+        partial : whether tables may lack columns.
 
         Raises BadInputError, MissingInputError and UsageError.
         """
@@ -196,16 +196,16 @@ class Scorer:
         return as_tables(paths, table, fields=fields, joined=joined, by=by, partial=partial)
 
     def scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
-        """Return scores (rows, outputs) of rows that have the columns of the model, calibrated if that was fitted; if
-        it has several draws, the scores of their mean prediction. Raises NotEnoughMemoryError."""
+        """Return scores (rows, outputs) of rows with the columns of the model, calibrated if a calibration was fitted.
+        With several draws, they are the scores of the mean prediction. Raises NotEnoughMemoryError."""
         return self.calibrated(self.raw_scores(data, threads))
 
     def raw_scores(self, data: Dataset, threads: int = 1) -> NDArray[np.float64]:
-        """Return the scores before their calibration; see `scores`."""
+        """Return the scores before calibration; see `scores`."""
         return self.labels.unit.undo(mean_score(self.labels.loss, self.all_draws, self.prepared(data), threads))
 
     def calibrated(self, score: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return scores with calibrated probabilities; the same if there is no calibration."""
+        """Return scores with calibrated probabilities; unchanged without a calibration."""
         return score if self.calibration is None else self.calibration.of(self.labels.loss, score)
 
     @cached_property
@@ -217,13 +217,13 @@ class Scorer:
         return draws
 
     def prepared(self, data: Dataset) -> Dataset:
-        """Return rows as the model scores them. Raises NotEnoughMemoryError if there is no memory for their scores."""
+        """Return rows as the model scores them. Raises NotEnoughMemoryError if their scores do not fit into memory."""
         room = Workspace.bytes_needed(self.model, data.longest, gradients=False)
         require_if_large(room + SCORE_BYTES * data.rows * self.model.columns, f"scoring rows with {self.path}")
         return self.transform.valued(data)
 
     def default_output(self) -> OutputType:
-        """Probabilities if the loss has them, else values, which levels have, too."""
+        """Return "prob" if the loss has probabilities, else "value"; also "value" for levels."""
         return "prob" if self.has_probabilities and not self.has_levels else "value"
 
     @property
@@ -241,17 +241,17 @@ class Scorer:
         return LOSSES[self.labels.loss].load_link().probable
 
     def predictions(self, data: Dataset, output: OutputType, threads: int = 1) -> NDArray[np.float64]:
-        """Return the predictions of rows that have the columns of the model; see `predicted`. Raises
+        """Return the predictions of rows with the columns of the model; see `predicted`. Raises
         NotEnoughMemoryError."""
         return self.predicted((self.raw_scores if output == "raw" else self.scores)(data, threads), output)
 
     def predicted(self, score: NDArray[np.float64], output: OutputType) -> NDArray[np.float64]:
-        """Return (rows, columns) raw scores, of levels minus each cutpoint; values (the predictions if labels are
-        numbers: the scores, clipped if the model was trained so, for counts their exponentials, or the mean level);
+        """Return (rows, columns) raw scores (for levels, minus each cutpoint); values (for numbers the scores, clipped
+        if the model was trained with clipping; for counts their exponentials; for levels the mean level);
         probabilities; or labels, which may be numbers.
 
-        Classes have a column each, in increasing order of the labels. If labels have two values, the probability is
-        the positive label's. If a score is nan, so is the label.
+        Classes have a column each, in increasing order of the labels. For two label values, the probability is the
+        positive label's. If a score is NaN, so is the label.
         """
         if output == "label" and self.labels.values:
             if self.has_levels:
@@ -270,17 +270,17 @@ class Scorer:
 
     @property
     def averages_scores(self) -> bool:
-        """Whether the mean prediction of draws is that of their scores."""
+        """Whether the mean prediction of the draws is the prediction of their mean score."""
         return LOSSES[self.labels.loss].load_link() is SCORES
 
     def spread(self, data: Dataset) -> NDArray[np.float64]:
-        """Return (rows, outputs) the standard deviations of the predictions of the draws: of predicted numbers, or of
-        the probability of the larger label or of each class. The rows have the columns of the model."""
+        """Return (rows, outputs) the standard deviations of the draws' predictions: of predicted numbers, or of the
+        probability of the larger label or of each class. The rows have the columns of the model."""
         undo = self.labels.unit.undo
         return spread(self.labels.loss, self.all_draws, self.prepared(data), lambda score: self.calibrated(undo(score)))
 
     def require_intervals(self) -> None:
-        """Raise UsageError if the model has no intervals."""
+        """Raise UsageError if the model cannot give intervals."""
         if self.noise is None:
             raise UsageError(
                 f"{self.path} does not know the noise of its labels: intervals need a model of numbers that "
@@ -288,7 +288,7 @@ class Scorer:
             )
 
     def intervals(self, data: Dataset, level: float) -> NDArray[np.float64]:
-        """Return (rows, 2) the ends of the intervals that have the labels of rows with a probability; see
+        """Return (rows, 2) the ends of the intervals that contain the labels with probability `level`; see
         `fmcli.scoring.intervals`. The rows have the columns of the model."""
         assert self.noise is not None
         unit = self.labels.unit
@@ -296,7 +296,7 @@ class Scorer:
         return intervals(score, self.noise / unit.scale**2, level, self.clip)
 
     def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
-        """Return the names of the columns of predictions, and of what is beside them, in a table."""
+        """Return the column names of predictions, and of the figures beside them, in a table."""
         several, texts = output != "label" and self.model.outputs > 1, self.labels.cells
         if output == "prob" and self.labels.positive is not None:
             several, texts = True, texts[1:]
@@ -305,26 +305,25 @@ class Scorer:
         return [*names, *deviations, *(["lower", "upper"] if beside.interval is not None else [])]
 
     def beside(self, data: Dataset, wanted: Beside) -> list[NDArray[np.float64]]:
-        """Return what is beside the predictions of rows that have the columns of the model: arrays (rows, columns)."""
+        """Return the figures beside the predictions of rows with the columns of the model: arrays (rows, columns)."""
         spread = [self.spread(data)] if wanted.spread else []
         return [*spread, *([] if wanted.interval is None else [self.intervals(data, wanted.interval)])]
 
     def text(self, predictions: NDArray[np.float64], output: OutputType) -> bytes:
-        """Return one line of text for each row of predictions. Numbers have the fewest digits that read back as the
-        same number of the real type of the build (see `lines_of`); labels have the fewest that read back as the same
-        double."""
+        """Return a line of text for each row of predictions. Numbers have the fewest digits that read back as the same
+        number of the build's real type (see `lines_of`); labels have the fewest that read back as the same double."""
         if output == "label" and self.labels.values:
             return b"".join([b"%b\n" % line for line in self.label_lines(predictions, self.labels.texts)])
         return lines_of(predictions, self.labels.unit)
 
     def lines(self, predictions: NDArray[np.float64], output: OutputType, *, of_table: bool) -> list[bytes]:
-        """Return the lines of `text` without their ends; in a table, labels are as in the table of training."""
+        """Return the lines of `text` without line ends; in a table, labels are spelled as in the training table."""
         if of_table and output == "label" and self.labels.values:
             return self.label_lines(predictions, self.labels.cells)
         return self.text(predictions, output).splitlines()
 
     def label_lines(self, predictions: NDArray[np.float64], texts: Sequence[str]) -> list[bytes]:
-        """Return predicted labels by their texts."""
+        """Return predicted labels as text."""
         names = {label: text.encode() for label, text in zip(self.labels.values or (), texts, strict=True)}
         return [names.get(label, b"nan") for label in predictions[:, 0].tolist()]
 
@@ -338,8 +337,7 @@ def load_model(path: str) -> Scorer:
 
 
 def scorer_of(path: str, file: ModelFile) -> Scorer:
-    """Return the model in a file. Raises BadInputError if a file that was read is not valid, and
-    NotEnoughMemoryError."""
+    """Return the model in a file. Raises BadInputError if a file that was read is invalid, and NotEnoughMemoryError."""
     meta, arrays = file.meta, file.tensors
     halves = sum(array.nbytes for array in arrays.values() if array.dtype == HALF)
     require_if_large(halves * REAL_TYPE.itemsize // HALF.itemsize, f"the draws of {path}")
@@ -355,8 +353,8 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
         model.absent = features - columns
         for name, shape in model.shapes().items():
             check_array(name, arrays, shape, "f")
-            with np.errstate(over="ignore"):  # a number that overflows is not an error of the file
-                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # if it is a model of the other real type
+            with np.errstate(over="ignore"):  # overflow is not an error of the file
+                arrays[name] = arrays[name].astype(REAL_TYPE, copy=False)  # for a model of the other real type
         model.attach(arrays)
         if not file.own:
             check_arrays(meta, arrays, model)
@@ -365,7 +363,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
             check_cutpoints(each)
     except FmcliError as error:
         raise BadInputError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the check of a kind's own array
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # from the checks of a kind's own arrays
         raise BadInputError(f"{path}: is not a valid model: {error}") from error
     transform = saved_transform(meta, arrays, numbering)
     calibration = saved_calibration(meta, arrays)
@@ -376,7 +374,7 @@ def scorer_of(path: str, file: ModelFile) -> Scorer:
 def attached_draws(
     model: Model, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
 ) -> Iterator[Model]:
-    """Yield models with the arrays of the draws of a model file before the last one, whose arrays `model` has."""
+    """Yield models with the arrays of all draws of a model file but the last, whose arrays `model` has."""
     for number in range(meta["draws"] - 1):
         names = drawn_names(model, meta["members"])
         draw = as_reals({name: arrays[draw_name(number, name)] for name in names}, model)
@@ -388,7 +386,7 @@ def attached_draws(
 
 
 def check_cutpoints(model: Model) -> None:
-    """Raise ValueError unless the cutpoints of a model, if it has some, are 0 and then increase."""
+    """Raise ValueError unless the cutpoints of a model, if there are any, start at 0 and increase."""
     if not model.cutpoints:
         return
     first, *others = model.parameters[CUTPOINTS][0].tolist()

@@ -1,4 +1,4 @@
-"""Sparsity, the only metric that depends on the parameters instead of the predictions."""
+"""Sparsity, the only metric of parameters instead of predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPARSITY = "sparsity"
 
 
 def of_predictions(metrics: Iterable[str]) -> list[str]:
-    """Return the metrics among these that depend on predictions: all but the sparsity."""
+    """Return the metrics that depend on predictions: all but the sparsity."""
     return [name for name in metrics if name != SPARSITY]
 
 

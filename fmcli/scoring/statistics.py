@@ -1,6 +1,6 @@
-"""Statistics of rows that metrics are computed from: the statistic of all rows is combined from statistics of parts.
+"""Statistics of rows, from which metrics are computed. Statistics of parts of the rows combine to that of all rows.
 
-Sums of weights are exact if all weights are 1; other sums equal the sums of all rows at once except for rounding.
+Sums of weights are exact if all weights are 1; other sums equal the sums over all rows at once except for rounding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fmcli.scoring.ranking import RankedRows
 
 
 class Sums(NamedTuple):
-    """The weighted sum of a value of the rows, and the sum of their weights."""
+    """The weighted sum of a value over rows, and the sum of the weights."""
 
     total: float
     weight: float
@@ -29,17 +29,17 @@ class Sums(NamedTuple):
         return self.total / self.weight if self.weight else math.nan
 
     def root(self) -> float:
-        """Return the root of the mean."""
+        """Return the square root of the mean."""
         return math.sqrt(self.mean())
 
     def combined(self, other: Sums) -> Sums:
-        """Return the sums over both."""
+        """Return the sums over both parts."""
         return Sums(self.total + other.total, self.weight + other.weight)
 
 
 class Residuals(NamedTuple):
-    """The weight of rows, the mean of their labels, the sum of the squared distances of the labels from it, and the sum
-    of the squared errors."""
+    """The weight of rows, the mean label, the sum of squared distances of the labels from the mean, and the sum of
+    squared errors."""
 
     weight: float
     mean: float
@@ -47,7 +47,7 @@ class Residuals(NamedTuple):
     errors: float
 
     def combined(self, other: Residuals) -> Residuals:
-        """Return the sums over both."""
+        """Return the sums over both parts."""
         weight, apart = self.weight + other.weight, other.mean - self.mean
         squares = self.squares + other.squares + apart * apart * self.weight * other.weight / weight
         return Residuals(weight, self.mean + apart * other.weight / weight, squares, self.errors + other.errors)
@@ -61,17 +61,17 @@ class ClassWeights(NamedTuple):
     predicted: Floats
 
     def present(self) -> ClassWeights:
-        """Return the figures of the classes that are a label or a prediction of some row."""
+        """Return the figures of the classes that occur as a label or a prediction."""
         present = (self.labelled > 0) | (self.predicted > 0)
         return ClassWeights(*(weight[present] for weight in self))
 
     def combined(self, other: ClassWeights) -> ClassWeights:
-        """Return the weights of both."""
+        """Return the weights of both parts."""
         return ClassWeights(*map(np.add, self, other))
 
 
 class Ranking(NamedTuple):
-    """The distinct scores, in increasing order, and the weight of the rows with each. Each array has the shape
+    """The distinct scores in increasing order, and the weight of the rows with each score. Each array has the shape
     (scores)."""
 
     score: Floats
@@ -80,24 +80,24 @@ class Ranking(NamedTuple):
 
     @classmethod
     def of(cls, score: Floats, positive: Floats, negative: Floats) -> Ranking:
-        """Return the sums of the weights of rows, in any order, by score."""
+        """Return the sums of weights by score; the rows may be in any order."""
         order = np.argsort(score, kind="stable")  # the order of equal scores decides the last bits of the sums
         score = score[order]
         starts = np.flatnonzero(np.concatenate(([True], score[1:] != score[:-1])))
         return cls(score[starts], *(np.add.reduceat(weight[order], starts) for weight in (positive, negative)))
 
     def combined(self, other: Ranking) -> Ranking:
-        """Return the weights of both."""
+        """Return the weights of both parts."""
         return Ranking.of(*map(np.concatenate, zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
 class GroupedRows:
-    """The rows themselves, because a group may have rows of several parts.
+    """The rows themselves, because the rows of a group may be in several parts.
 
     label, score : (rows).
     group : (rows) integers; rows with the same number form a group. None: there are no groups.
-    relevance : which rows are relevant to rankings.
+    relevance : which rows are relevant in rankings.
     """
 
     label: Floats
@@ -111,7 +111,7 @@ class GroupedRows:
         return None if self.group is None else RankedRows(self.label, self.score, self.group, self.relevance)
 
     def combined(self, other: GroupedRows) -> GroupedRows:
-        """Return the rows of both."""
+        """Return the rows of both parts."""
         label, score = np.concatenate([self.label, other.label]), np.concatenate([self.score, other.score])
         group = None if self.group is None or other.group is None else np.concatenate([self.group, other.group])
         return GroupedRows(label, score, group, self.relevance)

@@ -1,4 +1,4 @@
-"""Summaries of the rows of extents of the inputs, from which the metrics of all rows are computed."""
+"""Summaries of the rows of an input's extents, from which the metrics of all rows are computed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fmcli.scoring.sparsity import SPARSITY, model_sparsity
 from fmcli.scoring.statistics import GroupedRows, Ranking, Sums
 from fmcli.system.memory import require_if_large
 
-# Arrays of the size of the distinct scores that are held while the rankings of extents are combined.
+# The number of arrays of the size of the distinct scores in use while rankings are combined.
 RANKING_ARRAYS = 9
-# Statistics of metrics by what they are; the training loss has its name.
+# The keys of statistics; the training loss has its name as the key.
 Key = Statistic | RowMean | str
 
 
@@ -29,9 +29,9 @@ Key = Statistic | RowMean | str
 class Summary:
     """The facts about some rows that metrics need.
 
-    rows : with a weight above 0.
+    rows : the number of rows with a positive weight.
     finite : whether all scores are finite; if not, there are no other facts.
-    statistics : of the chosen metrics.
+    statistics : the statistics of the chosen metrics.
     table : the confusion matrix.
     """
 
@@ -42,14 +42,14 @@ class Summary:
 
 
 def check_combined(names: Iterable[str]) -> None:
-    """Raise UsageError for a metric whose statistics of extents do not combine."""
+    """Raise UsageError for a metric whose statistics of parts do not combine."""
     for name in names:
         if name not in OF_MODELS and metric_of(name).statistic.part is None:
             raise UsageError(f"metric {name} needs all rows at once, which a cluster does not have", cluster=LEAVE_OUT)
 
 
 def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_table: bool) -> Summary:
-    """Return the summary for these metrics, of which `figures` in fmcli.scoring.evaluation has the names."""
+    """Return the summary for these metrics; names as in `figures` of fmcli.scoring.evaluation."""
     names = list(metrics)
     rows, finite = len(outcome.label), bool(np.isfinite(outcome.score).all())
     if not rows or not finite:
@@ -57,20 +57,20 @@ def summary_of(outcome: Outcome, metrics: Iterable[str], scorer: Scorer, with_ta
     chosen = dict.fromkeys(metric_of(name).statistic for name in names if name not in OF_MODELS)
     with np.errstate(over="ignore", invalid="ignore"):  # as in `measure`
         statistics: dict[Key, Any] = {statistic: statistic.of(outcome) for statistic in chosen}
-    if LOSS in names:  # which has no weights
+    if LOSS in names:  # the training loss ignores weights
         statistics[LOSS] = Sums(rows * training_loss(outcome, scorer), rows)
     return Summary(rows, finite, statistics, confusion(outcome) if with_table else None)
 
 
 class Runs:
-    """The statistics of consecutive extents, combined in runs whose lengths are decreasing powers of two: so each of n
+    """The statistics of consecutive extents, combined in runs whose lengths are decreasing powers of two. So each of n
     extents is combined at most log2(n) times, and few statistics are held."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[int, Any]] = []  # the number of extents of each, and their statistic
+        self._runs: list[tuple[int, Any]] = []  # the number of extents of each run, and the run's statistic
 
     def add(self, part: Any) -> None:
-        """Add the statistic of the next extent. Raises NotEnoughMemoryError if there are too many numbers."""
+        """Add the statistic of the next extent. Raises NotEnoughMemoryError if it does not fit into memory."""
         require_room([held for _, held in self._runs], part)
         length = 1
         while self._runs and self._runs[-1][0] == length:
@@ -86,7 +86,7 @@ class Runs:
 
 
 def require_room(held: list[Any], part: Any) -> None:
-    """Raise NotEnoughMemoryError if there is no room for the arrays of a further statistic."""
+    """Raise NotEnoughMemoryError if the arrays of a further statistic do not fit into memory."""
     number = np.dtype(np.float64).itemsize
     if not isinstance(part, Ranking | GroupedRows):
         return
@@ -99,7 +99,7 @@ def require_room(held: list[Any], part: Any) -> None:
 
 
 class Combined:
-    """The summary of all extents, which are added in order."""
+    """The summary of all extents. Extents are added in order."""
 
     def __init__(self) -> None:
         self._finite = True
@@ -124,8 +124,8 @@ class Combined:
         return self._finite and self._rows > 0
 
     def figures(self, names: Iterable[str], scorer: Scorer) -> dict[str, float]:
-        """Return values by name, in the order of the names; nan if undefined. The extents must have been summed up for
-        these."""
+        """Return values by name, in the order of the names; NaN if undefined. The extents' summaries must have the
+        statistics of these metrics."""
         return {name: model_sparsity(scorer.model) if name == SPARSITY else self._figure(name) for name in names}
 
     def _figure(self, name: str) -> float:

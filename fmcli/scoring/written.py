@@ -12,8 +12,8 @@ from fmcli.models.layout import REAL_TYPE
 
 def lines_of(predictions: Floats, unit: LabelUnit) -> bytes:
     """Return a line for each row of predictions (rows, columns). Numbers have the fewest digits that read back as the
-    same number of the real type of the build, or if that type is too coarse for the unit of the labels, the decimals
-    that parameters determine."""
+    same number of the build's real type; or, if this type is too coarse for the unit of the labels, the decimals that
+    the parameters determine."""
     if unit.needs_doubles:
         rows = unit.rounded(predictions).tolist()
         return "".join([f"{' '.join(map(repr, row))}\n" for row in rows]).encode()
@@ -23,6 +23,6 @@ def lines_of(predictions: Floats, unit: LabelUnit) -> bytes:
 
 
 def are_written(predictions: Floats, unit: LabelUnit) -> Floats:
-    """Return the predictions as numbers of the type in which they are written."""
+    """Return the predictions with the precision in which they are written."""
     with np.errstate(over="ignore"):
         return predictions if unit.needs_doubles else predictions.astype(REAL_TYPE).astype(np.float64)

@@ -21,12 +21,12 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 from fmcli.system.parallel import in_parallel, in_turn
 
-# The largest number of sets of one size in a row whose terms are compared; of larger numbers, only the sum is computed.
+# The largest number of sets of one size in a row whose terms are listed; for more sets, only the sum is computed.
 MOST_SETS = 1 << 20
-# Sets of more features have no sums of their own, but are part of the rest.
+# Sets with more features have no sum of their own: they are part of the rest.
 MOST_DEGREES = 8
 
-# Parts of rows beside shares: as Writer.text takes them.
+# Parts of rows other than shares, as Writer.text takes them.
 More = tuple[NDArray[np.int64], NDArray[np.int32], Floats, NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -35,11 +35,11 @@ class Explanation:
     """The scores of some rows as sums of parts.
 
     data : the rows, as the model scores them.
-    keys : their ids; None: they have numbers.
-    score : (rows, outputs) raw scores, averaged over draws, in double precision. All are in the user's unit.
+    keys : the ids of the rows; None: rows are numbered.
+    score : (rows, outputs) raw scores, averaged over draws, in double precision. All numbers are in the user's unit.
     base : (outputs) the scores of a row without features.
-    share : (entries, outputs), the shares of the entries. With the base, those of a row sum to its score.
-    more : main effects and the largest terms; None: these were not wanted.
+    share : (entries, outputs), the shares of the entries. The base plus the shares of a row equals its score.
+    more : main effects and the largest terms; None: not wanted.
     """
 
     data: Dataset
@@ -53,9 +53,9 @@ class Explanation:
 class Explainer:
     """A model that is ready to explain scores.
 
-    interactions : how many terms of several features each row has; 0: none, and no main effects either.
+    interactions : the number of terms of several features per row; 0: no such terms, and no main effects.
 
-    Raises UsageError for a kind of model whose scores are not sums of such terms.
+    Raises UsageError for a kind of model whose scores are not sums of terms of sets of features.
     """
 
     def __init__(self, scorer: Scorer, interactions: int = 0) -> None:
@@ -66,7 +66,7 @@ class Explainer:
 
     @property
     def outputs(self) -> int:
-        """The number of scores of a row; cutpoints do not count."""
+        """The number of scores per row; cutpoints do not count."""
         return len(self.base)
 
     @cached_property
@@ -75,12 +75,12 @@ class Explainer:
         return list(self.scorer.labels.texts) if self.outputs > 1 else None
 
     def writer(self, *, json: bool) -> Writer:
-        """Return a writer of explanations. The names of features begin with their fields, if the text of rows does."""
+        """Return a writer of explanations. Names of features include fields if the text of rows does."""
         with_fields = self.scorer.needs_fields and self.scorer.transform.table is None
         return Writer(self.scorer.numbering, self.classes, json, with_fields, self.unit.needs_doubles)
 
     def explain(self, data: Dataset, keys: Sequence[bytes] | None = None, threads: int = 1) -> Explanation:
-        """Return the explanation of rows that have the columns of the model. Raises NotEnoughMemoryError."""
+        """Explain rows that have the columns of the model. Raises NotEnoughMemoryError."""
         data = self.scorer.prepared(data)
         sizes = 2 * self.outputs * (data.rows + data.nnz)
         require_if_large(sizes * np.dtype(np.float64).itemsize, f"explaining rows with {self.scorer.path}")
@@ -102,13 +102,13 @@ class Explainer:
         return Explanation(data, keys, means[0], self.base, means[1], more)
 
     def work(self, piece: Piece) -> Explanation:
-        """Return the explanation of a piece of an input. The scores of skipped lines are not numbers."""
+        """Explain a piece of an input. The scores of skipped lines are NaN."""
         found = self.explain(piece.data, None if piece.beside is None else piece.beside.texts)
         found.score[piece.skipped] = np.nan
         return found
 
     def more(self, data: Dataset, score: Floats) -> More:
-        """Return the main effects and the largest terms of rows, whose scores are given."""
+        """Return the main effects and the largest terms of rows with these scores."""
         splitters = [[Splitter(split, output) for split in self.splits] for output in range(self.outputs)]
         made = Parts()
         for row in range(data.rows):
@@ -120,7 +120,7 @@ class Explainer:
         return made.arrays()
 
     def _add(self, made: Parts, row: Row, total: float) -> None:
-        """Add the parts of a row, whose shares sum to `total`."""
+        """Add the parts of a row; its shares sum to `total`."""
         first, shown = int(row.data.indptr[row.number]), 0.0
         if row.entries:
             main = row.terms(1)
@@ -150,7 +150,7 @@ class Explainer:
 
 @dataclass(frozen=True)
 class Row:
-    """A row, and the terms of its score by each draw, in the user's unit."""
+    """A row, and the terms of its score in each draw, in the user's unit."""
 
     data: Dataset
     number: int
@@ -170,7 +170,7 @@ class Row:
         return self.unit.differences(found / len(self.draws))
 
     def sum(self, size: int) -> float:
-        """Return the sum of these terms."""
+        """Return the sum of the terms of all sets of a size."""
         total = sum(draw.sum(self.data, self.number, size) for draw in self.draws)
         return self.unit.scale * total / len(self.draws)
 
@@ -208,7 +208,7 @@ class Parts:
 
 
 def set_at(place: int, entries: int, size: int) -> list[int]:
-    """Return the set at a place in the lexicographic order of the sets of `size` of the numbers below `entries`."""
+    """Return the set at a position in the lexicographic order of the sets of `size` numbers below `entries`."""
     found: list[int] = []
     number = 0
     while len(found) < size:
@@ -229,7 +229,7 @@ def explained_lines(
     counted: Callable[[int], None],
     threads: int = 1,
 ) -> Iterator[bytes]:
-    """Yield the explanations of rows as text. counted : called with the number of rows whose score is not finite."""
+    """Yield the explanations of rows as text. counted : gets the number of rows whose score is not finite."""
     writer = explainer.writer(json=json)
     if not json:
         yield b"\t".join([b"row", *([b"class"] if explainer.classes else []), b"part", b"features", b"value"]) + b"\n"

@@ -1,4 +1,4 @@
-"""The scores of many pairs of rows, a context and an item each: fast and up to an error, or pair by pair."""
+"""The scores of many pairs of a context and an item: fast with an error bound, or exact pair by pair."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fmcli.scoring.explain.splitter import Splitter
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 
-# Of numbers in the products: half the distance from 1 to the next one.
+# The unit roundoff of the numbers in the products: half the distance from 1 to the next number.
 UNIT = float(np.finfo(np.float32).eps / 2)
-# Roundings of a score beside those of the sums over entries and factors, which are counted; and how often each of all
-# may count, so that no formula has more.
+# Roundings of a score besides the sums over entries and factors, which are counted; and a safety factor for every
+# rounding, more than any formula needs.
 ROUNDINGS, SAFETY = 16, 4
-# Rows whose vectors are computed at a time.
+# The number of rows whose vectors are computed at a time.
 ROWS_AT_ONCE = 1 << 12
-# Scores of a block of contexts that are computed at a time, by products and by pairs.
+# The number of scores of a block of contexts that are computed at a time, by products and by pairs.
 ITEMS_OF_PRODUCTS, PAIRS_AT_ONCE = 1 << 12, 1 << 17
 
 Singles = NDArray[np.float32]
@@ -35,13 +35,12 @@ Rows = NDArray[np.int32]
 
 
 def united(first: Dataset, second: Dataset, one: Rows, other: Rows) -> Dataset:
-    """Return rows, each of which has the entries of row one[i] of the first data set and row other[i] of the second,
-    which have no feature in common."""
+    """Join rows: row one[i] of the first data set with row other[i] of the second. The two share no feature."""
     parts = first.take(one), second.take(other)
     counts = sum(np.diff(part.indptr) for part in parts)
     row = [np.repeat(np.arange(len(one)), np.diff(part.indptr)) for part in parts]
     index = np.concatenate([part.index for part in parts])
-    # Both parts are in order, so that a stable sort merges them.
+    # Both parts are in order, so a stable sort merges them.
     order = np.argsort((np.concatenate(row) << 32) + index, kind="stable")
     value = None
     if any(part.value is not None for part in parts):
@@ -62,7 +61,7 @@ def united(first: Dataset, second: Dataset, one: Rows, other: Rows) -> Dataset:
 class Scored(NamedTuple):
     """The scores of pairs.
 
-    order : (pairs) the numbers that increase with the prediction: scores, of levels with several draws mean levels.
+    order : (pairs) numbers that increase with the prediction: scores; for levels with several draws, mean levels.
     score : (pairs, columns) as Scorer.scores, for Scorer.predicted.
 
     Both are in the user's unit.
@@ -73,7 +72,7 @@ class Scored(NamedTuple):
 
 
 def scored(scorer: Scorer, pairs: Dataset) -> Scored:
-    """Return the scores of pairs, whose bits are those of predict."""
+    """Return the scores of pairs, with the same bits as predict."""
     if scorer.transform.norm_of_all:
         pairs = pairs.normalised()
     data, draws = scorer.prepared(pairs), scorer.all_draws
@@ -89,12 +88,11 @@ def scored(scorer: Scorer, pairs: Dataset) -> Scored:
 
 
 class PairScores(Protocol):
-    """The scores of the pairs of some contexts and all items, up to an error."""
+    """The scores of all pairs of some contexts and all items, with an error bound."""
 
     def each(self, contexts: Dataset) -> Iterator[tuple[int, Singles, Floats]]:
-        """Yield the number of an item; (contexts, n) the scores with it and the n - 1 items after it, except for an
-        amount that is the same for all items; and (contexts) bounds of their errors. The scores may be overwritten
-        later."""
+        """Yield blocks of items: the number of the first item; (contexts, n) the scores of its n items, up to a
+        constant per context; and (contexts) error bounds. The scores may be overwritten later."""
 
 
 class PairwiseScores:
@@ -116,10 +114,10 @@ class PairwiseScores:
 
 @dataclass(frozen=True)
 class Vectors:
-    """The halves of some rows.
+    """The vectors of some rows.
 
-    parts : for each degree, the numbers whose products are scores: (rows, n), of items (n, rows).
-    own, size : for each degree (rows), bounds of the terms of each row, and of the length of its vector.
+    parts : for each degree, the numbers whose products are scores: (rows, n), for items (n, rows).
+    own, size : for each degree (rows), bounds of each row's own terms, and of the length of its vector.
     squares : (rows) the squared length of each row.
     """
 
@@ -134,7 +132,7 @@ class FactorScores:
 
     of_items : bool (columns), the features of items.
 
-    Raises UsageError for a model without such products.
+    Raises UsageError for a model whose scores are not such products.
     """
 
     def __init__(self, scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> None:
@@ -151,7 +149,7 @@ class FactorScores:
         self.constant = max(abs(float(split.constant[0])) for split in splits)
         self.fields = [] if items.field is None else np.unique(items.field).tolist()
         self._vectors: dict[tuple[int, ...], Vectors] = {}
-        self.of(())  # if there are no fields, the only ones
+        self.of(())  # the only vectors if there are no fields
 
     @property
     def _takes_fields(self) -> bool:
@@ -167,7 +165,7 @@ class FactorScores:
         return found
 
     def vectors(self, data: Dataset, fields: Sequence[int], *, second: bool) -> Vectors:
-        """Return the halves of rows, contexts with these fields or items."""
+        """Return the vectors of rows: contexts with these fields, or items."""
         unscaled, data = data, self.scaled(data, second=second)
         whole = Vectors([], [], [], self.squares(unscaled, data))
         for splits in self.splits:
@@ -188,10 +186,11 @@ class FactorScores:
     def _fill(
         self, splitters: Sequence[Splitter], data: Dataset, start: int, stop: int, out: Singles, *, second: bool
     ) -> None:
-        """Write the vectors of rows, those of all draws side by side, and what multiplies the terms of the other row: 1
-        in place of the terms of this one. Without lengths, terms of the context are the same for all items."""
+        """Write the vectors of rows, all draws side by side. At the end, an item has its own terms where a context has 1;
+        with lengths, a context also has its own terms where an item has 1. Without lengths, a context's own terms are
+        the same for all items and are left out."""
         total, at = np.zeros(stop - start), 0
-        with np.errstate(over="ignore"):  # numbers that overflow have no bound, so that their pairs are scored
+        with np.errstate(over="ignore"):  # overflowing numbers have no bound, so their pairs are scored exactly
             for splitter in splitters:
                 own, vector = np.empty(stop - start), np.empty((stop - start, splitter.width))
                 splitter.halves(data, start, stop, own, vector, second=second)
@@ -213,7 +212,7 @@ class FactorScores:
         *,
         second: bool,
     ) -> None:
-        """Write the largest bounds of all draws."""
+        """Write bounds that hold for all draws."""
         for splitter in splitters:
             terms, vector = np.empty(stop - start), np.empty((stop - start, splitter.width))
             splitter.halves(data, start, stop, terms, vector, second=second, bounding=True)
@@ -221,8 +220,8 @@ class FactorScores:
             np.maximum(size, np.sqrt(np.einsum("ij,ij->i", vector, vector)), out=size)
 
     def scaled(self, data: Dataset, *, second: bool) -> Dataset:
-        """Return rows with scaled values. A column that is shifted, so that all rows have it, belongs to items if some
-        of these have it, else to contexts."""
+        """Return rows with scaled values. A shifted column, which all rows have, belongs to the items if an item has
+        it, otherwise to the contexts."""
         scale = self.scorer.transform.scale
         if scale is None or scale.centers is None:
             return data if scale is None else scale.of(data)
@@ -230,7 +229,7 @@ class FactorScores:
         return Scaling(scale.divisors, np.where(mine, scale.centers, np.float32(0))).of(data)
 
     def squares(self, unscaled: Dataset, scaled: Dataset) -> Singles:
-        """Return (rows) squared lengths, of the rows that are divided by their length."""
+        """Return (rows) squared lengths, for rows that are scaled to unit length."""
         data = unscaled if self.scorer.transform.norm_of_all else scaled
         value = np.ones(data.nnz) if data.value is None else data.value.astype(np.float64) ** 2
         if not self.scorer.transform.norm_of_all:
@@ -239,7 +238,7 @@ class FactorScores:
         return np.bincount(row, value, minlength=data.rows).astype(np.float32)
 
     def roundings(self, contexts: Dataset) -> float:
-        """Return a bound of the relative errors that add up in a score."""
+        """Return a bound of the relative error of a score."""
         entries = contexts.longest + self.items.longest
         steps = width = 0
         for splits in self.splits:
@@ -275,7 +274,7 @@ class FactorScores:
         return out
 
     def _bounds(self, contexts: Vectors, items: Vectors, some: slice) -> Floats:
-        """Return (contexts) a bound of all that adds up to a score with some of the items."""
+        """Return (contexts) a bound of the sum of magnitudes in a score with some items."""
         length = inverse_length(contexts.squares, items.squares[some].min()) if self.with_length else 1.0
         total = np.full(len(contexts.squares), self.constant)
         for at, degree in enumerate(self.degrees):
@@ -285,7 +284,7 @@ class FactorScores:
 
 
 def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> tuple[PairScores, str]:
-    """Return the scores of pairs with items, by products if the model has them, and the reason if it has none.
+    """Return the scores of pairs with items, by products if the model allows them, else pair by pair with the reason.
 
     of_items : bool (columns), the features of items.
     """
@@ -300,6 +299,6 @@ def pair_scores(scorer: Scorer, items: Dataset, of_items: NDArray[np.bool_]) -> 
 
 
 def inverse_length(one: Singles, other: Singles) -> Singles:
-    """Return what rows are multiplied by that have the squared lengths `one` + `other`."""
+    """Return the factors that scale rows of squared length `one` + `other` to unit length; 1 for empty rows."""
     both = one + other
     return np.where(both > 0, 1 / np.sqrt(np.where(both > 0, both, 1)), np.float32(1)).astype(np.float32)

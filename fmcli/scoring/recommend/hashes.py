@@ -1,4 +1,4 @@
-"""Hashes of rows, by which equal ones are found."""
+"""Hashes of rows, to find equal rows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 from fmcli.data.dataset import Dataset
 
-# The constants of splitmix64, by which entries are hashed.
+# The constants of splitmix64, which hashes entries.
 STEP, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
-FIELD = 1 << 32  # in a hash, beside the number of a column
+FIELD = 1 << 32  # moves a field above the column in the hashed number
 
 Hashes = NDArray[np.uint64]
 
 
 def hashes(data: Dataset, kept: NDArray[np.bool_]) -> Hashes:
-    """Return (rows) a hash of the set of those entries of each row whose columns are kept."""
+    """Return (rows) a hash of each row's set of entries in the kept columns."""
     value = np.ones(data.nnz, dtype=np.float32) if data.value is None else np.ascontiguousarray(data.value)
     field = 0 if data.field is None else data.field.astype(np.int64)
     mixed = mix((data.index.astype(np.int64) + field * FIELD).view(np.uint64))

@@ -14,15 +14,15 @@ from fmcli.scoring.recommend.reasons import Reasons
 from fmcli.scoring.recommend.recommender import Found, Recommender, Rows
 from fmcli.text import printable_json, readable
 
-# The names of ids that no table names, and of the lists of items and reasons.
+# The column names of ids without a name in a table, and the names of the lists of items and reasons.
 GIVEN, ITEM, ITEMS, REASONS = "given", "item", "items", "reasons"
 TAB = b"\t"
 
 
 class Lines:
-    """The text of recommendations: a table, with a line for each item, or a JSON object for each context.
+    """The text of recommendations: a table with a line per item, or a JSON object per context.
 
-    reasons : what explains the scores; None: nothing does.
+    reasons : explains the scores; None: no reasons are given.
     """
 
     def __init__(
@@ -91,20 +91,20 @@ class Lines:
 
 
 def shown(text: bytes) -> str:
-    """Return an id or a cell as it is shown."""
+    """Return an id or a cell for display."""
     return readable(text.decode(errors="replace"))
 
 
 def cell(text: bytes) -> bytes:
-    """Return an id or a cell as it is written in a table."""
+    """Return an id or a cell of data as a cell of the written table."""
     return quoted(shown(text).encode(), TAB)
 
 
 def cells(texts: Sequence[str]) -> list[bytes]:
-    """Return texts as they are written in a table."""
+    """Return texts as cells of the written table."""
     return [quoted(text.encode(), TAB) for text in texts]
 
 
 def in_words(reasons: Sequence[tuple[str, float]]) -> str:
-    """Return reasons in a cell of a table."""
+    """Return reasons as text for a cell."""
     return "; ".join(f"{name} {value:+.2g}" for name, value in reasons)

@@ -1,4 +1,4 @@
-"""Rows of contexts and of items with their ids, and the pairs of them that occur in other rows."""
+"""Contexts and items with their ids, and the pairs of them that occur in other rows."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 from fmcli.text import readable
 
-# A field at the beginning of a feature in ffm text, and the largest number of a feature.
+# A field at the beginning of a feature in ffm text.
 FIELD = re.compile(rb"\d+:")
-BETWEEN = b"\n"  # names of columns
+BETWEEN = b"\n"  # between the names of columns
 LARGEST_NUMBER = 2**63 - 1
 
 Numbers = NDArray[np.int64]
@@ -39,8 +39,8 @@ Numbers = NDArray[np.int64]
 class Naming(Stream):
     """How rows get their ids.
 
-    column : of a table, the column of ids; None: the first one with features.
-    shown : further columns that are shown beside the ids, if the table has them.
+    column : in tables, the column of ids; None: the first column with features.
+    shown : further columns to show beside the ids, if the table has them.
     table : the columns that the model knows; None: it was not trained on tables.
     """
 
@@ -49,8 +49,8 @@ class Naming(Stream):
     table: Schema | None = None
 
     def keys(self, buffer: TextBuffer, labelled: bool = False) -> Beside:
-        """Return the id of each row of a buffer: its cell in a column, its token, or else its first feature. Further
-        texts are the cells of the shown columns, or the first feature."""
+        """Return the id of each row of a buffer: a cell, the id token, or the row's first feature. The further texts
+        are the cells of the shown columns, or the first feature."""
         if buffer.table is None:
             form = re.compile(rb"[ \t\r]*" + BEFORE_FEATURES[self.id_column] + FEATURE)
             lines = [line for _, line in row_lines(buffer, labelled)]
@@ -83,12 +83,12 @@ class NamedRows:
     """Rows with ids.
 
     data : the rows, with the columns of the model.
-    ids : what they are called.
-    features : the first feature of each row; None: the rows are of a table.
-    column : the column of the ids, if they are of a table.
+    ids : the ids of the rows.
+    features : the first feature of each row; None: the rows are from a table.
+    column : the column of the ids, if the rows are from a table.
     shown : column -> the cells of the rows.
-    source : their input, for messages.
-    present : the columns with features that their table has; None: they are not of a table.
+    source : the name of the input, for messages.
+    present : the columns with features in the table; None: the rows are not from a table.
     """
 
     data: Dataset
@@ -110,10 +110,10 @@ def named_rows(
     threads: int = 1,
     counts: Counts,
 ) -> NamedRows:
-    """Return all rows of an input, whose numbers are added to `counts`.
+    """Read all rows of an input, and add to `counts`.
 
-    Raises BadInputError, MissingInputError and NotEnoughMemoryError; BadInputError also for an id that occurs twice, or
-    that a row does not have.
+    Raises BadInputError, MissingInputError and NotEnoughMemoryError. BadInputError includes an id that occurs twice,
+    and a row without an id.
     """
     inputs = scorer.tables([path], joined, partial=True) if format == "auto" else [path]
     naming = replace(naming, table=scorer.table)
@@ -121,7 +121,7 @@ def named_rows(
         naming = replace(naming, id_column=0)
     elif naming.column is not None:
         raise UsageError(f"{name_of(path)} is not a table, so that it has no column {naming.column!r}")
-    # The length of a row is that of a pair, and is computed later.
+    # A pair, not a context or an item, has unit length; the norm comes later.
     parts = replace(scorer, transform=replace(scorer.transform, norm_of_all=False))
     pieces: list[Dataset] = []
     beside: list[Beside] = []
@@ -163,7 +163,7 @@ def named_rows(
 
 
 def check_ids(ids: Sequence[bytes], source: str, lacking: str) -> None:
-    """Raise BadInputError for rows without an id, which are `lacking` something, or with the same one."""
+    """Raise BadInputError for a row without an id (`lacking` names what it lacks), and for an id that occurs twice."""
     if b"" in ids:
         raise BadInputError(f"{source}: row {ids.index(b'') + 1} has {lacking}; each row needs one")
     if len(set(ids)) < len(ids):
@@ -177,7 +177,7 @@ def check_ids(ids: Sequence[bytes], source: str, lacking: str) -> None:
 
 
 def check_columns(contexts: NamedRows, items: NamedRows, table: Schema | None) -> list[str]:
-    """Return the columns with features that neither table has. Raises UsageError for a column that both have."""
+    """Return the columns with features that neither table has. Raises UsageError for a column that both tables have."""
     if contexts.present is None or items.present is None or table is None:
         return []
     if both := sorted(contexts.present & items.present):
@@ -189,7 +189,7 @@ def check_columns(contexts: NamedRows, items: NamedRows, table: Schema | None) -
 
 
 def check_apart(recommender: Recommender, contexts: NamedRows, items: NamedRows) -> None:
-    """Raise BadInputError for a feature that a row of contexts and a row of items have."""
+    """Raise BadInputError for a feature that both contexts and items have."""
     if found := recommender.shared(contexts.data):
         row, column = found
         feature = readable(str(recommender.scorer.ids(np.array([column]))[0]))
@@ -202,8 +202,8 @@ def check_apart(recommender: Recommender, contexts: NamedRows, items: NamedRows)
 def seen_pairs(
     scorer: Scorer, paths: Sequence[str], contexts: NamedRows, items: NamedRows, *, format: str, threads: int
 ) -> Seen:
-    """Return the pairs of a context and an item that occur in the rows of some inputs: whose ids are the cells of a row
-    in the columns of these ids, or whose first features a row has. Rows with the negative one of two labels do not
+    """Return the pairs of a context and an item that occur in the rows of some inputs: a row of a table has both ids in
+    their columns, a row of text has the first features of both. Rows with the negative one of two labels do not
     count.
 
     Raises BadInputError, MissingInputError and UsageError.
@@ -244,10 +244,10 @@ def pairs_of_table(scorer: Scorer, path: str, contexts: NamedRows, items: NamedR
 
 @dataclass(frozen=True)
 class Names:
-    """The first features of contexts and items, by which rows of text are read.
+    """The first features of contexts and items, which identify them in rows of text.
 
-    columns : how they are found in text.
-    row : (columns) the number of the context, or of the item after all contexts.
+    columns : how features find their columns.
+    row : (columns) the number of the context, or the number of contexts plus the number of the item.
     contexts : the number of contexts.
     """
 
@@ -257,14 +257,14 @@ class Names:
     contexts: int
 
     def pairs(self, path: str, format: str, threads: int) -> list[Numbers]:
-        """Return (2, pairs) the contexts and items of the rows of pieces of text."""
+        """Return (2, pairs) the contexts and the items in the rows of a text, one array per piece."""
 
         def of_piece(data: Dataset) -> Numbers:
             of_entry, row = self.row[data.index], np.repeat(np.arange(data.rows), np.diff(data.indptr))
             item = of_entry >= self.contexts
             counts = np.bincount(row[item], minlength=data.rows)
             begins = np.cumsum(counts) - counts
-            times = counts[row[~item]]  # each context of a row with each item of it
+            times = counts[row[~item]]  # each context of a row pairs with each item of the row
             place = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
             items = of_entry[item][np.repeat(begins[row[~item]], times) + place] - self.contexts
             return np.stack([np.repeat(of_entry[~item], times), items])
@@ -285,7 +285,7 @@ class Names:
 
 
 def numbered(scorer: Scorer, contexts: NamedRows, items: NamedRows) -> Names:
-    """Return the first features of contexts and items. Raises BadInputError for one that occurs twice."""
+    """Return the first features of contexts and items. Raises BadInputError for a feature that occurs twice."""
     ids = FeatureIds()
     assert contexts.features is not None
     assert items.features is not None

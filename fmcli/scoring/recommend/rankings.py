@@ -29,7 +29,7 @@ from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.parallel import in_turn
 
-# Pairs whose fast scores are compared at a time.
+# The number of pairs whose fast scores are compared at a time.
 FAST_PAIRS = 1 << 20
 
 Numbers = NDArray[np.int64]
@@ -38,11 +38,11 @@ Numbers = NDArray[np.int64]
 class Inputs(NamedTuple):
     """The inputs of an evaluation over all items.
 
-    rows : labelled rows, each of which has a user and an item.
+    rows : labelled rows; each has a user and an item.
     items : the rows of all items.
-    seen : rows whose pairs are left out, unless they have the negative one of two labels. They may lack labels, and
-        tables some columns.
-    user : the column whose features tell the user of a row; None: all features that are not of items, or the group.
+    seen : rows whose pairs are left out, except rows with the negative one of two labels. They may lack labels, and
+        tables may lack columns.
+    user : the column whose features identify the user of a row; None: the group, or all features of no item.
     """
 
     rows: Sequence[str]
@@ -57,10 +57,10 @@ class Rankings:
 
     figures : the metrics by name.
     users : the number of users.
-    without : the number of those without a relevant item, which are left out.
+    without : the number of users without a relevant item, who are left out.
     items : the number of items.
     seen : the number of pairs that were left out.
-    unmatched : those inputs of seen rows that have no user with an item.
+    unmatched : the inputs of seen rows that contain no known pair of a user and an item.
     reason : why all pairs were scored one by one; empty: they were not.
     """
 
@@ -74,11 +74,11 @@ class Rankings:
 
 
 class SeenRows(NamedTuple):
-    """The rows of an input of pairs that were seen.
+    """The rows of an input of seen pairs.
 
     path : the input.
-    rows : its rows with the columns of all inputs.
-    lacks : the columns with features that its table does not have.
+    rows : its rows, with the columns of all inputs.
+    lacks : the columns with features that its table lacks.
     """
 
     path: str
@@ -87,10 +87,10 @@ class SeenRows(NamedTuple):
 
 
 class Read:
-    """Rows with the columns of all inputs, those of features that the model does not know included.
+    """Rows with the columns of all inputs, including features that the model does not know.
 
     labelled, items : the rows.
-    seen : the rows of each input of pairs that were seen, without negative ones.
+    seen : the rows of each input of seen pairs, without negatives.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Read:
         self._dictionary = None if columns is None else columns[0]
 
     def _seen(self, path: str, row_groups: RowGroups | None, labelled: Dataset) -> SeenRows:
-        """Return the rows of an input of pairs that were seen. Raises BadInputError."""
+        """Return the rows of an input of seen pairs. Raises BadInputError."""
         grouped = labelled.group is not None
         if (
             grouped
@@ -132,7 +132,7 @@ class Read:
         return SeenRows(path, rows.take(np.flatnonzero(seen).astype(np.int32)), lacks)
 
     def features_of(self, columns: Container[str]) -> NDArray[np.bool_]:
-        """Return (features) whether each feature is of one of these columns of the tables."""
+        """Return (features) whether each feature is in one of these columns of the tables."""
         table = self.scorer.table
         if not columns or table is None:
             return np.zeros(self.labelled.features, dtype=np.bool_)
@@ -172,7 +172,7 @@ class Read:
 
 
 def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> Numbers:
-    """Return the place of each wanted hash among the known ones; -1 if it is not there."""
+    """Return the position of each wanted hash among the known hashes; -1 if it is not there."""
     order = np.argsort(known, kind="stable")
     at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
     return np.where(known[order][at] == wanted, order[at], -1)
@@ -181,10 +181,10 @@ def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> Numbers:
 class Pairs(NamedTuple):
     """Users and items.
 
-    contexts : a row for each user, with the columns of the model.
+    contexts : a row per user, with the columns of the model.
     items : all items, with the columns of the model.
-    user, item, label : (pairs) of the labelled rows, each pair once.
-    seen : input -> int64 (2, pairs), its users and items, which are left out.
+    user, item, label : (pairs) the labelled pairs, each once.
+    seen : input -> int64 (2, pairs), the users and items of its pairs, which are left out.
     """
 
     contexts: Dataset
@@ -196,8 +196,8 @@ class Pairs(NamedTuple):
 
 
 def pairs_of(read: Read, inputs: Inputs) -> Pairs:
-    """Return the users and items of rows: the item is that with the same features, among those that items have, and the
-    user is the rest, or the group. Raises BadInputError for a row without an item, and for equal items."""
+    """Split rows into users and items. The item is the one with the row's item features; the user is the rest of the
+    row, or the group. Raises BadInputError for a row without an item, and for equal items."""
     of_items = np.zeros(read.labelled.features, dtype=np.bool_)
     of_items[read.items.index] = True
     known = hashes(read.items, of_items)
@@ -236,7 +236,7 @@ def pairs_of(read: Read, inputs: Inputs) -> Pairs:
         pairs = np.stack(sides)
         seen[one.path] = pairs[:, (pairs >= 0).all(axis=0)]
     label = read.scorer.labels.encode(read.labelled.label)
-    # The largest label of a pair counts.
+    # If a pair has several labels, the largest counts.
     order = np.lexsort((-label, item, user))
     user, item, label = user[order], item[order], label[order]
     once = np.concatenate(([True], (np.diff(user) != 0) | (np.diff(item) != 0)))
@@ -246,11 +246,11 @@ def pairs_of(read: Read, inputs: Inputs) -> Pairs:
 
 
 class Near(NamedTuple):
-    """Pairs of contexts and items whose exact scores tell the ranks of all labelled pairs.
+    """The pairs of contexts and items whose exact scores determine the ranks of all labelled pairs.
 
-    context, item : (pairs), in their order.
-    score : (pairs), by which they are ranked.
-    ahead : (pairs) how many of the other pairs of the context have a larger score.
+    context, item : (pairs), in order.
+    score : (pairs), the scores that rank them.
+    ahead : (pairs) the number of the context's other pairs with a larger score.
     """
 
     context: Numbers
@@ -267,19 +267,19 @@ def near(
     labelled: NDArray[np.bool_],
     others: NDArray[np.bool_],
 ) -> Near:
-    """Return the labelled pairs (contexts, items), and those of the others of which fast scores do not say whether they
-    are above or below each labelled one."""
+    """Return the labelled pairs (contexts, items), and the other pairs whose fast score is within the error bound of a
+    labelled pair's score."""
     fast, error = np.empty(labelled.shape, dtype=np.float32), np.zeros(contexts.rows)
     for first, some, bound in scores.each(contexts):
         fast[:, first : first + some.shape[1]] = some
         np.maximum(error, bound, out=error)
     known = np.isfinite(fast).all(axis=1) & np.isfinite(error)
     exact = labelled | (others & ~known[:, None])
-    # For each context, how many other pairs are above each of its labelled pairs, the least of these first.
+    # For each context, the number of other pairs above each of its labelled pairs, from the lowest labelled pair on.
     above: list[Numbers] = []
     for row, of_user, chosen, wanted, margin in zip(fast, labelled, exact, others, 2 * error, strict=True):
         of_mine = np.sort(row[of_user]).astype(np.float64)
-        # Of pairs with such a fast score, which is below as many labelled ones whether errors are added or not.
+        # Keep a pair if the error can change the number of labelled pairs below it.
         below = np.searchsorted((of_mine - margin).astype(np.float32), row, side="right")
         chosen |= wanted & (below > np.searchsorted((of_mine + margin).astype(np.float32), row))
         beyond = np.bincount(below[wanted & ~chosen], minlength=len(of_mine) + 1)
@@ -305,10 +305,10 @@ def rankings(
     threads: int,
     counts: Counts,
 ) -> Rankings:
-    """Return metrics of groups, each of which is a user with all items: those of labelled rows have their labels, and
-    others are not relevant. Pairs that were seen are left out, unless they are labelled.
+    """Return group metrics; a group is a user with all items. Labelled rows give items their labels; other items are
+    not relevant. Seen pairs are left out, unless they are labelled.
 
-    relevance : which labelled items are relevant; others are not.
+    relevance : which labelled items are relevant.
 
     Raises BadInputError, MissingInputError, NotEnoughMemoryError and UsageError.
     """

@@ -1,4 +1,4 @@
-"""Why an item is recommended: the largest parts of its score, as predict --explain has them."""
+"""Why an item is recommended: the largest parts of its score, as in predict --explain."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fmcli.text import readable
 
 
 class Reasons:
-    """The parts of scores that make items better than others.
+    """The parts of scores that raise an item above others.
 
-    count : how many there are for each item.
+    count : the number of parts per item.
 
     Raises UsageError for a kind of model whose scores are not sums of such parts.
     """
@@ -29,8 +29,8 @@ class Reasons:
         self.splits = [model.split() for model in (*scorer.draws, scorer.model)]
 
     def of(self, contexts: Dataset, context: Rows, items: Rows) -> Iterator[list[tuple[str, float]]]:
-        """Yield the names and values of the largest positive main effects and interactions of pairs of features that
-        involve a feature of the item, for each pair of a context and an item, by their rows."""
+        """Yield, for each pair of a context and an item (given by their rows), the names and values of the largest
+        positive main effects and pairwise interactions that involve a feature of the item."""
         scorer = self.recommender.scorer
         data = scorer.prepared(united(contexts, self.recommender.items, context, items))
         splitters = [Splitter(split, 0) for split in self.splits]

@@ -18,10 +18,10 @@ from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
 
-# Contexts for which a thread finds the items at a time, at most; how many pairs it then finds, about (a pair takes half
-# a kilobyte with its text); and how many contexts are compared.
+# The most contexts in a thread's block; about how many pairs a block finds (a pair takes half a kilobyte with its
+# text); and the number of contexts whose lists are compared.
 CONTEXTS_AT_ONCE, FOUND_AT_ONCE, CONTEXTS_COMPARED = 256, 1 << 14, 100
-LOW = 0xFFFFFFFF  # the item in a number of a pair
+LOW = 0xFFFFFFFF  # the bits of the item in a pair's number
 
 Numbers = NDArray[np.int64]
 Rows = NDArray[np.int32]
@@ -30,7 +30,7 @@ Rows = NDArray[np.int32]
 class Seen(NamedTuple):
     """Pairs that are left out.
 
-    begins : int64 (contexts + 1), where those of each context begin in `items`.
+    begins : int64 (contexts + 1), where the items of each context begin in `items`.
     items : int32, the rows of items, increasing for each context.
     """
 
@@ -39,18 +39,18 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, contexts: Numbers, items: Numbers, count: int) -> Seen:
-        """Return pairs of `count` contexts and of items, which may occur several times."""
+        """Return pairs of `count` contexts and of items. Pairs may repeat."""
         pairs = np.unique((contexts << 32) + items)
         begins = np.searchsorted(pairs >> 32, np.arange(count + 1))
         return cls(begins.astype(np.int64), (pairs & LOW).astype(np.int32))
 
 
 class Equal:
-    """Items with the same features, which have the same scores, so that only one of them is scored.
+    """Groups of items with equal features, and so equal scores: only one item of each kind is scored.
 
-    rows : int32 (kinds), the first item of each kind; kinds are in their order.
+    rows : int32 (kinds), the first item of each kind, increasing.
     kind : (items) the kind of each item.
-    size : (kinds) how many items there are.
+    size : (kinds) the number of items of each kind.
     """
 
     def __init__(self, items: Dataset) -> None:
@@ -67,7 +67,7 @@ class Equal:
         self._begins = np.cumsum(self.size) - self.size
 
     def seen(self, seen: Seen) -> Seen:
-        """Return the kinds of which each context has seen all items."""
+        """Return, for each context, the kinds of which it has seen all items."""
         context = np.repeat(np.arange(len(seen.begins) - 1), np.diff(seen.begins))
         some = slice(int(seen.begins[0]), int(seen.begins[-1]))
         pairs, count = np.unique((context << 32) + self.kind[seen.items[some]], return_counts=True)
@@ -75,9 +75,9 @@ class Equal:
         return Seen.of(whole >> 32, whole & LOW, len(seen.begins) - 1)
 
     def expanded(self, context: Rows, kind: Rows, top: int, seen: Seen) -> tuple[Numbers, Rows]:
-        """Return, for pairs of a context and a kind, the place of the pair and an item, for the first `top` items of
-        each kind that the context has not seen."""
-        most = top + np.diff(seen.begins)[context]  # so many, of which some may have been seen
+        """Return the position of the pair and the item, for pairs of a context and a kind, and each kind's first `top`
+        items that the context has not seen."""
+        most = top + np.diff(seen.begins)[context]  # enough, even if the context has seen some
         sizes = np.minimum(self.size[kind], most)
         pair = np.repeat(np.arange(len(kind)), sizes)
         within = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -91,10 +91,10 @@ class Equal:
 class Found(NamedTuple):
     """The items for some contexts, the best first.
 
-    counts : (contexts) how many there are.
+    counts : (contexts) the number of items for each context.
     items : int32 (pairs), rows of the items.
-    order : (pairs) the numbers that they are ordered by; see Scored.
-    predictions : (pairs, columns) what predict writes.
+    order : (pairs) the numbers that items are ordered by; see Scored.
+    predictions : (pairs, columns) the numbers that predict writes.
     """
 
     counts: Numbers
@@ -103,7 +103,7 @@ class Found(NamedTuple):
     predictions: Floats
 
     def pieces(self, begin: int = 0, end: int | None = None) -> Iterator[slice]:
-        """Yield slices of the pairs from `begin` to `end`, which have few pairs each."""
+        """Yield slices with few pairs each, from pair `begin` to `end`."""
         stop = len(self.items) if end is None else end
         for start in range(begin, stop, FOUND_AT_ONCE):
             yield slice(start, min(start + FOUND_AT_ONCE, stop))
@@ -115,9 +115,9 @@ class Recommender:
     Parameters
     ----------
     items : the rows of all items, which have the columns of the model.
-    top : how many are found for each context.
+    top : the number of items to find for each context.
 
-    Raises UsageError for a model of several classes, which has no single score to order items by.
+    Raises UsageError for a model with several classes, which has no single score to order items by.
     """
 
     def __init__(self, scorer: Scorer, items: Dataset, top: int) -> None:
@@ -135,7 +135,8 @@ class Recommender:
         self.scores, self.reason = pair_scores(scorer, items.take(self.equal.rows), self.of_items)
 
     def shared(self, contexts: Dataset) -> tuple[int, int] | None:
-        """Return the first row of contexts with a feature that items have, and its column; None: there is none."""
+        """Return the first row of contexts with a feature of the items, and the feature's column; None: there is
+        none."""
         common = self.of_items[contexts.index]
         if not common.any():
             return None
@@ -143,8 +144,8 @@ class Recommender:
         return int(np.searchsorted(contexts.indptr, entry, side="right")) - 1, int(contexts.index[entry])
 
     def find(self, contexts: Dataset, seen: Seen | None = None) -> Found:
-        """Return the items for some contexts, without those they have seen. Pairs are ordered by their scores, and then
-        by the order of the items; those without a score that is a number are the last."""
+        """Return the items for some contexts, without items they have seen. Items are ordered by score, then by row;
+        items whose score is NaN are last."""
         if seen is None:
             seen = Seen(np.zeros(contexts.rows + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
         candidates = Candidates(self.top, *self.equal.seen(seen))
@@ -159,7 +160,8 @@ class Recommender:
         return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions)
 
     def one_list(self, contexts: Dataset, source: str, named: Callable[[str], str]) -> str:
-        """Return a warning if contexts get one list; else "". named : returns how the caller spells an option."""
+        """Return a warning if all contexts get one list; else "". named : returns the caller's spelling of an
+        option."""
         if not self.gives_one_list(contexts):
             return ""
         return (
@@ -169,8 +171,8 @@ class Recommender:
         )
 
     def gives_one_list(self, contexts: Dataset) -> bool:
-        """Return whether several contexts, at equal distances, all get the same items in the same order if they have
-        seen none: the items that most users like."""
+        """Return whether contexts that have seen nothing all get the same items in the same order, the popular ones;
+        checked on a sample of contexts at equal distances."""
         some = np.arange(0, contexts.rows, max(1, contexts.rows // CONTEXTS_COMPARED), dtype=np.int32)
         if len(some) <= 1 or self.items.rows <= 1:
             return False
@@ -184,7 +186,7 @@ class Recommender:
         return True
 
     def _best(self, contexts: Dataset, context: Rows, kinds: Rows, seen: Seen) -> tuple[Rows, Rows, Floats, Floats]:
-        """Return the contexts and items of the best pairs of contexts and kinds of items, and their scores."""
+        """Return the contexts and items of the best pairs, and their scores, given pairs of contexts and kinds."""
         found = self.score(contexts, context, self.equal.rows[kinds])
         pair, items = self.equal.expanded(context, kinds, self.top, seen)
         order = np.lexsort((items, -found.order[pair], context[pair]))
@@ -196,7 +198,7 @@ class Recommender:
         return of_pair[best], items[best], found.order[pair], found.score[pair]
 
     def score(self, contexts: Dataset, context: Rows, items: Rows) -> Scored:
-        """Return the scores of pairs of a context and an item, whose bits are those of predict."""
+        """Return the scores of pairs of a context and an item, with the same bits as predict."""
         parts = []
         for start in range(0, max(len(items), 1), PAIRS_AT_ONCE):
             some = slice(start, start + PAIRS_AT_ONCE)
@@ -204,7 +206,7 @@ class Recommender:
         return Scored(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def each(self, contexts: Dataset, seen: Seen | None, threads: int) -> Iterator[tuple[int, Found]]:
-        """Yield the number of the first of some contexts and the items for them, in order, found by several threads."""
+        """Yield blocks in order: the number of the first context, and the items found. Several threads work."""
         found_for_each = max(min(self.top, self.items.rows), 1)
         step = min(max(FOUND_AT_ONCE // found_for_each, 1), CONTEXTS_AT_ONCE)
 
@@ -220,8 +222,8 @@ class Recommender:
 
 
 def portions(counts: Numbers) -> list[slice]:
-    """Return slices of pairs, of whole contexts, which have so many each: of few pairs, so that their scores take
-    little memory."""
+    """Divide pairs into slices of whole contexts with few pairs, so their scores take little memory. counts :
+    (contexts) the number of pairs of each context."""
     ends = np.cumsum(counts)
     cuts = [0]
     for end, count in zip(ends.tolist(), counts.tolist(), strict=True):
