@@ -1,4 +1,4 @@
-"""The interface of a model with anchors to solvers, in addition to that of every model."""
+"""The interface of models with anchors to solvers, in addition to that of every model."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from fmcli.losses.loss import Loss
 
 
 class Anchored(Protocol):
-    """A model with anchors: parameters that are in no block, and that decide which rows of blocks enter a score."""
+    """A model with anchors: parameters outside the blocks that decide which rows of blocks enter a score."""
 
     @property
     def learned(self) -> bool:
-        """Whether the anchors are learned: by each gradient, or once they are frozen, by `step_apart`."""
+        """Whether the anchors are learned: by each gradient or, once frozen, by `step_apart`."""
 
     @property
     def awaits_rows(self) -> bool:
-        """Whether the model records which rows enter scores, until the end of the first epoch."""
+        """Whether the model must record which rows enter scores, until the end of the first epoch."""
 
     def start_on(self, data: Dataset, rows: NDArray[np.int32], generator: np.random.Generator) -> None:
-        """Set the anchors by these rows of the training data; called after `start`, unless training resumes from an
-        earlier model."""
+        """Set the anchors from these training rows. Called after `start`, unless training resumes from an earlier
+        model."""
 
     def entered(self, block: int, rows: NDArray[np.int32]) -> None:
-        """Record that rows of a block (their ids) have entered scores that were computed elsewhere."""
+        """Record that rows of a block (ids) have entered scores computed elsewhere."""
 
     def figures(self, data: Dataset, rows: NDArray[np.int32]) -> dict[str, float]:
-        """Return name -> number: figures of the anchors on some rows of a Dataset, for the summary of a run."""
+        """Return name -> number: figures of the anchors on some rows of a Dataset, for a run's summary."""
 
     def freeze(self, data: Dataset) -> None:
-        """From now on, gradients update only the rows of blocks. The shares of the anchors in the samples of
-        a Dataset may be kept."""
+        """Freeze the anchors: from now on, gradients update only rows of blocks. The anchors' shares in a Dataset's
+        samples may be cached."""
 
     def freeze_needed(self, rows: int) -> int:
-        """Return bytes that `freeze` needs for a Dataset of this many rows."""
+        """Return the bytes that `freeze` needs for a Dataset with this many rows."""
 
     def step_apart(self, shards: Iterable[Dataset], loss: Loss, objective: Callable[[], float]) -> bool:
-        """Take a step of the frozen anchors along the gradient of the mean loss; return whether one was taken.
+        """Take a step of the frozen anchors along the gradient of the mean loss. Return whether a step was taken.
 
-        shards : the rows; they are gone through once.
-        objective : returns the objective of the current model. If no step, however short, decreases it, none is taken.
-            The last call is for the parameters that remain.
+        shards : the rows, read once.
+        objective : returns the objective of the current model. If no step decreases it, however short, no step is
+            taken. The last call is for the parameters that remain.
         """

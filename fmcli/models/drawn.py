@@ -1,17 +1,17 @@
-"""Names of the arrays beside each draw, from which a run draws the parameters of new features given all others."""
+"""The names of a draw's extra arrays, from which a run draws the parameters of new features given all others."""
 
 from __future__ import annotations
 
 from fmcli.models.parameters import Parameters
 
-# The names of the arrays with the precision of the labels, and the priors' means and precisions, in each draw; and of
-# that with the numbers of the groups of features that have the priors, -1 if all features are in one.
+# The arrays of each draw with the precision of the labels, the priors' means and precisions, and the numbers of the
+# feature groups that have priors (-1 if all features are in one group).
 NOISE, PRIORS, PRIOR_GROUPS = "noise", "priors", "prior_groups"
 
 
 def priors_in(model: Parameters, groups: int) -> int:
-    """Return how many priors a draw has, if features are in so many groups: one for each number in a group's rows of
-    parameters, and one for each other array."""
+    """Return the number of priors of a draw with this number of feature groups: one per group and number in a parameter
+    row, and one per other array."""
     found = 0
     for layout in model.layout:
         if layout.trained and layout.weight != "bias" and not layout.constraint:

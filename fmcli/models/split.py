@@ -1,7 +1,7 @@
-"""How a kind of model splits a score into terms: the score is a constant, plus a sum over the sets of a row's features.
+"""How a kind of model splits a score into terms: a constant, plus a sum over the sets of a row's features.
 
-The term of a set is what the set adds to the scores of its parts. Each kind states in `Model.split` which terms it has,
-in the words of this module, and fmcli/scoring/explain computes them.
+The term of a set is what the set adds to the scores of its parts. Each kind declares its terms in `Model.split`, with
+the classes of this module; fmcli/scoring/explain computes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fmcli.records import dataclass
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
-# Above this number of moves for an entry, terms would take minutes to compute.
+# With more moves per entry, terms would take minutes to compute.
 MOST_MOVES = 1 << 13
 
 
@@ -30,7 +30,7 @@ class Slot:
     """Factors that an entry with value x contributes to products: x times the row of its feature.
 
     array : (outputs, features, rank).
-    group : (features), of which only those that are `side` contribute; None: all do.
+    group : (features); only features with `group` equal to `side` contribute; None: all do.
     """
 
     array: Array
@@ -40,17 +40,17 @@ class Slot:
 
 @dataclass(frozen=True)
 class Products:
-    """Terms that are sums over factors of products of what the features of the set contribute.
+    """Terms that are sums, over factors, of products of the contributions of a set's features.
 
-    They are the end of a recursion over the entries of a row. For each factor there are numbers, its states. State 0 is
-    1, the others are 0 before the first entry. An entry first forms its monomials: each is an earlier monomial times
-    x times its factor in a slot. It then makes all moves, from the larger sets to the smaller ones: a move adds `times`
-    the monomial times the state `source` to the state `target`. So a state is a sum over sets of `size` features. The
-    score is the sum over states of `weight` times the state.
+    They are the result of a recursion over the entries of a row. Each factor has numbers, its states. State 0 is 1; the
+    other states are 0 before the first entry. An entry first forms its monomials: an earlier monomial times x times the
+    entry's factor in a slot. Then it makes all moves, from larger sets to smaller ones: a move adds `times` * monomial
+    * state `source` to the state `target`. So a state is a sum over sets of `size` features. The score is the sum over
+    states of `weight` times the state.
 
-    monomials : (parent, slot) of each; the parent -1 stands for 1.
-    sizes : of each state.
-    moves : (source, monomial, target) of each.
+    monomials : (parent, slot) of each monomial; the parent -1 stands for 1.
+    sizes : the number of features in the sets of each state.
+    moves : (source, monomial, target) of each move.
     weight : (outputs, states, rank).
     """
 
@@ -64,7 +64,7 @@ class Products:
 
 @dataclass(frozen=True)
 class EverySubset:
-    """Terms for sets of all sizes: the sum over factors of the products of the features' factors.
+    """Terms for sets of all sizes: the sum, over factors, of the products of the features' factors.
 
     array : (outputs, features, rank).
     """
@@ -74,7 +74,7 @@ class EverySubset:
 
 @dataclass(frozen=True)
 class FieldPairs:
-    """Terms of pairs of entries: the inner product of the factors of each for the field of the other.
+    """Terms of pairs of entries: the inner product of each entry's factors for the other entry's field.
 
     array : (outputs, features, fields, rank).
     """
@@ -84,10 +84,10 @@ class FieldPairs:
 
 @dataclass(frozen=True)
 class TablePairs:
-    """Terms of pairs of entries i < j: the weight of the pair, at its place in a table.
+    """Terms of pairs of entries i < j: the weight of the pair, from a table.
 
     array : (outputs, places).
-    bits : of the hash of a pair that is its place; 0: the place is j (j - 1) / 2 + i.
+    bits : the bits of the pair's hash that are its place in the table; 0: the place is j (j - 1) / 2 + i.
     """
 
     array: Array
@@ -102,8 +102,8 @@ class Split:
     """The terms of a model.
 
     constant : (outputs), the score of a row without features.
-    linear : (outputs, features), weights of single features, which come on top of the terms; None: there are none.
-    terms : what is added to these.
+    linear : (outputs, features), weights of single features in addition to the terms; None: there are none.
+    terms : further terms.
     """
 
     constant: Floats
@@ -112,7 +112,7 @@ class Split:
 
 
 def split_of(parameters: dict[str, Array], outputs: int, *terms: Terms, constant: Floats | float = 0.0) -> Split:
-    """Return the split of a model with the usual bias and linear weights, which may be missing."""
+    """Return the split of a model with the usual bias and linear weights, either of which may be missing."""
     bias = parameters["bias"].astype(np.float64) if "bias" in parameters else np.zeros(outputs)
     return Split(bias + constant, parameters.get("w"), terms)
 
@@ -134,7 +134,7 @@ def degree_terms(array: Array, theta: Array) -> Products:
 
 
 def anova_terms(array: Array, order: int, gamma: Array | None = None, beta: Array | None = None) -> Products:
-    """Return the ANOVA kernel sum_f beta_f A^order([gamma_f, p_f], [1, x]), in which the degree t has the weight
+    """Return the terms of the ANOVA kernel sum_f beta_f A^order([gamma_f, p_f], [1, x]): degree t has the weight
     beta_f e_{order - t}(gamma_f).
 
     gamma : (outputs, constants, rank), fewer constants than the order. beta : (outputs, rank).
@@ -153,7 +153,7 @@ def anova_terms(array: Array, order: int, gamma: Array | None = None, beta: Arra
 def power_terms(array: Array, order: int, gamma: Array | None, beta: Array | None) -> tuple[Products, Floats]:
     """Return the terms of sum_s beta_s (gamma_s + <p_s, x>)^order, and its value for an empty row (outputs).
 
-    A state (t, r) is the sum over sets of t features of the parts of <p, x>^r in which each of them occurs.
+    State (t, r) is the sum, over sets of t features, of the part of <p, x>^r in which each of the features occurs.
     """
     outputs, _, rank = array.shape
     pairs = [(0, 0), *((t, r) for t in range(1, order + 1) for r in range(t, order + 1))]
@@ -177,8 +177,8 @@ def power_terms(array: Array, order: int, gamma: Array | None, beta: Array | Non
 def product_terms(arrays: Sequence[Array], gamma: Array | None) -> tuple[Products, Floats]:
     """Return the terms of sum_s prod_t (gamma^t_s + <u^t_s, x>), and its value for an empty row (outputs).
 
-    A state (t, T) is the sum over sets of t features of the parts of prod_{T} <u, x> in which each of them occurs. A
-    feature occurs with the u of any non-empty set.
+    State (t, T) is the sum, over sets of t features, of the part of prod_{T} <u, x> in which each of the features
+    occurs. A feature may occur with the u of any non-empty set.
 
     gamma : (outputs, order, rank).
     """
@@ -203,8 +203,8 @@ def product_terms(arrays: Sequence[Array], gamma: Array | None) -> tuple[Product
 
 
 def tuple_terms(slots: Sequence[Slot], gamma: Array | None, scale: float) -> Products:
-    """Return the terms of `scale` times the sum, over factors and over ordered tuples of distinct entries, of the
-    products of an entry of each slot. Constants count as entries of value 1.
+    """Return the terms of `scale` times the sum, over factors and ordered tuples of distinct entries, of the products
+    of one entry per slot. Constants count as entries of value 1.
 
     gamma : (outputs, constants, slots, rank).
     """
@@ -231,12 +231,12 @@ def lifted_terms(arrays: Sequence[Array], gamma: Array | None) -> Products:
 
 
 def subsets(order: int) -> list[frozenset[int]]:
-    """Return the non-empty subsets of the numbers below `order`, smaller ones first."""
+    """Return the non-empty subsets of the numbers below `order`, by increasing size."""
     return [frozenset(T) for size in range(1, order + 1) for T in combinations(range(order), size)]
 
 
 def require_few(moves: int) -> None:
-    """Raise UsageError if terms have too many moves."""
+    """Raise UsageError if terms have too many moves to compute."""
     if moves > MOST_MOVES:
         raise UsageError(
             f"a score of this model has {moves:,} kinds of terms, more than the {MOST_MOVES:,} that can be explained; "
@@ -245,13 +245,13 @@ def require_few(moves: int) -> None:
 
 
 def places_of_states(terms: Products) -> list[int]:
-    """Return the place of each state in the vectors of two halves of a row (Splitter.halves), -1 for those without one:
-    the first state, and those that no move leads on from to a weight. States of equal weight, from which equal moves
-    lead on to equal states, share a place."""
+    """Return the place of each state in the vectors of the two halves of a row (Splitter.halves); -1 for states without
+    a place: state 0, and states from which no moves lead to a weight. States with equal weights and equal moves to
+    equal states share a place."""
     moves: dict[int, list[tuple[int, int, float]]] = {}
     for (source, monomial, target), times in zip(terms.moves, terms.times, strict=True):
         moves.setdefault(source, []).append((target, monomial, times))
-    kinds: dict[int, int] = {}  # of the states from which the score is reached
+    kinds: dict[int, int] = {}  # of the states that reach the score
     of_kind: dict[object, int] = {}
     places, numbers = [-1] * len(terms.sizes), dict[int, int]()
     for state in sorted(range(len(terms.sizes)), key=lambda state: -terms.sizes[state]):
@@ -265,8 +265,8 @@ def places_of_states(terms: Products) -> list[int]:
 
 
 def by_degree(split: Split) -> dict[int, Split] | None:
-    """Return the terms of each degree in the values of a row: if these are multiplied by a number, its power of this
-    degree multiplies the terms. None: there are terms of all degrees up to the length of the row."""
+    """Return degree -> the terms of this degree: multiplying a row's values by c multiplies the terms by c^degree.
+    None: there are terms of all degrees up to the length of the row."""
     found: dict[int, Split] = {}
 
     def add(degree: int, *terms: Terms, linear: Array | None = None) -> None:

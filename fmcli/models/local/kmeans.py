@@ -12,26 +12,26 @@ from fmcli.system.memory import SCIPY_SPARSE, require_scipy
 if TYPE_CHECKING:
     from fmcli.data.dataset import Dataset
 
-# Maximum number of rows that are used. More rows would hardly improve the centres.
+# The most rows to use; more rows would hardly improve the centers.
 MOST_ROWS = 20_000
-# Maximum number of iterations, and the relative decrease of the inertia at or below which they stop.
+# The most iterations; they also stop when the inertia's relative decrease is at most LEAST_GAIN.
 MOST_ROUNDS, LEAST_GAIN = 100, 1e-4
 # Rounding error of a squared distance that should be 0, relative to the row's squared length.
 ROUNDING = 16 * np.finfo(np.float64).eps
-# Numbers of (centres, features) arrays and of (rows, centres) arrays that are in memory at the same time.
+# The number of (centers, features) arrays and of (rows, centers) arrays in memory at a time.
 TABLES, DISTANCES = 5, 4
 
 
 def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Return (centres, features) the centres that Lloyd's algorithm finds from a k-means++ start.
+    """Return (centers, features) the centers found by Lloyd's algorithm from a k-means++ start.
 
-    Rows count with their weights. A centre without rows does not move. If there are fewer distinct rows than centres,
+    Rows have weights. A center without rows does not move. If there are fewer distinct rows than centers,
     some centres are equal.
 
     Parameters
     ----------
     data : Dataset.
-    rows : int32, indices of the rows to use; if there are more than MOST_ROWS, a random subset of this size is used.
+    rows : int32, indices of the rows to use; more than MOST_ROWS are replaced by a random subset of MOST_ROWS.
     """
     if len(rows) > MOST_ROWS:
         rows = np.sort(generator.choice(rows, MOST_ROWS, replace=False))
@@ -53,7 +53,7 @@ def kmeans(data: Dataset, rows: NDArray[np.int32], centres: int, generator: np.r
 
 
 def bytes_needed(data: Dataset, rows: int, centres: int) -> int:
-    """Return bytes that `kmeans` needs for this number of rows of the data."""
+    """Return the bytes that `kmeans` needs for this number of rows of the data."""
     rows = min(rows, MOST_ROWS)
     entries = data.nnz * rows // max(data.rows, 1)
     entry = 2 * (data.index.itemsize + np.dtype(np.float64).itemsize)  # in the matrix, and in the sums
@@ -70,7 +70,7 @@ def matrix(data: Dataset) -> Any:
 
 
 def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (rows, centres) the squared distances; `squares` are the squared lengths of the rows."""
+    """Return (rows, centers) the squared distances. `squares` : the squared lengths of the rows."""
     found: NDArray[np.float64] = np.maximum(squares[:, None] - 2 * (x @ z.T) + (z**2).sum(axis=1), 0)
     return found
 
@@ -78,8 +78,8 @@ def distances(x: Any, squares: NDArray[np.float64], z: NDArray[np.float64]) -> N
 def sums_by_centre(
     x: Any, weight: NDArray[np.float64], nearest: NDArray[np.int64], centres: int
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return (centres, features) the weighted sum of the rows that belong to each centre, and (centres) the weight of
-    these rows."""
+    """Return (centers, features) the weighted sum of each center's rows, and (centers) the total weight of these
+    rows."""
     from scipy.sparse import csr_matrix
 
     rows = len(nearest)
@@ -90,10 +90,10 @@ def sums_by_centre(
 def first_centres(
     x: Any, weight: NDArray[np.float64], squares: NDArray[np.float64], centres: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return (centres, features) the first centres by k-means++ (Arthur and Vassilvitskii 2007).
+    """Return (centers, features) the first centers by k-means++ (Arthur and Vassilvitskii 2007).
 
-    Rows are drawn with probability proportional to their weight times the squared distance from the nearest centre so
-    far; of several draws, the one with the lowest inertia becomes a centre. Once every row is a centre, the centres are
+    Rows are drawn with probability proportional to their weight times the squared distance from the nearest center so
+    far; of several draws, the one with the lowest inertia becomes a center. Once every row is a center, centers are
     repeated.
     """
     trials = 2 + int(np.log(centres))
