@@ -1,1 +1,1 @@
-"""Models of libFM, libffm and xLearn: read, and written where these programs read them again."""
+"""Models of libFM, libffm and xLearn: reads them, and writes models that these programs read."""

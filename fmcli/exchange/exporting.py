@@ -1,4 +1,5 @@
-"""Models of fmcli in the forms of other programs, which predict the same numbers; all else is refused by name."""
+"""fmcli models in the forms of other programs, which predict the same numbers; unsupported parts are refused by
+name."""
 
 from __future__ import annotations
 
@@ -19,20 +20,20 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require_if_large
 
-# The losses whose scores the programs, too, predict as numbers, or make probabilities of.
+# The losses whose scores the other programs predict as numbers, or turn into probabilities.
 NUMBERS, PROBABILITIES = ("squared", "huber"), (LOGISTIC, SOFT_LOGISTIC)
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form of models that another program reads.
+    """A model format of another program.
 
-    title : of the program.
+    title : the name of the program.
     write : writes a model in chunks.
-    kinds : the kinds that it has.
-    losses : the losses of models of which the program predicts the same.
-    norm : whether it scales rows to unit length if a model does.
-    of_pairs : whether scores are those of pairs of features only.
+    kinds : the kinds of models in the format.
+    losses : the losses of models for which the program predicts the same numbers.
+    norm : whether the program scales rows to unit length if a model does.
+    of_pairs : whether scores have only terms of pairs of features.
     """
 
     title: str
@@ -54,7 +55,7 @@ FORMS = {
 
 
 def foreign(scorer: Scorer, to: str) -> ExternalModel:
-    """Return a model as a form, one of FORMS, has it: with parameters of 0 for features that have no column.
+    """Return a model for a form, one of FORMS; features without a column get parameters of 0.
 
     Raises UsageError, which names what the form cannot hold, BadInputError for parameters that are not finite, and
     NotEnoughMemoryError.
@@ -81,13 +82,13 @@ def write_for(to: str, model: ExternalModel, write: Callable[[bytes], object]) -
 
 
 def family(kind: str) -> str:
-    """Return the kind, one of those that other programs have, that has the parameters and scores of a kind; the kind
-    itself if there is none."""
+    """Return the kind of other programs with the same parameters and scores as a kind; the kind itself if there is
+    none."""
     return next((same for same in (LINEAR, FM, FFM) if MODELS[same].path == MODELS[kind].path), kind)
 
 
 def refusals(form: Form, scorer: Scorer) -> list[str]:
-    """Return in words what a model has that a form cannot have."""
+    """Return in words the properties of a model that a form does not support."""
     meta, transform, loss = scorer.meta, scorer.transform, scorer.labels.loss
     kind, has = meta["model"], scorer.model.parameters.keys()
     found = {

@@ -1,4 +1,4 @@
-"""A model as other programs have it: the parameters of one linear model, FM or FFM."""
+"""A model in other programs' terms: the parameters of one linear model, FM or FFM."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ LINEAR, FM, FFM = "linear", "fm", "ffm"
 
 @dataclass(frozen=True)
 class ExternalModel:
-    """The parameters, of which feature j has those at place j, and how rows are scored.
+    """The parameters, with the numbers of feature j at index j, and how rows are scored.
 
     kind : LINEAR, FM or FFM.
-    features : their number.
+    features : the number of features.
     bias : None: there is none.
     w : (features); None: there are no linear weights.
     V : (features, rank), or for FFM (features, fields, rank); None for LINEAR.
     norm : whether rows are scaled to unit length; None: the file does not say.
-    squares : the sum of the squared gradients of each of V, as AdaGrad has it, without the 1 that it begins with; None:
-        the file does not have them.
+    squares : AdaGrad's sum of squared gradients for each number of V, without its initial 1; None: the file has no
+        sums.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Models of other programs as model files of fmcli, which predict the same numbers."""
+"""Models of other programs as fmcli model files, which predict the same numbers."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from fmcli.system.memory import require_if_large
 from fmcli.text import number
 
 HEAD_BYTES = 64
-# The labels of two classes unless others are given.
+# The default labels of two classes.
 LABELS = (0.0, 1.0)
 # The figure of the training summary that names the program.
 IMPORTED_FROM = "imported_from"
-# The solver whose state is a sum of squared gradients for each parameter.
+# The solver whose state is a sum of squared gradients per parameter.
 BY_SQUARES = next(solver.name for solver in SOLVERS.values() if solver.sums_squares)
-SLOTS = 1  # arrays of this state
+SLOTS = 1  # the number of arrays of this state
 
 Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program whose models are read.
+    """A program whose models can be imported.
 
-    title : its name in messages.
+    title : the program's name in messages.
     recognises : whether a file, given by its bytes, may be one of its models.
     read : returns the model in a file, given by its name and its bytes.
-    losses : what scores may mean, each with its purpose; if there are several, a file does not say which.
-    normalises : kind -> whether rows are usually scaled to unit length, if a file does not say it; others never are.
+    losses : possible meaning of scores -> its purpose; if there are several, files do not say which applies.
+    normalises : kind -> whether rows are usually scaled to unit length, if a file does not say; False for other kinds.
     """
 
     title: str
@@ -96,9 +96,9 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Meaning:
-    """The facts about predictions that files of other programs may not have.
+    """The facts about predictions that a file of another program may lack.
 
-    loss : what scores mean; None: as the program has it.
+    loss : the meaning of scores; None: as the program has it.
     labels : the labels of two classes.
     clip : the range of predicted numbers.
     norm : whether rows are scaled to unit length.
@@ -110,7 +110,7 @@ class Meaning:
     norm: bool | None = None
 
     def check(self) -> None:
-        """Raise UsageError unless the choices are valid and fit together."""
+        """Raise UsageError unless the choices are valid and consistent."""
         every = {loss for tool in TOOLS.values() for loss in tool.losses}
         if self.loss is not None and self.loss not in every:
             raise UsageError(no_such("loss of other programs", self.loss, sorted(every)))
@@ -127,9 +127,9 @@ class Meaning:
 
 
 def imported(path: str, tool: str | None, meaning: Meaning) -> ModelFile:
-    """Return the model file for a model of another program. tool : one of TOOLS; None: as the file shows.
+    """Return the model file of another program's model. tool : one of TOOLS; None: recognize it by the file.
 
-    Raises UsageError for choices that do not fit the file, BadInputError for a file that is not valid,
+    Raises UsageError for choices that do not fit the file, BadInputError for an invalid file,
     MissingInputError and NotEnoughMemoryError.
     """
     meaning.check()
@@ -142,7 +142,7 @@ def imported(path: str, tool: str | None, meaning: Meaning) -> ModelFile:
 
 
 def recognised(path: str, data: memoryview) -> str:
-    """Return the program, one of TOOLS, whose model a file is. Raises BadInputError if it is none."""
+    """Return the program, one of TOOLS, of a model file. Raises BadInputError if it is of none."""
     if bytes(data[LENGTH_BYTES:HEAD_BYTES]).startswith(SIGNATURE):
         raise BadInputError(f"{path}: is already an fmcli model")
     if xlearn.is_binary(bytes(data[:HEAD_BYTES])):
@@ -158,7 +158,7 @@ def recognised(path: str, data: memoryview) -> str:
 
 
 def fitting(path: str, tool: Tool, kind: str, norm: bool | None, meaning: Meaning) -> tuple[Meaning, bool]:
-    """Return what predictions are, completed, and whether rows are scaled to unit length. norm : as the file says.
+    """Return the completed meaning of predictions, and whether rows are scaled to unit length. norm : from the file.
     Raises UsageError."""
     loss = meaning.loss
     if loss is None and len(tool.losses) > 1:
@@ -185,7 +185,7 @@ def fitting(path: str, tool: Tool, kind: str, norm: bool | None, meaning: Meanin
 
 
 def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str) -> ModelFile:
-    """Return the model file. Options of training are those that the parameters show. Raises NotEnoughMemoryError."""
+    """Return the model file. Its training options are what the parameters show. Raises NotEnoughMemoryError."""
     kind, loss = MODELS[foreign.kind], meaning.loss or TWO_VALUES
     known = {"rank": foreign.rank, "bias": foreign.bias is not None, "linear": foreign.w is not None}
     options = {name: known.get(name, OPTIONS[name].default) for name in kind.options}
@@ -234,7 +234,7 @@ def model_file(foreign: ExternalModel, meaning: Meaning, norm: bool, title: str)
 
 
 def given_arrays(foreign: ExternalModel) -> dict[str, NDArray[Any]]:
-    """Return the arrays that a model has, by name, for its single output."""
+    """Return name -> array of the model, for its single output."""
     bias = None if foreign.bias is None else np.float64(foreign.bias)
     arrays = {"bias": bias, "w": foreign.w, "V": foreign.V}
     return {name: np.asarray(array) for name, array in arrays.items() if array is not None}

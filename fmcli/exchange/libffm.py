@@ -1,10 +1,9 @@
-"""libffm's models: the binary ones that it writes now (since version 1.20), and the text of earlier versions.
+"""libffm's models: the binary files of version 1.20 and later, and the text files of earlier versions.
 
 A binary file has the int32 numbers n of features, m of fields and k of factors, a byte that says whether rows are
-scaled to unit length, and the float32 parameters: for each feature and field, k of them in blocks, each followed by the
-sums of squared gradients of its parameters, which are 1 at first. A block has 4 parameters if libffm was compiled with
-SSE, as by its Makefile, so that the last one is filled with zeros; else it has 1. Text has a line for each feature and
-field:
+scaled to unit length, and float32 parameters: for each feature and field, k parameters in blocks. After each block come
+its sums of squared gradients, which start at 1. A block has 4 parameters if libffm was compiled with SSE, the default
+of its Makefile, with the last block padded with zeros; otherwise it has 1. Text has a line for each feature and field:
 
     n 2
     m 1
@@ -32,11 +31,11 @@ from fmcli.system.memory import require
 
 HEADER = struct.Struct("<iii?")
 FLOAT = np.dtype("<f4")
-# The parameters of a block.
+# The number of parameters in a block.
 WITH_SSE, WITHOUT_SSE = 4, 1
 BLOCKS = (WITH_SSE, WITHOUT_SSE)
-FIRST_SQUARE = 1  # what AdaGrad's sums of squares begin with
-# The numbers of parameters that are written at a time.
+FIRST_SQUARE = 1  # the initial value of AdaGrad's sums of squares
+# The number of parameters to write at a time.
 CHUNK = 1 << 20
 MOST = 2**31 - 1
 
@@ -47,7 +46,7 @@ def begins(head: bytes) -> bool:
 
 
 def is_binary(data: memoryview) -> bool:
-    """Return whether a file may be a binary model: its size is the one that its first numbers say."""
+    """Return whether a file may be a binary model: its size fits its first numbers."""
     return bool(_possible_blocks(data))
 
 
@@ -57,7 +56,7 @@ def read(name: str, data: memoryview) -> ExternalModel:
 
 
 def _possible_blocks(data: memoryview) -> list[int]:
-    """Return how many parameters the blocks of a file of this size may have."""
+    """Return the possible numbers of parameters per block, by the file's size."""
     if len(data) < HEADER.size or data[HEADER.size - 1] > 1:
         return []
     n, m, k, _ = HEADER.unpack_from(data)
@@ -77,7 +76,7 @@ def _read_binary(name: str, data: memoryview) -> ExternalModel:
     n, m, k, normalised = HEADER.unpack_from(data)
     require(REAL_TYPE.itemsize * _floats(n, m, k, possible[0]), f"reading {name}")
     views = [_blocks(data, n, m, block) for block in possible]
-    if len(views) > 1:  # the sums are never smaller than at first, and some parameters are
+    if len(views) > 1:  # sums are never below their initial value, but some parameters are
         views = [view for view in views if view[..., 1, :].min() >= FIRST_SQUARE]
     if len(views) != 1:
         raise BadInputError(
@@ -94,7 +93,7 @@ def _read_binary(name: str, data: memoryview) -> ExternalModel:
 
 
 def _wrong_size(data: memoryview) -> str:
-    """Return why a file is no binary model."""
+    """Return why a file is not a binary model."""
     if len(data) < HEADER.size:
         return f"is no model of libffm, or truncated: {len(data)} bytes are too few for a header"
     n, m, k, _ = HEADER.unpack_from(data)
@@ -130,7 +129,7 @@ def _read_text(name: str, data: memoryview) -> ExternalModel:
 
 
 def write(model: ExternalModel, write: Callable[[bytes], object], block: int = WITH_SSE) -> None:
-    """Write a binary model, with blocks of so many parameters."""
+    """Write a binary model, with this number of parameters per block."""
     V = _factors(model)
     write(HEADER.pack(model.features, model.fields, model.rank, bool(model.norm)))
     padded = -(-model.rank // block) * block
@@ -143,7 +142,7 @@ def write(model: ExternalModel, write: Callable[[bytes], object], block: int = W
 
 
 def write_text(model: ExternalModel, write: Callable[[bytes], object]) -> None:
-    """Write a model as text, with the fewest digits that give back each parameter."""
+    """Write a model as text, with the fewest digits that read back as the same parameters."""
     V, m = _factors(model), model.fields
     sizes = f"n {model.features}\nm {m}\nk {model.rank}\nnormalization {int(bool(model.norm))}\n"
     write(sizes.encode())
@@ -160,6 +159,6 @@ def _factors(model: ExternalModel) -> NDArray[Any]:
 
 
 def _chunks(model: ExternalModel) -> list[slice]:
-    """Return the features whose parameters are written at a time."""
+    """Return slices of features; the parameters of a slice are written at a time."""
     step = max(1, CHUNK // max(model.fields * model.rank, 1))
     return [slice(start, start + step) for start in range(0, model.features, step)]

@@ -1,10 +1,10 @@
-"""libFM's models, as its -save_model writes them and -load_model reads them: text.
+"""libFM's text models, as its -save_model writes them and its -load_model reads them.
 
     #global bias W0             and a line with the bias, unless -dim leaves it out
     #unary interactions Wj      and a line for each feature, unless -dim leaves them out
     #pairwise interactions Vj,f and a line for each feature, with its factors
 
-The lines of factors are empty if there are none. libFM writes six digits, and reads any number of them as doubles.
+Lines of factors are empty if there are no factors. libFM writes six digits, and reads any number of digits as doubles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fmcli.models.layout import REAL_TYPE
 
 HEADING = b"#"
 BIAS, WEIGHTS, FACTORS = b"#global bias W0", b"#unary interactions Wj", b"#pairwise interactions Vj,f"
-# libFM counts the factors of a line by the blanks between them, so that it finds none in a line that has one.
+# libFM counts the factors of a line by the blanks between them, so it finds none in a line with a single factor.
 LEAST_FACTORS = 2
 
 
@@ -57,8 +57,8 @@ def read(name: str, data: memoryview) -> ExternalModel:
 
 
 def _factors(text: Lines, features: int | None) -> tuple[int, int, array[float]]:
-    """Return the number of features, how many factors each has, and the factors one after the other. `features` is
-    their number if it is known; else, all lines have some, but for empty ones at the end, or none has."""
+    """Return the number of features, the number of factors of each, and the concatenated factors. `features` : None if
+    not known; then either all lines have factors, except for empty lines at the end, or none does."""
     values, found, rank = growing(), 0, None
     while found != features and not (text.line is None or (features is None and rank and not text.line)):
         factors = text.numbers(rank)
@@ -72,7 +72,7 @@ def _factors(text: Lines, features: int | None) -> tuple[int, int, array[float]]
 
 
 def write(model: ExternalModel, write: Callable[[bytes], object]) -> None:
-    """Write a model without loss of precision."""
+    """Write a model without losing precision."""
     if model.bias is not None:
         write(BIAS + b"\n" + (NUMBER % model.bias).encode() + b"\n")
     if model.w is not None:

@@ -1,4 +1,4 @@
-"""The files of other programs: their bytes, and as text their lines and the numbers in these, with places for
+"""Files of other programs: their bytes; and their lines and numbers as text, with positions for
 messages."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fmcli.system.memory import require_if_large
 
 PIECE_BYTES = 1 << 20
 LONGEST_LINE = 64 << 20
-# The least number of bytes that a number takes in text, with what separates it from the next one.
+# The fewest bytes of a number in text, including its separator.
 BYTES_OF_NUMBER = 2
 # The largest parameter of a model.
 LARGEST = float(np.finfo(REAL_TYPE).max)
@@ -35,11 +35,11 @@ def file_bytes(path: str) -> memoryview:
 
 
 class Lines:
-    """The lines of a text, without blanks and carriage returns at their ends, one after the other.
+    """The lines of a text, one after the other, without blanks and carriage returns at the ends.
 
-    name : of the file in messages.
-    line : the line to read now; None after the last one.
-    number : of this line.
+    name : the name of the file in messages.
+    line : the current line; None after the last line.
+    number : the number of the current line.
     """
 
     line: bytes | None
@@ -56,11 +56,11 @@ class Lines:
         self.number += 1
 
     def begins(self, text: bytes) -> bool:
-        """Return whether this line begins with a text."""
+        """Return whether the current line begins with a text."""
         return self.line is not None and self.line.startswith(text)
 
     def refuse(self, expected: str, found: bytes | None = None, column: int = 1) -> NoReturn:
-        """Raise BadInputError for a part of this line, or all of it; at the end of the file, because that ends here."""
+        """Raise BadInputError for a part of the current line (None: all of it), or because the file has ended."""
         where = f"{self.name}:{self.number}"
         if self.line is None:
             raise BadInputError(f"{where}: the file ends here, expected {expected}; it is truncated")
@@ -68,8 +68,8 @@ class Lines:
         raise BadInputError(f"{where}:{column}: found {quote(found)}, expected {expected}")
 
     def numbers(self, count: int | None, name: bytes = b"", least: int = 0) -> list[float]:
-        """Return the numbers of this line after its name, and go to the next one. Raises BadInputError unless it has
-        this name, so many numbers (None: at least `least`), and each can be a parameter."""
+        """Return the numbers of the current line after its name, and go to the next line. Raises BadInputError for
+        another name, another count of numbers (None: at least `least`), or a number that cannot be a parameter."""
         line = self.line
         numbers = "numbers" if count is None else "one number" if count == 1 else f"{count} numbers"
         expected = f"{name.strip().decode()} and {numbers}" if name else numbers
@@ -88,8 +88,8 @@ class Lines:
         return values
 
     def count(self, name: bytes, least: int, most: int = MOST_FEATURES) -> int:
-        """Return the whole number of this line, such as "n 12", and go to the next one. Raises BadInputError unless the
-        line has this form, and the number is within bounds."""
+        """Return the integer of the current line, such as "n 12", and go to the next line. Raises BadInputError unless
+        the line has this form and the integer is within bounds."""
         words = (self.line or b"").split()
         number = int(words[1]) if len(words) == 2 and words[0] == name and COUNT.match(words[1]) else -1
         if not least <= number <= most:
@@ -98,7 +98,8 @@ class Lines:
         return number
 
     def end(self, of: str) -> None:
-        """Raise BadInputError unless only empty lines are left. of : what the lines before have."""
+        """Raise BadInputError unless only empty lines are left. of : the contents of the lines before, for the
+        message."""
         while self.line is not None:
             if self.line:
                 self.refuse(f"the end of the file after {of}")
@@ -116,12 +117,12 @@ class Lines:
 
 
 def growing() -> array[float]:
-    """Return an empty array of parameters that grows."""
+    """Return an empty array of parameters, to be extended."""
     return array(REAL_TYPE.char)
 
 
 def parameters(values: array[float], *shape: int) -> NDArray[Any]:
-    """Return the parameters of such an array in a shape, whose first axis may be -1."""
+    """Return the parameters of a growing array, in a shape whose first axis may be -1."""
     return np.frombuffer(values, dtype=REAL_TYPE).reshape(shape)
 
 

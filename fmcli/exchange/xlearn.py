@@ -1,4 +1,4 @@
-"""xLearn's models as text, as `xlearn_train -t` and setTXTModel write them, which xLearn itself does not read.
+"""xLearn's text models, as `xlearn_train -t` and setTXTModel write them. xLearn itself cannot read them.
 
     bias: 0.1
     i_0: 0.2            the weight of each feature
@@ -19,7 +19,7 @@ from fmcli.exchange.external import FFM, FM, LINEAR, ExternalModel
 from fmcli.exchange.reading import Lines, growing, parameters
 
 BIAS = b"bias:"
-# A binary model begins with the length of the name of its kind, and the name.
+# A binary model begins with the length of the name of its kind, followed by the name.
 BINARY = tuple(len(name).to_bytes(8, "little") + name for name in (b"linear", b"fm", b"ffm"))
 
 
@@ -57,7 +57,7 @@ def _of_fm(text: Lines, features: int) -> NDArray[Any]:
 
 
 def _of_ffm(text: Lines, features: int) -> NDArray[Any]:
-    """Return the factors (features, fields, rank). The lines of the first feature say how many fields there are."""
+    """Return the factors (features, fields, rank). The lines of the first feature determine the number of fields."""
     values, rank, fields = growing(), 0, 0
     while fields == 0 or text.begins(b"v_0_"):
         rank = _append(values, text, b"v_0_%d:" % fields, rank)
@@ -68,7 +68,7 @@ def _of_ffm(text: Lines, features: int) -> NDArray[Any]:
 
 
 def _append(values: array[float], text: Lines, name: bytes, rank: int) -> int:
-    """Append the factors of the line with this name. Returns their number, which must be `rank` unless that is 0."""
+    """Append the factors of the line with this name. Returns their number, which must be `rank` unless `rank` is 0."""
     factors = text.numbers(rank or None, name, least=1)
     values.extend(factors)
     return len(factors)

@@ -20,20 +20,19 @@ from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, load_model
 from fmcli.system.memory import require, require_if_large
 
-# Bytes as float64 up to which exported arrays have an axis of all features.
+# The most bytes of exported arrays, as float64, with an axis of all features.
 MOST_DENSE = 4 << 30
 
-# The values of exported arrays for features without a column, if these are not 0: a divisor, and no group of a bilinear
-# model.
+# Values of exported arrays for features without a column, if not 0: a divisor of 1, and no group of a bilinear model.
 OF_ABSENT = {SCALE: 1, "group": -1}
 
 
 def exported(scorer: Scorer, dense: bool = True, of_user: bool = True) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model by their exported names, in their own types, and those of its scaling of columns.
+    """Return the arrays of a model by exported name, in their own types, and the arrays of its column scaling.
 
-    dense : whether arrays by feature have zeros, or OF_ABSENT, for features that have no column. If these arrays
-        would be too large, or the model has a dictionary, they have columns only, and `features` has the id of each.
-    of_user : whether their scores are in the user's unit, or in the unit of training.
+    dense : whether arrays by feature have zeros, or OF_ABSENT, for features without a column. If dense arrays would be
+        too large, or the model has a dictionary, arrays have columns only, and `features` has the id of each column.
+    of_user : whether scores are in the user's unit; otherwise they are in the unit of training.
 
     Raises NotEnoughMemoryError.
     """
@@ -60,8 +59,8 @@ def exported(scorer: Scorer, dense: bool = True, of_user: bool = True) -> dict[s
 
 
 def require_one_draw(scorer: Scorer) -> None:
-    """Raise UsageError if the model has several draws or members, whose mean prediction no single set of parameters
-    has."""
+    """Raise UsageError if the model has several draws or members: no single set of parameters gives their mean
+    prediction."""
     if scorer.members > 1:
         raise UsageError(
             f"{scorer.path} is an ensemble of {scorer.members} models, whose predictions only predict and evaluate can "
@@ -77,8 +76,8 @@ def require_one_draw(scorer: Scorer) -> None:
 
 
 def export_arrays(path: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model file as float64, and the ids of its dictionary. Raises as `load_model`, and
-    NotEnoughMemoryError."""
+    """Return the arrays of a model file as float64, and the ids of its dictionary. Raises the errors of `load_model`,
+    UsageError for a model of several draws, and NotEnoughMemoryError."""
     return arrays_as_doubles(load_model(path))
 
 

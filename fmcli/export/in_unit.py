@@ -1,4 +1,4 @@
-"""The parameters of a model in the unit of its labels: those whose formula gives scores as the user has labels."""
+"""The parameters of a model in the unit of its labels: its formula then gives scores in the user's unit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fmcli.base.label_unit import LabelUnit
 
 Arrays = dict[str, NDArray[Any]]
 
-# The array with the center and the scale, if other arrays cannot have them.
+# The name of the array with the center and the scale, if other arrays cannot include them.
 UNIT = "unit"
 # Linear terms, the weights of pairs, and the weights of kernels or degrees: scores are linear in each.
 LINEAR, WEIGHTS = ("w", "W"), ("beta", "theta")
 # The factors of the first of the functions whose product is a term.
 FIRST = ("U1", "U")
 OF_DEGREE = re.compile(r"P(\d+)")
-# Factors that terms are products of, as many as the order, or two; and what multiplies them in place of constants.
+# The factors of a term (as many as the order, or two), and the numbers that multiply them in place of constants.
 FACTORS = ("V", "P", "v0", "gamma")
 
 
 def in_unit(arrays: Arrays, unit: LabelUnit, options: Mapping[str, Any]) -> Arrays:
-    """Return the exported arrays of a model (spec of formats in guide/exporting.md) with which the formula of its kind
-    gives center + scale * score. If the terms of the kind have no common degree, the array UNIT has both numbers.
+    """Return a model's exported arrays (guide/exporting.md) changed so that the formula of its kind gives center +
+    scale * score. If the terms of the kind have no common degree, the array UNIT has both numbers.
 
-    options : of the model; `order` is the number of factors of a term.
+    options : the options of the model; `order` is the number of factors of a term.
     """
     if unit.is_one:
         return arrays
@@ -47,8 +47,8 @@ def in_unit(arrays: Arrays, unit: LabelUnit, options: Mapping[str, Any]) -> Arra
 
 
 def degrees_of(arrays: Arrays, options: Mapping[str, Any]) -> dict[str, int] | None:
-    """Return how many factors of a term each array has; arrays whose name is missing stay. None: the terms of a model
-    have different numbers."""
+    """Return name -> the number of factors of a term in this array; arrays without an entry stay unchanged. None: the
+    model's terms have different numbers of factors."""
     linear = {name: 1 for name in LINEAR if name in arrays}
     for names in (WEIGHTS, FIRST):
         if chosen := [name for name in names if name in arrays]:

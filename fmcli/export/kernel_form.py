@@ -24,13 +24,13 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.scoring.sparsity import model_sparsity
 from fmcli.system.memory import require
 
-# Kind -> the direct kind, and the name of its factors. Both weigh a pair of features in the same way: lifted-anova and
-# anova by (<u^1_i, u^2_j> + <u^1_j, u^2_i>) / 2; lifted-pn and pn by twice that, and they also have squares.
+# Kind -> its direct kind, and the name of the factors. Both weigh pairs of features alike: lifted-anova and anova by
+# (<u^1_i, u^2_j> + <u^1_j, u^2_i>) / 2; lifted-pn and pn by twice this number, and they also have squares.
 DIRECT = {"lifted-anova": ("anova", "V"), "lifted-pn": ("pn", "P")}
 ORDER = 2
 # Eigenvalues below this share of the largest one are rounding errors.
 LEAST_SHARE = 1e-12
-# The decomposition needs this many matrices of the size of both lifted ones at a time.
+# The number of matrices of the size of both lifted matrices that the decomposition needs at a time.
 COPIES = 5
 
 
@@ -38,7 +38,7 @@ def kernel_form(path: str, scorer: Scorer, of_user: bool = True) -> tuple[str, d
     """Return the direct kind of a lifted model, and its arrays (float64), with at most twice the rank.
 
     sym(sum_s u^1_s u^2_s^T) = sum_s lambda_s p_s p_s^T: the lambda_s become beta; the p_s, of length 1, the factors.
-    of_user : whether its scores are in the user's unit, or in the unit of training.
+    of_user : whether scores are in the user's unit; otherwise they are in the unit of training.
 
     Raises UsageError if the model in `path` has another kind or order, BadInputError if a parameter is not finite, and
     NotEnoughMemoryError.
@@ -69,8 +69,8 @@ def kernel_form(path: str, scorer: Scorer, of_user: bool = True) -> tuple[str, d
 
 
 def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
-    """Return the rows of u^{t+1} for one output: those of the features, then that of the constant feature, if there is
-    one."""
+    """Return the rows of u^{t+1} for one output: the rows of the features, then the row of the constant feature, if
+    there is one."""
     u: Floats = arrays[f"U{t + 1}"][output].astype(np.float64)
     if "gamma" not in arrays:
         return u
@@ -80,10 +80,10 @@ def rows_of(arrays: dict[str, NDArray[Any]], t: int, output: int) -> Floats:
 
 
 def decompose(u1: Floats, u2: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvalues (n), in decreasing order of their absolute values, and eigenvectors (d, n) of (u1 u2^T + u2
-    u1^T) / 2, for u1 and u2 (d, r) and n <= 2r. They are computed from a matrix of order 2r, in O(d r^2)."""
+    """Return eigenvalues (n), in decreasing order of absolute value, and eigenvectors (d, n) of
+    (u1 u2^T + u2 u1^T) / 2, for u1 and u2 (d, r) and n <= 2r. Computed from a matrix of order 2r, in O(d r^2)."""
     both = np.hstack([u1, u2])
-    used = both.any(axis=1)  # so that zeros stay exactly 0
+    used = both.any(axis=1)  # keeps zeros exactly 0
     q, r = np.linalg.qr(both[used])
     product = r[:, : u1.shape[1]] @ r[:, u1.shape[1] :].T
     values, vectors = np.linalg.eigh((product + product.T) / 2)
@@ -99,13 +99,13 @@ def write_kernel_form(path: str, scorer: Scorer, output: str) -> dict[str, tuple
     """Write the kernel form of the model in `path` as a model file of the direct kind. Returns the shapes of its arrays
     by name.
 
-    The training summary of the lifted model is kept, and so are its options if the direct kind has them.
+    The training summary of the lifted model is kept, and so are the options that the direct kind has.
 
     Raises the errors of `kernel_form`, and OutputError.
     """
     direct, form = kernel_form(path, scorer, of_user=False)
     meta = scorer.meta
-    # A model has the options of all runs; options that its solver refuses have their defaults.
+    # A model has the options of all runs; options that its solver refuses have their default values.
     taken = make_spec(direct, meta["solver"], meta["loss"]).values.keys() - SOLVERS[meta["solver"]].refuses.keys()
     options = {name: value for name, value in meta["options"].items() if name in taken}
     options["rank"] = form["beta"].shape[1]

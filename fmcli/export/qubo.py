@@ -1,4 +1,4 @@
-"""Scores of features that are present or not, as a quadratic function of binary variables (QUBO), for annealers."""
+"""Scores of features that are present or absent, as a quadratic function of binary variables (QUBO), for annealers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.system.memory import require
 from fmcli.text import number
 
-# Arrays of the size of the pairs at a time: terms, their places, and both variables of each.
+# The number of arrays of the size of the pairs at a time: terms, their places, and both variables of each pair.
 COPIES = 5
-# The features of the largest terms of a quadratic function.
+# The number of features in the largest terms of a quadratic function.
 PAIR = 2
-# Lines that are written at a time.
+# The number of lines to write at a time.
 LINES = 1 << 14
 
 
@@ -30,8 +30,8 @@ LINES = 1 << 14
 class Qubo:
     """offset + sum_i linear_i x_i + sum_{i<j} quadratic_ij x_i x_j, for x_i in 0 and 1.
 
-    variables : the feature that each variable stands for, as in the text of rows.
-    first, second, quadratic : the pairs i < j with a coefficient that is not 0, by the numbers of the variables.
+    variables : the feature of each variable, as in the text of rows.
+    first, second, quadratic : the pairs i < j with nonzero coefficients, by the numbers of the variables.
     """
 
     variables: list[int] | list[int | str]
@@ -43,10 +43,11 @@ class Qubo:
 
 
 def qubo(scorer: Scorer) -> Qubo:
-    """Return the raw score of a row as a function of the features that it has, each with the value 1. The scores of
-    draws and members are averaged.
+    """Return the raw score of a row as a function of its features, each with value 1. Scores are averaged over draws
+    and members.
 
-    Raises UsageError for a model whose scores are not such a function, BadInputError if a parameter is not finite, and
+    Raises UsageError for a model whose scores are not a quadratic function, BadInputError if a parameter is not finite,
+    and
     NotEnoughMemoryError.
     """
     model, scale = scorer.model, scorer.transform.scale
@@ -86,8 +87,8 @@ def qubo(scorer: Scorer) -> Qubo:
 
 
 def write_coo(made: Qubo, write: Callable[[bytes], object]) -> None:
-    """Write the coefficients as lines "i j coefficient", with i = j for linear ones, in the COO format of dimod. Lines
-    that begin with # have the offset, which the format lacks, and the features of the variables."""
+    """Write the coefficients as lines "i j coefficient", with i = j for linear ones, in dimod's COO format. Lines that
+    begin with # have the offset, which the format lacks, and the features of the variables."""
     write(f"# vartype=BINARY\n# offset={number(made.offset)}\n".encode())
     for at in range(0, len(made.variables), LINES):
         names = enumerate(made.variables[at : at + LINES], at)
@@ -102,7 +103,7 @@ def write_coo(made: Qubo, write: Callable[[bytes], object]) -> None:
 
 
 def positional(value: float) -> str:
-    """Return the shortest text of a number without an exponent, which the COO format does not know."""
+    """Return the shortest text of a number without an exponent: the COO format has no exponents."""
     return np.format_float_positional(value, trim="-")
 
 

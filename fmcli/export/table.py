@@ -1,4 +1,4 @@
-"""The parameters of features as a table, a row for each feature: tab-separated text, or Parquet by DuckDB."""
+"""The parameters of features as a table with a row per feature: tab-separated text, or Parquet by DuckDB."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.system.files import atomic_output, scratch_output
 
 FEATURE, CLASS = "feature", "class"
-# The types of columns in Parquet; parameters have that of the build.
+# The Parquet types of columns; parameters have the build's type.
 WHOLE, TEXT, DOUBLE = "BIGINT", "VARCHAR", "DOUBLE"
 NUMBER = {"float": "FLOAT", "double": DOUBLE}[REAL]
 
 
 def write_tsv(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
     """Write the parameters of features with a header: the feature, the class if there are several, and each parameter,
-    by the name of its array and its place there, such as w, V_0, V_1, .., with the fewest digits that give it back.
-    Only features that have parameters have rows. Returns the arrays.
+    named by its array and its index in the array, such as w, V_0, V_1, .., with the fewest digits that read back as the
+    same number. Only features with parameters have rows. Returns the arrays.
 
-    Raises NotEnoughMemoryError, and UsageError for a model of several draws, or without parameters of features.
+    Raises NotEnoughMemoryError, and UsageError for a model with several draws or without parameters of features.
     """
     arrays = of_features(scorer)
     names = [FEATURE, *([CLASS] if scorer.model.outputs > 1 else []), *columns(arrays)]
@@ -43,8 +43,8 @@ def write_tsv(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDA
 
 
 def write_parquet(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:
-    """Write the same table as a Parquet file, whose parameters are numbers of the type that the model has. Returns the
-    arrays. Raises the errors of `write_tsv`, UsageError if DuckDB is not installed, and OutputError."""
+    """Write the table as a Parquet file, with parameters of the model's own type. Returns the arrays. Raises the errors
+    of `write_tsv`, UsageError if DuckDB is not installed, and OutputError."""
     from fmcli.data.queries import write_as_parquet
 
     types = {FEATURE: TEXT if isinstance(scorer.numbering, Dictionary) else WHOLE}
@@ -58,7 +58,7 @@ def write_parquet(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:
 
 
 def of_features(scorer: Scorer) -> dict[str, NDArray[Any]]:
-    """Return the arrays that have parameters of each feature, with the axes outputs, features and any others."""
+    """Return the arrays with parameters of each feature: (outputs, features, ..)."""
     require_one_draw(scorer)
     model, found = scorer.model, dict[str, NDArray[Any]]()
     learned = {name for layout in model.layout for name in layout.names}
@@ -70,7 +70,7 @@ def of_features(scorer: Scorer) -> dict[str, NDArray[Any]]:
         )
     for name, array in sorted(arrays.items(), key=lambda item: item[1].ndim):
         axis = 0 if name in (SCALE, CENTER) else model.feature_axis(name)
-        if axis is None or name in model.shapes().keys() - learned:  # such as anchors, each of which is a row
+        if axis is None or name in model.shapes().keys() - learned:  # such as anchors: rows, not parameters
             continue
         found[name] = np.moveaxis(array, axis, 1) if axis else np.broadcast_to(array, (model.outputs, *array.shape))
     if not found:

@@ -1,9 +1,9 @@
-"""A model as text without loss of precision, from which a few lines of code in any language can compute scores.
+"""A model as text without loss of precision. A few lines of code in any language can compute scores from it.
 
-    key value ...           values that scoring needs; the "option" lines have the options of training
-    array NAME SHAPE ...    followed by a line for each row along the last axis of the array
+key value ...           values needed for scoring; the "option" lines have the options of training
+array NAME SHAPE ...    followed by a line for each row along the last axis of the array
 
-Numbers have 17 significant digits: read as a double, each is exactly the number in the model.
+Numbers have 17 significant digits: read as a double, each number is exactly that of the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fmcli.scoring.scorer import Scorer
 from fmcli.text import number
 
 VERSION = 1
-# Numbers that are formatted at a time: enough to make the overhead of Python small, and few enough for a core's cache.
+# Numbers formatted at a time: enough to make Python's overhead small, and few enough for a core's cache.
 CHUNK = 1 << 14
 NUMBER = "%.17g"
 
@@ -29,11 +29,11 @@ NUMBER = "%.17g"
 def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
     """Write a model in chunks. Returns its arrays.
 
-    Arrays by feature have the features that the model has columns for, and if these are not all, `features` has the
-    feature of each column. A model that scales rows to unit length has an additional array: seen, 1 for each column
-    whose feature occurred in training, because the other features count neither for scores nor for lengths.
+    Arrays by feature have only the features with columns; if some features have none, `features` has the feature of
+    each column. A model that scales rows to unit length has one more array: seen, 1 for each column whose feature
+    occurred in training; other features count neither for scores nor for lengths.
 
-    Raises NotEnoughMemoryError, and UsageError for a model of several draws.
+    Raises NotEnoughMemoryError, and UsageError for a model with several draws.
     """
     require_one_draw(scorer)
     write("".join(f"{line}\n" for line in header(scorer)).encode())
