@@ -1,4 +1,4 @@
-"""Figures as SVG: panels of curves below each other, narrow enough for a phone, with the same bytes each time."""
+"""Figures as SVG: panels of curves stacked vertically, narrow enough for a phone. The bytes are reproducible."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ Curve = tuple[Sequence[float], Sequence[float]]
 
 # Pixels.
 WIDTH, LEFT, RIGHT, PLOT, TITLE, BELOW, LINE, FONT, SIGN = 420, 64, 14, 200, 26, 46, 18, 13, 22
-LETTER = 7.4  # the mean width of a letter at this size of the font, rounded up
+LETTER = 7.4  # the mean width of a letter in this font size, rounded up
 INK, FRAME, PAPER = "#24292f", "#c4cad0", "#ffffff"
-# Colours that colour-blind readers can tell apart (Okabe and Ito), with a pattern of dashes for each.
+# Colors that color-blind readers can tell apart (Okabe and Ito), each with a pattern of dashes.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#000000", "#7f7f7f")
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "7 3", "2 3", "9 3 2 3")
 MOST_TICKS, MOST_MARKERS = 7, 30
@@ -21,16 +21,16 @@ CLOSE, TINY = (
     1e-12,
     1e-100,
 )  # the axis of numbers that differ by less, beside their size or at all, has others around them
-SCARCE = 3  # ticks of powers of ten alone are too few below this number
+SCARCE = 3  # with fewer ticks, powers of ten alone are too few
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels of curves below each other.
+    """Panels of curves, stacked vertically.
 
-    panels : the curves (x, y) of each panel by name, by the title of the panel.
+    panels : title of a panel -> name of a curve -> its points (x, y).
     log_x, log_y : whether the axis is logarithmic.
-    digits : digits after the decimal point of y in the table of the figure.
+    digits : digits after the decimal point of y in the figure's table.
     """
 
     caption: str
@@ -67,7 +67,7 @@ class Axis:
 
 
 def steps(least: float, most: float, smallest: float) -> list[float]:
-    """Round numbers at equal distances, of which the range has at most MOST_TICKS; no smaller distance."""
+    """Return round numbers at equal distances, at most MOST_TICKS of them; their distance is at least `smallest`."""
     rough = (most - least) / (MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = max(smallest, next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9)))
@@ -76,7 +76,7 @@ def steps(least: float, most: float, smallest: float) -> list[float]:
 
 
 def powers(least: float, most: float) -> list[float]:
-    """Powers of ten in a range, also twice and five times these if they are few."""
+    """Return the powers of ten in a range; if they are few, also 2 and 5 times each."""
     low, high = math.floor(math.log10(least)), math.ceil(math.log10(most))
     for factors in ((1,), (1, 2, 5)):
         found = [factor * 10.0**p for p in range(low, high + 1) for factor in factors]
@@ -88,7 +88,7 @@ def powers(least: float, most: float) -> list[float]:
 
 
 def svg(figure: Figure) -> str:
-    """Return the image."""
+    """Return the image as SVG."""
     blocks, top = [], 0.0
     for title, curves in figure.panels.items():
         lines = list(panel(figure, title, curves))
@@ -101,7 +101,7 @@ def svg(figure: Figure) -> str:
 
 
 def label(text: str) -> str:
-    """Return a text as XML, which has no control characters."""
+    """Return a text as XML, without control characters."""
     return escape(one_line(text))
 
 

@@ -35,7 +35,7 @@ from fmcli.scoring.metrics import metric_of
 from fmcli.text import one_line
 
 LEARNING, TIME, PATH, SEARCH, CALIBRATION = "learning", "time", "path", "search", "calibration"
-# What can be drawn, with what it shows.
+# Kind of figure -> what it shows.
 KINDS = {
     LEARNING: "the loss and the metrics of each epoch",
     TIME: "the metrics over the seconds of training, or the best value so far over those of a search",
@@ -43,14 +43,14 @@ KINDS = {
     SEARCH: "the best value so far, by the number of trials, and those of the best kinds and solvers",
     CALIBRATION: "observed shares over predicted probabilities",
 }
-# More curves in a panel cannot be told apart.
+# More curves in a panel are hard to tell apart.
 MOST_CURVES = 8
 GIVEN = "command line"
 LOSS = "loss"
 
 Event = dict[str, Any]
 
-# The entries of events that are drawn, which may be untrusted: those that each kind has, and those that some have.
+# Rules for the entries of events to draw, which may be untrusted: entries that every kind needs, and optional entries.
 VALUES, SHARE, SECONDS = by_name(null_or(MEASURE)), within(0, 1), within(0, LARGEST)
 OPTION = entries({"value": Rule("a figure", are_figures), "from": TEXT}, others=True)
 OF_RUNS = {"against": null_or(UNICODE), **dict.fromkeys(("member", "repeat", "fold", "trial"), null_or(COUNT))}
@@ -72,8 +72,8 @@ CALIBRATED = null_or(entries({"ece": MEASURE, "bins": list_of(BIN)}, others=True
 class Run:
     """The events of a training run, or of a fold.
 
-    epochs : those of the run that chose the epoch.
-    start, summary : the first and the last event, as far as the log has them.
+    epochs : the epochs of the run that chose the number of epochs.
+    start, summary : the first and the last event, if the log has them.
     """
 
     epochs: list[Event] = field(default_factory=list)
@@ -85,13 +85,13 @@ class Run:
         return list(self.epochs[0].get("valid", {})) if self.epochs else []
 
     def values(self, name: str) -> list[float]:
-        """Return a metric on validation data, or the loss, of each epoch; nan if it is undefined."""
+        """Return a validation metric, or the loss, for each epoch; NaN if undefined."""
         found = [one[LOSS] if name == LOSS else one["valid"].get(name) for one in self.epochs]
         return [math.nan if value is None else value for value in found]
 
     @property
     def seconds(self) -> list[float]:
-        """How long the run had taken after each epoch."""
+        """The time of the run in seconds after each epoch."""
         return list(accumulate(one["seconds"] for one in self.epochs))
 
 
@@ -118,12 +118,12 @@ def read(path: str) -> list[Event]:
 
 
 def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequence[str]) -> Figure:
-    """Return the figure of logs, by the names of their files.
+    """Return the figure of logs. files : name -> events.
 
-    kind : one of KINDS; None: calibration for reports of it, search for studies, else learning.
-    metrics : the names of metrics; empty: the metrics in the logs.
+    kind : one of KINDS; None: calibration for calibration reports, search for studies, otherwise learning.
+    metrics : the names of metrics; empty: all metrics in the logs.
 
-    Raises BadInputError if a file does not have what is drawn, and UsageError.
+    Raises BadInputError if a file lacks what the figure needs, and UsageError.
     """
     if kind == CALIBRATION or (kind is None and all("calibration" in events[0] for events in files.values())):
         return of_calibration(files)
@@ -150,8 +150,8 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
 
 
 def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple[str, Run]]:
-    """Yield the runs in a log, each with the name of its curve: members of an ensemble, the mean over folds for each of
-    the options that were compared, or a single run."""
+    """Yield the runs in a log with the names of their curves: the members of an ensemble, the mean over folds for each
+    compared value of the options, or a single run."""
     file = PurePath(path).stem
     found: dict[tuple[Any, ...], Run] = {}
     for event in events:
@@ -179,7 +179,8 @@ def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple
 
 
 def trials_of(path: str, events: Sequence[Event]) -> Iterator[tuple[str, Run]]:
-    """Yield the trials of a path, in the log of a search or its study, as runs: those with a value of an option."""
+    """Yield the trials of a path, from the log of a search or from its study, as runs: trials with options and a
+    value."""
     for event in events:
         if event.get("event") == "trial" and event["options"] and event["value"] is not None:
             options = {name: {"value": value, "from": GIVEN} for name, value in event["options"].items()}
@@ -195,7 +196,7 @@ def named(file: str, part: str, several: bool) -> str:
 
 
 def mean(folds: Sequence[Run]) -> Run:
-    """Return the mean of folds, as far as all of them go."""
+    """Return the mean of folds, up to the length of the shortest."""
 
     def average(values: Sequence[Any]) -> Any:
         if isinstance(values[0], dict):
@@ -208,7 +209,7 @@ def mean(folds: Sequence[Run]) -> Run:
 
 
 def of_epochs(runs: Mapping[str, Run], metrics: Sequence[str], *, by_time: bool) -> Figure:
-    """Return the loss, and metrics on validation data, over the epochs or the seconds."""
+    """Return the figure of the loss and validation metrics over epochs or seconds."""
     names = list(metrics) or [
         *([] if by_time else [LOSS]),
         *dict.fromkeys(m for r in runs.values() for m in r.metrics()),
@@ -226,7 +227,7 @@ def of_epochs(runs: Mapping[str, Run], metrics: Sequence[str], *, by_time: bool)
 
 
 def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
-    """Return metrics on validation data, and the share of zeros, over the option in which runs differ."""
+    """Return the figure of validation metrics and the share of zeros, over the option in which the runs differ."""
     if any("options" not in run.start or "sparsity" not in run.summary for run in runs.values()):
         raise UsageError("a path needs logs of train, from the start to the summary")
     options = [run.start["options"] for run in runs.values()]
@@ -253,13 +254,13 @@ def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
 
 
 def is_of_search(event: Event) -> bool:
-    """Return whether a log that begins with this event has the trials of a search alone."""
+    """Return whether a log that begins with this event has only the trials of a search."""
     return event.get("event") == "study" or "trial" in event
 
 
 def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
-    """Return the best value so far over the trials, or the seconds, of all and, for a single file, of the best kinds
-    and solvers: of as many as a panel can have."""
+    """Return the figure of the best value so far over trials or seconds: of all trials and, for a single file, of the
+    best kinds and solvers that fit into a panel."""
     curves: dict[str, Curve] = {}
     metric = ""
     for path, events in files.items():
@@ -278,7 +279,7 @@ def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
                 mine = [one for one in trials if kind in (None, (one["model"], one["solver"]))]
                 if by_time:
                     points = [(one["seconds"], one["value"]) for one in mine]
-                else:  # of the longest runs
+                else:  # options of the longest runs
                     mine.sort(key=lambda one: one["trial"])
                     points = list({one["trial"]: one["value"] for one in mine}.items())
                 best = [sign * value for value in accumulate((sign * value for _, value in points), min)]
@@ -292,12 +293,12 @@ def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
 
 
 def number(choice: Any) -> float | None:
-    """Return the value of an option, if it is a number that an axis can show."""
+    """Return the value of an option if it is a number that an axis can show; otherwise None."""
     return float(choice["value"]) if choice and MEASURE.holds(choice["value"]) else None
 
 
 def of_calibration(files: Mapping[str, Sequence[Event]]) -> Figure:
-    """Return observed shares over predicted probabilities."""
+    """Return the figure of observed shares over predicted probabilities."""
     curves: dict[str, Curve] = {}
     for path, (report, *_) in files.items():
         try:
@@ -319,13 +320,13 @@ def of_calibration(files: Mapping[str, Sequence[Event]]) -> Figure:
 
 
 def defined(x: Sequence[float], y: Sequence[float]) -> Curve:
-    """Return a curve without points that are not numbers."""
+    """Return a curve without points whose y is not finite."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
     return [a for a, _ in points], [b for _, b in points]
 
 
 def checked(name: str, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-    """Return the curves that have points. Raises BadInputError if none has any, and UsageError if they are too many."""
+    """Return the curves with points. Raises BadInputError if there are none, and UsageError if there are too many."""
     found = {label: curve for label, curve in curves.items() if curve[0]}
     if not found:
         raise BadInputError(f"the files have no {one_line(name)} to draw")

@@ -1,5 +1,5 @@
-"""Links: what the scores of a loss mean, and how predictions are averaged over draws of the parameters. A loss names
-its link in the registry."""
+"""Links: the meaning of a loss's scores, and the average of predictions over draws of the parameters. A loss names its
+link in the registry."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Floats = NDArray[np.float64]
 class Average:
     """How predictions are averaged.
 
-    terms : from scores (rows, outputs), the arrays of the same shape that are added up over draws.
-    add : adds two of them.
-    score : the scores whose predictions are the means, from the sums and the number of draws.
-    prediction : from the last of the terms, the predictions.
+    terms : returns the arrays that are added up over draws, given scores (rows, outputs), of the same shape.
+    add : adds two arrays.
+    score : returns the scores that predict the means, given the sums and the number of draws.
+    prediction : returns the predictions, given the last term.
     count : the number of terms.
     """
 
@@ -35,13 +35,13 @@ class Average:
 class Link:
     """The meaning of scores (rows, outputs).
 
-    prediction : from scores, the predictions (rows, columns): numbers, or the probability of the positive label, or of
-        each class.
-    average : how these are averaged.
-    probable : whether they are probabilities.
-    threshold : the score above which the positive of two labels is predicted.
-    number : from scores, the predicted number (rows, 1), if labels are both classes and numbers.
-    inverse : from probabilities of the positive of two labels, the scores; None: there are none.
+    prediction : returns the predictions (rows, columns): numbers, or the probability of the positive label, or of each
+        class.
+    average : how predictions are averaged.
+    probable : whether predictions are probabilities.
+    threshold : the score above which the positive one of two labels is predicted.
+    number : returns the predicted number (rows, 1), if labels are both classes and numbers.
+    inverse : returns the scores of probabilities of the positive one of two labels; None: there are none.
     """
 
     prediction: Callable[[Floats], Floats]
@@ -53,7 +53,7 @@ class Link:
 
 
 def of_probability(prediction: Callable[[Floats], Floats], inverse: Callable[[Floats], Floats]) -> Link:
-    """Return the link of a loss for labels with two values, whose score is a function of the probability of the larger.
+    """Return the link of a loss for two label values whose score is a function of the larger label's probability.
 
     prediction : the probabilities of scores.
     inverse : the scores of probabilities.
@@ -65,7 +65,7 @@ def of_probability(prediction: Callable[[Floats], Floats], inverse: Callable[[Fl
 
 
 def unchanged(numbers: Floats) -> Floats:
-    """Return the numbers."""
+    """Return the argument."""
     return numbers
 
 
@@ -81,7 +81,7 @@ def odds(probability: Floats) -> Floats:
 
 
 def normal(score: Floats) -> Floats:
-    """Return the distribution function of a standard normal number."""
+    """Return the distribution function of the standard normal distribution."""
     from scipy.special import ndtr
 
     return np.asarray(ndtr(score))
@@ -94,7 +94,7 @@ def exponentials(score: Floats) -> Floats:
 
 
 def class_probabilities(score: Floats) -> Floats:
-    """Return the softmax of each row; nan if the largest score is infinite or a score is nan."""
+    """Return the softmax of each row; NaN if the largest score is infinite or a score is NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         powers: Floats = np.exp(score - score.max(axis=1, keepdims=True))
     powers /= powers.sum(axis=1, keepdims=True)
@@ -102,28 +102,28 @@ def class_probabilities(score: Floats) -> Floats:
 
 
 def level_probabilities(score: Floats) -> Floats:
-    """Return the probabilities of ordered labels (rows, levels), from scores minus the cutpoints (rows, levels - 1); of
-    an infinite score, the first or the last label has probability 1."""
+    """Return the probabilities of ordered labels (rows, levels), from scores minus the cutpoints (rows, levels - 1). An
+    infinite score gives the first or the last label probability 1."""
     above = np.pad(score, ((0, 0), (1, 1)), constant_values=((0, 0), (np.inf, -np.inf)))
     high, low = above[:, :-1], above[:, 1:]
     with np.errstate(invalid="ignore"):  # if a score is infinite
-        flipped = high + low < 0  # the smaller tails, so that small probabilities keep their digits
+        flipped = high + low < 0  # use the smaller tails, so small probabilities keep their digits
     high, low = np.where(flipped, -low, high), np.where(flipped, -high, low)
     return normal(-low) - normal(-high)
 
 
 def mean_levels(score: Floats) -> Floats:
-    """Return the mean number of cutpoints below a score with a standard normal error."""
+    """Return the mean number of cutpoints below a score with standard normal noise."""
     return np.asarray(normal(score).sum(axis=1, keepdims=True))
 
 
 def both_normal(score: Floats) -> list[Floats]:
-    """Return the probabilities of both labels under probit, so that small ones keep their digits."""
+    """Return the probabilities of both labels under probit. Small ones keep their digits."""
     return [normal(-score), normal(score)]
 
 
 def normal_score(sums: Sequence[Floats], count: int) -> Floats:
-    """Return the score with these mean probabilities under probit."""
+    """Return the score with these mean probabilities of both labels under probit."""
     from scipy.special import ndtri
 
     negative, positive = (total / count for total in sums)
@@ -142,17 +142,17 @@ def logarithms_of_classes(score: Floats) -> list[Floats]:
 
 
 def from_logarithms(sums: Sequence[Floats], count: int) -> Floats:
-    """Return the logarithm of a mean, from that of the sum."""
+    """Return the logarithm of a mean, from the logarithm of the sum."""
     return np.asarray(sums[0] - np.log(count))
 
 
 def of_levels(above: Floats) -> Floats:
-    """Return the mean level, from the probabilities of lying above each cutpoint."""
+    """Return the mean level, from the probability of lying above each cutpoint."""
     return np.asarray(above.sum(axis=1, keepdims=True))
 
 
 SCORES = Link(unchanged, Average(lambda score: [score], np.add, lambda sums, count: sums[0] / count, unchanged))
-# Sums of probabilities, and of predicted counts, are kept as logarithms, which neither overflow nor vanish.
+# Sums of probabilities and of predicted counts are kept as logarithms, which neither overflow nor vanish.
 LOGIT = Link(
     expit,
     Average(both_logarithms, np.logaddexp, lambda sums, count: sums[1] - sums[0], np.exp, count=2),
