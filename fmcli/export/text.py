@@ -1,7 +1,7 @@
 """A model as text without loss of precision. A few lines of code in any language can compute scores from it.
 
-key value ...           values needed for scoring; the "option" lines have the options of training
-array NAME SHAPE ...    followed by a line for each row along the last axis of the array
+    key value ...           values needed for scoring; the "option" lines have the options of training
+    array NAME SHAPE ...    followed by a line for each row along the last axis of the array
 
 Numbers have 17 significant digits: read as a double, each number is exactly that of the model.
 """

@@ -1,9 +1,9 @@
-"""Validation of the contents of a model file, before anything else uses them: a model file may be untrusted.
+"""Validation of a model file's contents before they are used: a model file may be untrusted.
 
-container.py has checked that the file is complete and that its tensors are where the header says. Here each entry of
-the metadata is checked by its own rule, and then entries and arrays against each other. Models check the arrays that
-they attach. After these checks, every number has the type and range that the code assumes, every array the right
-length, and every text is printable.
+container.py has checked that the file is complete and that tensors are where the header says. This module checks each
+entry of the metadata by its own rule, then entries and arrays against each other. Models check the arrays that they
+attach. After these checks, every number has the type and range that the code assumes, every array has the right length,
+and every text is printable.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from fmcli.registry.options import MOST_HASH_BITS, MOST_MEMBERS, OPTIONS, Option
 from fmcli.registry.solvers import CLOSED_FORM, SOLVERS
 from fmcli.registry.specs import REFINES, SCALED_TASK, SOLVER, check_degrees
 
-# The name of a bitmap in model files: bit j % 8 of byte j // 8 is set if feature j occurred in training.
+# The name of the bitmap of seen features: bit j % 8 of byte j // 8 is set if feature j occurred in training.
 SEEN = "seen"
-# The name of the array with the group of each column whose prior it shares; -1: not known.
+# The name of the array with the prior group of each column; -1: not known.
 GROUPS = "groups"
-# The name of the array of the features that have columns, in increasing order; without it, all features have.
+# The name of the array of features with columns, increasing; without this array, every feature has a column.
 FEATURES = "features"
 # The names of the arrays of a dictionary: numbers, and the bytes and the ends of names.
 IDS, NAMES, ENDS = "ids", "names", "name_ends"
 # The name of the hash function of ids.
 HASH = "murmur64a"
-# The name of the array of the calibration of scores, and its methods: the slope and the intercept of a sigmoid, or the
-# scores and the probabilities of points.
+# The name of the calibration array, and the calibration methods: slope and intercept of a sigmoid, or scores and
+# probabilities of points.
 CALIBRATION, PLATT, ISOTONIC = "calibration", "platt", "isotonic"
 CALIBRATIONS = (ISOTONIC, PLATT)
-MOST_FEATURES = 2**31 - 1  # numbered by int32
+MOST_FEATURES = 2**31 - 1  # features are numbered by int32
 MOST_FIELDS = 2**31
-MOST_SLOTS = 8  # of solver state; the solvers have 0 to 3
+MOST_SLOTS = 8  # slots of solver state; solvers use 0 to 3
 MOST_DRAWS = 2**16
-# The types of real numbers: f is that of this build or of another one, and half also what draws may be kept in.
+# The types of real numbers: f for the real type of this build or another; half also for the type of draws.
 REALS = {"f": ("f4", "f8"), "half": ("f2", "f4", "f8")}
 
 
 def name_in(names: Container[str], *others: str) -> Rule:
-    """Return one of these names, which are looked up in the registry when a file is read."""
+    """Return a rule for registered names. They are looked up when a file is read, not now."""
     words = "one that this version knows; the file may be from a newer fmcli"
     return Rule(words, lambda value: type(value) is str and (value in names or value in others))
 
@@ -85,7 +85,7 @@ def is_positive(value: Any) -> bool:
 
 
 def are_multiples(value: Any) -> bool:
-    """Return whether a value has positive numbers by names of options."""
+    """Return whether a value maps names of options to positive numbers."""
     return type(value) is dict and value.keys() <= OPTIONS.keys() and all(map(is_positive, value.values()))
 
 
@@ -130,8 +130,8 @@ def are_counts(value: Any) -> bool:
 
 
 def is_dictionary(value: Any) -> bool:
-    """Return whether a value has the sizes of a dictionary: of its numbers, its names and their text; and whether other
-    features share a column."""
+    """Return whether a value has the sizes of a dictionary: of numbers, names and text; and whether rare features share
+    a column."""
     if type(value) is not dict or value.keys() != {"numbers", "names", "bytes", "shared"}:
         return False
     sizes = (value["numbers"], value["names"], value["bytes"])
@@ -139,7 +139,7 @@ def is_dictionary(value: Any) -> bool:
 
 
 def is_hash(value: Any) -> bool:
-    """Return whether a value has the function by which ids are hashed, and the number of bits that are columns."""
+    """Return whether a value has the name of the hash function of ids, and the number of bits that are columns."""
     bits = whole(1, MOST_HASH_BITS)
     return (
         type(value) is dict and value.keys() == {"name", "bits"} and value["name"] == HASH and bits.holds(value["bits"])
@@ -147,14 +147,14 @@ def is_hash(value: Any) -> bool:
 
 
 def is_schema(value: Any) -> bool:
-    """Return whether a value is what `Schema.entry` returns."""
+    """Return whether a value is a result of `Schema.entry`."""
     try:
         return type(value) is dict and Schema.of_entry(value).entry() == value
     except BadInputError:
         return False
 
 
-# All entries of a model file. Rules that need two entries are in `check_entries`.
+# All entries of a model file. Rules about two entries are in `check_entries`.
 ENTRIES = {
     "tool": TEXT,
     "model": name_in(MODELS),
@@ -191,7 +191,7 @@ ENTRIES = {
 
 
 def check_entries(meta: Mapping[str, Any]) -> None:
-    """Raise BadInputError unless the metadata have every entry, each entry is valid, and they fit together."""
+    """Raise BadInputError unless the metadata have every entry, each entry is valid, and the entries fit together."""
     for name in ENTRIES:
         if name not in meta:
             refuse(f"the entry {name} is missing")
@@ -230,8 +230,8 @@ def check_entries(meta: Mapping[str, Any]) -> None:
 
 
 def check_norm_of_all(kind: ModelEntry, meta: Mapping[str, Any]) -> None:
-    """Raise BadInputError unless the norm of rows can be that of all of their features: those of a model with fields,
-    whose rows are not joined, and which does nothing else to values."""
+    """Raise BadInputError unless the norm of rows may count all features: only in a model with fields and the option
+    norm, without scaling, a dictionary or hashes."""
     options = meta["options"]
     if not ("fields" in kind.context and options["norm"] and not names_of(options[SCALE])):
         refuse("the norm of its rows is that of all features, but it has no norm or no fields, or scales columns")
@@ -252,7 +252,7 @@ def check_ids(meta: Mapping[str, Any]) -> None:
 
 def check_known(meta: Mapping[str, Any]) -> None:
     """Raise BadInputError, which names them, for options that this version does not know: they may change the meaning
-    of the model. The options that the user gave must be among the options of the run."""
+    of the model. Options that the user gave must be among the options of the run."""
     unknown = [quoted(name) for name in meta["options"] if name not in OPTIONS]
     if unknown:
         raise BadInputError(
@@ -283,7 +283,7 @@ def check_options(kind: ModelEntry, loss: LossEntry, options: Mapping[str, Any])
 
 
 def permits(option: Option, kind: ModelEntry, value: Any) -> bool:
-    """Return whether the value of an option has its type and is in its range."""
+    """Return whether a value has the type and the range of an option."""
     if value is None:  # in a file, an option that refines another one is never null
         return option.default is None and option.name not in REFINES
     if type(value) is list:
@@ -316,8 +316,8 @@ def dictionary_shapes(sizes: Mapping[str, int]) -> dict[str, tuple[tuple[int, ..
 
 
 def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], model: Parameters) -> None:
-    """Raise BadInputError unless the arrays that a model does not attach are valid, and there are no further arrays.
-    `model` has its arrays attached."""
+    """Raise BadInputError unless the arrays that the model does not attach are valid, and no other arrays exist. The
+    arrays of `model` are attached."""
     columns = model.features
     expected: dict[str, tuple[tuple[int, ...], str]] = {SEEN: (((columns + 7) // 8,), "u")}
     if meta["columns"] is not None:
@@ -328,7 +328,7 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         for slot in range(meta["slots"] or 0):
             expected[state_name(slot, name)] = (model.shapes()[name], "f")
         for kind in (CURVATURE, SLOPE):
-            if past_name(kind, name) in arrays:  # optional, as large models lack them
+            if past_name(kind, name) in arrays:  # optional: large models omit them
                 expected[past_name(kind, name)] = (model.shapes()[name], "f")
     kept = "half" if meta["draws"] > meta["members"] else "f"
     for number in range(meta["draws"] - 1):
@@ -337,16 +337,16 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
     if meta["occurrences"] is not None:
         counted = len(meta["frequent"])
         expected[TOGETHER] = ((counted * (counted - 1) // 2,), "i4")
-        if COUNTS in arrays:  # optional, as large models may lack it
+        if COUNTS in arrays:  # optional: large models may omit it
             of = next((of for of in TYPES if of == arrays[COUNTS].dtype), TYPES[-1])
             expected[COUNTS] = ((columns,), of.str[1:])
     expected |= dict.fromkeys(names_of(meta["options"][SCALE]), ((columns,), "f"))
     if meta["calibration"] is not None:
         points = arrays[CALIBRATION].shape[-1] if meta["calibration"] == ISOTONIC and CALIBRATION in arrays else 0
         expected[CALIBRATION] = ((2, points) if points else (2,), "f8")
-    if NOISE in arrays:  # optional: models without draws lack it
+    if NOISE in arrays:  # optional: models without draws omit it
         expected[NOISE] = ((meta["draws"],), "f8")
-    if PRIORS in arrays and PRIOR_GROUPS in arrays:  # likewise
+    if PRIORS in arrays and PRIOR_GROUPS in arrays:  # optional, too
         groups = arrays[PRIOR_GROUPS].size
         expected[PRIOR_GROUPS] = ((groups,), "i4")
         expected[PRIORS] = ((meta["draws"], 2, priors_in(model, groups)), "f8")
@@ -385,8 +385,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
 
 
 def check_calibration(numbers: NDArray[Any]) -> None:
-    """Raise BadInputError unless the numbers are finite, and those of points increase, with probabilities that do not
-    fall."""
+    """Raise BadInputError unless all numbers are finite, and points have increasing scores and nondecreasing
+    probabilities."""
     is_valid = bool(np.isfinite(numbers).all())
     if is_valid and numbers.ndim > 1:
         score, probability = numbers
@@ -397,8 +397,7 @@ def check_calibration(numbers: NDArray[Any]) -> None:
 
 
 def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], kind: str) -> None:
-    """Raise BadInputError unless there is an array with this name, shape and type: u, i4, f8 as in numpy, or one of
-    several (see REALS)."""
+    """Raise BadInputError unless an array has this name, shape and type: u, i4 or f8 as in numpy, or a key of REALS."""
     if name not in arrays:
         refuse(f"the array {name} is missing")
     array = arrays[name]
@@ -407,5 +406,5 @@ def check_array(name: str, arrays: Mapping[str, NDArray[Any]], shape: tuple[int,
 
 
 def refuse(what: str) -> None:
-    """Raise BadInputError."""
+    """Raise BadInputError: the model is invalid."""
     raise BadInputError(f"is not a valid model: {what}")

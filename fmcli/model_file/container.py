@@ -1,22 +1,22 @@
-"""The model file: safetensors with checksums, fully validated when it is read.
+"""The model file: safetensors with checksums, fully validated when read.
 
     8 bytes     length of the header, little-endian
     header      JSON, padded with spaces so that the tensors start at a multiple of 64 bytes
     tensors     sorted by name, each at a multiple of 64 bytes
 
-The safetensors format forbids gaps between tensors, so that small tensors of zeros, named _pad, fill them. Its metadata
-are strings: each entry of ModelFile.meta is one of them, as JSON, and the container adds three:
+The safetensors format forbids gaps between tensors, so small tensors of zeros, named _pad, fill them. Its metadata are
+strings: one for each entry of ModelFile.meta, as JSON. The container adds four:
 
-    fmcli.header_crc32   checksum of the length and the header, except for these eight digits. It comes first, at a
+    fmcli.header_crc32   checksum of the length and the header, with these eight digits as zeros. It comes first, at a
                          fixed position, in every version of the format: it is checked before the header is parsed, it
                          covers every byte of the header, and its key distinguishes a model from other files.
     fmcli.format         version of the format
     fmcli.tensor_crc32   the checksum of each tensor, as JSON
-    fmcli.kind           what the file is, unless it is a model
+    fmcli.kind           the kind of the file, unless it is a model
 
-Checksums are CRC-32 as in zlib. It is the fastest one in the standard library (2.1 GB/s; SHA-256: 1.3 GB/s), and it
-detects every error within 32 adjacent bits. It protects against accidents, not against forgery, so that the reader
-validates everything that the header says. The bytes of a file do not depend on time, path, host or dictionary order.
+Checksums are CRC-32 as in zlib, the fastest in the standard library (2.1 GB/s; SHA-256: 1.3 GB/s). It detects every
+error within 32 adjacent bits. It protects against accidents, not forgery, so the reader validates everything that the
+header says. The bytes of a file do not depend on time, path, host or dictionary order.
 """
 
 import json
@@ -40,9 +40,9 @@ FORMAT = 1
 ALIGNMENT = 64
 LONGEST_HEADER = 100_000_000  # bytes; safetensors refuses more
 MOST_DIMENSIONS = 8
-HEAD_BYTES = 4096  # of a foreign file, from which its format is guessed
-ALWAYS_VERIFIED = MOST_COPIED  # bytes of tensors up to which every load verifies all checksums
-COPIED_BYTES = 1 << 20  # bytes that are copied at a time from an array that is not contiguous
+HEAD_BYTES = 4096  # of a foreign file, to guess its format
+ALWAYS_VERIFIED = MOST_COPIED  # up to this many bytes of tensors, every load verifies all checksums
+COPIED_BYTES = 1 << 20  # bytes to copy at a time from a non-contiguous array
 DTYPES: dict[str, np.dtype[Any]] = {
     "F16": np.dtype("<f2"),
     "F32": np.dtype("<f4"),
@@ -71,7 +71,7 @@ OTHER_KINDS = {
     b"\xfd7zXZ": "an xz file",
     b"BZh": "a bzip2 file",
 }
-# How text begins that libFM, xLearn and libffm write.
+# The beginning of text models of libFM, xLearn and libffm.
 OTHER_MODELS = re.compile(rb"#(global bias W0|unary interactions Wj|pairwise interactions Vj,f)|bias: |n \d+\s+m \d")
 TEXT = bytes(range(0x20, 0x7F)) + b"\t\r\n"
 
@@ -83,9 +83,9 @@ class ModelFile:
     meta : JSON values by name; no name starts with "fmcli.".
     tensors : arrays of float16, float32, float64, uint8, int32 or int64 by name; no name starts with "_".
         The arrays of a loaded model are read-only.
-    verified : whether the checksums of the tensors were verified when the file was loaded.
+    verified : whether loading verified the checksums of the tensors.
     kind : MODEL or CHECKPOINT.
-    own : whether a run of this process has made it, whose contents need no check.
+    own : whether a run of this process made the model; then its contents need no check.
     """
 
     meta: dict[str, Any]
@@ -110,9 +110,9 @@ class _Tensor(NamedTuple):
 
 
 def save(path: str, model: ModelFile) -> None:
-    """Write a model file; an existing file is replaced only by a complete new one.
+    """Write a model file. Only a complete new file replaces an existing one.
 
-    Raises OutputError if it cannot be written, and ValueError or TypeError for content that would not be read back
+    Raises OutputError if the file cannot be written, and ValueError or TypeError for content that would not read back
     unchanged: a reserved name, an array of another type or memory order, a tuple, a NaN, a key that is not a string.
     """
     header, layout = _header_and_layout(model)
@@ -123,19 +123,19 @@ def save(path: str, model: ModelFile) -> None:
 
 
 def to_bytes(model: ModelFile) -> bytes:
-    """Return the bytes of the file that `save` writes. Raises ValueError and TypeError as `save` does."""
+    """Return the bytes of the file that `save` writes. Raises ValueError and TypeError like `save`."""
     header, layout = _header_and_layout(model)
     return b"".join([header, *_contents_of(model, layout)])
 
 
 def from_bytes(data: bytes, name: str) -> ModelFile:
-    """Return the model that `to_bytes` has turned into bytes. Raises BadInputError, which begins with the name."""
+    """Return the model in bytes from `to_bytes`. Raises BadInputError, which begins with the name."""
     return _parsed(aligned([data], len(data)), name)
 
 
 def copied(model: ModelFile) -> ModelFile:
-    """Return a model of this process with copies of its tensors, which lie in memory as `load` would have them. Raises
-    ValueError as `save` does for an array that cannot be saved."""
+    """Return a model of this process with copies of its tensors, laid out in memory as by `load`. Raises ValueError like
+    `save` for an array that cannot be saved."""
     layout = list(_lay_out(model.tensors))
     memory = aligned(_contents_of(model, layout), layout[-1].end if layout else 0)
     return ModelFile(model.meta, dict(_views(memory, 0, layout)), verified=True, own=True)
@@ -144,8 +144,9 @@ def copied(model: ModelFile) -> ModelFile:
 def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
     """Read a file of this kind into memory, or map it if it is larger than 256 MiB.
 
-    Header and layout are always checked; the checksums of the tensors are checked for up to 256 MiB of tensors, or with
-    `verify`. A larger file must not be modified in place while the model is in use; it may be replaced, as `save` does.
+    The header and the layout are always checked; the checksums of the tensors are checked for up to 256 MiB of tensors,
+    or with `verify`. A larger file must not be modified in place while the model is in use; replacing it, as `save`
+    does, is safe.
 
     Raises MissingInputError if it cannot be opened, and BadInputError, with the reason, if it is truncated, corrupted,
     not a model, or from a newer version.
@@ -154,7 +155,7 @@ def load(path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
 
 
 def _header_and_layout(model: ModelFile) -> tuple[bytes, list[_Tensor]]:
-    """Return the header of a file, and where its tensors are after it."""
+    """Return the header of a file, and the positions of its tensors after the header."""
     layout = list(_lay_out(model.tensors))
     return _header(model, layout), layout
 
@@ -169,7 +170,7 @@ def _contents_of(model: ModelFile, layout: list[_Tensor]) -> Iterator[bytes | me
 
 
 def _parsed(file: memoryview, path: str, *, verify: bool = False, kind: str = MODEL) -> ModelFile:
-    """Return what the bytes of a file say; see `load`."""
+    """Return the model in the bytes of a file; see `load`."""
     try:
         start, header = _read_header(file)
         metadata = header.pop(METADATA)
@@ -236,7 +237,7 @@ def _header(model: ModelFile, layout: list[_Tensor]) -> bytes:
 
 
 def _read_header(file: memoryview) -> tuple[int, dict[str, Any]]:
-    """Return the start of the tensors, and the entries of a header whose checksum is correct."""
+    """Return the start of the tensors, and the entries of the header, whose checksum is verified."""
     size = len(file)
     signature = bytes(file[LENGTH_BYTES : DIGITS.start])
     if not SIGNATURE.startswith(signature):
@@ -266,7 +267,7 @@ def _check_version(metadata: dict[str, str]) -> None:
     version = metadata.get(VERSION, "")
     if not version.isdecimal():
         _corrupted("the version of its format is missing")
-    # The length is compared first, so that a number of 5,000 digits is not converted.
+    # The length is compared first: converting a number of 5,000 digits would fail.
     if len(version) > len(str(FORMAT)) or int(version) > FORMAT:
         raise BadInputError(
             f"was written by a newer fmcli in format {version[:20]}; this version reads up to {FORMAT}: upgrade fmcli"
@@ -274,7 +275,7 @@ def _check_version(metadata: dict[str, str]) -> None:
 
 
 def _read_layout(entries: dict[str, Any]) -> list[_Tensor]:
-    """Return the tensors as the header describes them, checked to be contiguous."""
+    """Return the tensors in the header, checked to be contiguous."""
     layout: list[_Tensor] = []
     end = 0
     for name, entry in entries.items():
@@ -305,8 +306,8 @@ def _check_size(layout: list[_Tensor], size: int) -> None:
 
 
 def _wanted(head: memoryview) -> int:
-    """Return how many bytes of a file to read, as far as its first bytes say: one more than it should have, so that
-    `load` sees whether there are more, but none if the head is not valid, for which `load` has the reason."""
+    """Return the number of bytes to read, judged by the first bytes of a file: one more than the file should have, so
+    `load` notices extra bytes; but only what `head` has if `head` is invalid, for which `load` finds the reason."""
     if len(head) < DIGITS.stop:
         return DIGITS.stop
     start = LENGTH_BYTES + int.from_bytes(head[:LENGTH_BYTES], "little")
@@ -342,7 +343,7 @@ def _views(file: memoryview, start: int, layout: list[_Tensor]) -> Iterator[tupl
 
 
 def _foreign(file: memoryview) -> str:
-    """Return a description of a file that does not start like a model."""
+    """Describe a file that does not start like a model."""
     head = bytes(file[:HEAD_BYTES])
     length = int.from_bytes(head[:LENGTH_BYTES], "little")
     if head[LENGTH_BYTES : LENGTH_BYTES + 1] == b"{" and length <= LONGEST_HEADER:
@@ -362,7 +363,7 @@ def _corrupted(what: str) -> NoReturn:
 
 
 def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield the array in C order as contiguous parts; if they must be copied, each copy is small."""
+    """Yield contiguous parts of the array in C order. If parts must be copied, each copy is small."""
     if array.flags.c_contiguous or array.nbytes <= COPIED_BYTES:
         yield array if array.flags.c_contiguous else copy_of(array)
         return

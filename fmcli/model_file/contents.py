@@ -1,8 +1,8 @@
-"""The bytes of a model file in memory: a copy, or for a large local file a mapping.
+"""The bytes of a model file in memory: a copy, or a mapping of a large local file.
 
 A copy does not change if the file is overwritten or truncated while the model is in use. In a mapping, the pages of a
-truncated file disappear: a process that touches one gets SIGBUS, for which the command has a handler
-(fmcli.system.interrupt). A file that is replaced by renaming another one is safe in either case.
+truncated file disappear: a process that touches one gets SIGBUS, which the command handles (fmcli.system.interrupt).
+Replacing a file by renaming another one is safe in either case.
 """
 
 import errno
@@ -18,7 +18,7 @@ from fmcli.errors import BadInputError, MissingInputError, NotEnoughMemoryError
 from fmcli.system.addresses import is_remote
 from fmcli.system.memory import human_bytes, require_if_large
 
-MOST_COPIED = 256 * 1024 * 1024  # bytes of a file
+MOST_COPIED = 256 * 1024 * 1024  # bytes; larger files are mapped
 
 
 Wanted = Callable[[memoryview], int]
@@ -32,9 +32,9 @@ class Bytes(Protocol):
 
 
 def contents(path: str, wanted: Wanted) -> memoryview:
-    """Return the bytes of a file, which begin at a multiple of 64 bytes in memory and cannot be changed.
+    """Return the bytes of a file. They begin at a multiple of 64 bytes in memory and are read-only.
 
-    wanted : how many bytes of a pipe to read, as far as its first bytes say; called until these are all.
+    wanted : returns the number of bytes of a pipe to read, given its first bytes; called until they are all read.
 
     Raises MissingInputError, BadInputError for an empty file, NotEnoughMemoryError, and for a remote file UsageError
     and TransferError.
@@ -54,8 +54,8 @@ def contents(path: str, wanted: Wanted) -> memoryview:
 
 
 def aligned(pieces: Iterable[bytes | memoryview], size: int) -> memoryview:
-    """Return a copy of pieces of a file, with `size` bytes in all, that begins as the bytes of `contents` do."""
-    memory = _memory(max(1, size))  # of no bytes, there is no mapping
+    """Return a copy of a file's pieces, `size` bytes in all, aligned and read-only like the result of `contents`."""
+    memory = _memory(max(1, size))  # a mapping cannot be empty
     for piece in pieces:
         memory.write(piece)
     return memoryview(memory).toreadonly()
@@ -82,8 +82,8 @@ def _downloaded(path: str, wanted: Wanted) -> mmap.mmap | None:
 
 
 def _copied(file: Bytes, size: int, head: mmap.mmap | None = None) -> mmap.mmap | None:
-    """Return the first `size` bytes of a file, of which the head has been read. They are fewer if it ends before, and
-    None if there are none."""
+    """Return the first `size` bytes of a file whose head has been read; fewer if the file ends earlier, and None if it
+    is empty."""
     if size == 0:
         return None
     data = _memory(size)
@@ -93,13 +93,13 @@ def _copied(file: Bytes, size: int, head: mmap.mmap | None = None) -> mmap.mmap 
             filled += count
     if filled == 0:
         return None
-    if filled < size:  # a file has become shorter; a pipe has ended
+    if filled < size:  # the file has become shorter, or the pipe has ended
         data.resize(filled)
     return data
 
 
 def _piped(file: Bytes, path: str, wanted: Wanted) -> mmap.mmap | None:
-    """Return as many bytes of a pipe as are wanted; None if there are none."""
+    """Return the wanted number of bytes of a pipe; None if it has none."""
     data: mmap.mmap | None = None
     read, size = 0, wanted(memoryview(b""))
     while read < size:
@@ -112,8 +112,8 @@ def _piped(file: Bytes, path: str, wanted: Wanted) -> mmap.mmap | None:
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Memory in huge pages if the system has them: scores read it in random order. It is private, because many systems
-    have no huge pages for shared memory, the default of `mmap`."""
+    """Return memory in huge pages if possible, because scores read it in random order. It is private, because many
+    systems have no huge pages for shared memory, the default of `mmap`."""
     data = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel built without huge pages

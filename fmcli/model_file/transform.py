@@ -1,4 +1,4 @@
-"""The transform of rows in a model file: its entries of the metadata, and its arrays."""
+"""The transform of rows in a model file: its entries in the metadata, and its arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fmcli.model_file.check import (
 
 
 def transform_entries(transform: Transform) -> dict[str, Any]:
-    """Return the entries of the metadata."""
+    """Return the transform's entries of the metadata."""
     numbering, bits = transform.numbering, transform.hash_bits
     dictionary, columns = None, None
     if isinstance(numbering, Dictionary):
@@ -53,7 +53,7 @@ def transform_entries(transform: Transform) -> dict[str, Any]:
 
 
 def transform_arrays(transform: Transform) -> dict[str, NDArray[Any]]:
-    """Return the arrays, by name."""
+    """Return the transform's arrays by name."""
     numbering, arrays = transform.numbering, dict[str, NDArray[Any]](scale_arrays(transform.scale))
     if isinstance(numbering, Dictionary):
         arrays |= {IDS: numbering.numbers, NAMES: numbering.text, ENDS: numbering.ends}
@@ -69,7 +69,7 @@ def transform_arrays(transform: Transform) -> dict[str, NDArray[Any]]:
 def saved_transform(
     meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numbering: Numbering | Dictionary | None
 ) -> Transform:
-    """Return the transform in a valid model file, whose columns have this numbering."""
+    """Return the transform in a valid model file with this numbering of columns."""
     low_high, hashed = meta["range"], meta["hash"]
     return Transform(
         saved_labels(meta["loss"], meta["labels"], meta["label_pair"], meta["unit"], meta["positive"]),
@@ -88,8 +88,8 @@ def saved_transform(
 
 
 def checked_numbering(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Numbering | Dictionary | None:
-    """Return the numbering of the features that have columns, or the dictionary; None if column j is feature j. Raises
-    BadInputError if it is not valid."""
+    """Return the numbering of the features with columns, or the dictionary; None if column j is feature j. Raises
+    BadInputError if it is invalid."""
     if meta["dictionary"] is not None:
         for name, (shape, kind) in dictionary_shapes(meta["dictionary"]).items():
             check_array(name, arrays, shape, kind)

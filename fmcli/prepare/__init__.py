@@ -1,1 +1,1 @@
-"""Preparation of files of rows: random splits, tables as rows of features, and negatives for observed pairs."""
+"""Preparation of files of rows: splits, tables as rows of features, and negatives for observed pairs."""

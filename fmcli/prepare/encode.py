@@ -21,12 +21,12 @@ from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 
 GROUP = "qid"
-# The field and the name of a feature in ffm text.
+# A field and the name of a feature in ffm text.
 FEATURE = re.compile(rb"(?<![^ \n])(\d+):([^ :\n]+):")
 
 
 class Lines(NamedTuple):
-    """Rows as lines of features, until the next ones are asked for. read : the bytes of the table up to their end."""
+    """Rows as lines of features, valid until the next ones are requested. read : bytes of the table up to their end."""
 
     text: bytes | memoryview
     rows: int
@@ -37,15 +37,15 @@ class Lines(NamedTuple):
 class Encoding:
     """How the columns of a table become features.
 
-    named : what its columns are.
-    fields : whether to write ffm text, whose fields are the columns used, numbered from 0 in the order of the table,
-        and then of joined ones.
-    joined : column -> another table, whose columns are added to the rows with the same cell there.
-    threads : that read the table.
-    known : what the columns are; None: what `named` says, and the cells, for which the table is read twice.
+    named : the columns that the caller names.
+    fields : whether to write ffm text. Its fields are the used columns, numbered from 0 in the order of the table and
+        then of the joined tables.
+    joined : column -> another table; its columns are added to the rows with the same cell in this column.
+    threads : the number of threads that read the table.
+    known : the schema; None: it follows from `named` and from the cells, and the table is read twice.
     gaps : gets the gaps of the rows that were read last.
 
-    An empty cell gives no feature, or the mean of its column if this is one of numbers; the number 0 gives none.
+    An empty cell gives no feature, or its column's mean if the column has numbers; the number 0 gives no feature.
     """
 
     named: ColumnRoles
@@ -60,13 +60,13 @@ class Encoding:
             raise BadInputError(f"a feature cannot have the name {GROUP!r}, which begins the number of a group")
 
     def lines(self, path: str) -> Iterator[Lines]:
-        """Yield the rows of a table, chunk by chunk. Raises BadInputError, which names file, line and column, and
-        MissingInputError."""
+        """Yield the rows of a table, chunk by chunk. Raises MissingInputError, and BadInputError, which names the file,
+        line and column."""
         yield from self._lines(path, fields=self.fields)
 
     def numbered(self, path: str) -> tuple[Mapping[bytes, int], Iterator[Lines]]:
-        """Return a number from 1 on for each feature, and the rows with numbers in place of names: in the order of the
-        columns, and for a column in that of its values, as numbers if all of them are. The table is read twice."""
+        """Return name -> number of the features, from 1, in the order of the columns and, within a column, of its
+        values (as numbers if all are); and the rows with numbers in place of names. The table is read twice."""
         by_column: dict[int, set[bytes]] = {}
         for chunk in self._lines(path, fields=True):
             for column, name in FEATURE.findall(chunk.text):
@@ -82,8 +82,8 @@ class Encoding:
         return numbers, (chunk._replace(text=FEATURE.sub(replaced, chunk.text)) for chunk in whole)
 
     def schema(self, path: str) -> Schema | None:
-        """Return what the columns of a table are; None for standard input, whose header tells their names. Raises
-        BadInputError, MissingInputError and UsageError."""
+        """Return the schema of a table; None for standard input, whose header gives the names. Raises BadInputError,
+        MissingInputError and UsageError."""
         if self.known is not None:
             return self.known
         if path == "-" and not (self.named.form.names or self.joined):
@@ -131,7 +131,7 @@ class Encoding:
 
 
 def in_order_of_values(names: set[bytes]) -> list[bytes]:
-    """Return names in the order of their values, as numbers if all of them are."""
+    """Return names in the order of their values: as numbers if all of them are numbers, otherwise as text."""
     values = {name: name.partition(b"=")[2] for name in names}
     if all(value.isdigit() for value in values.values()):
         return sorted(names, key=lambda name: (int(values[name]), name))

@@ -1,4 +1,4 @@
-"""Rows with the group and the time that decide which part of a split they are in."""
+"""Rows with their groups and times, which decide the part of a split."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from fmcli.system import mistaken
 
 CHUNK_ROWS = 1 << 14
 QUERY = "qid"
-HASH_BITS = 20  # of the ids of features, which have no use here
+HASH_BITS = 20  # for the ids of features, which are not used here
 
 
 class KeyedRows(NamedTuple):
     """Some consecutive rows.
 
-    texts : of the rows, each with a line break.
-    groups, times : of the rows; all groups are 0 if the rows have none, and times are the numbers of rows.
-    header : of their table, in the first rows.
+    texts : the texts of the rows, each with a line break.
+    groups, times : of the rows. All groups are 0 if the rows have none; the default times are the numbers of the rows.
+    header : the header of the table, in the first rows.
     """
 
     texts: list[bytes]
@@ -47,13 +47,13 @@ class KeyedRows(NamedTuple):
 
 @dataclass
 class Source:
-    """A file whose rows can be read, and read again.
+    """A file whose rows can be read several times.
 
-    group, time : the columns of the groups and the times of a table; in text, one of them is "qid" or a field. None:
-        rows have no groups, and their order is that of the times.
+    group, time : the columns of a table with the groups and times; in text, one of them is "qid" or a field. None: no
+        groups; the order of the rows as times.
     header : whether the first line is the header of a table.
-    form : how a table is read, if it is known to be one.
-    skipped : the number of blank lines and comments of other text that were read.
+    form : how a table is read, if the file is known to be a table.
+    skipped : the number of blank lines and comments read in other text.
     """
 
     path: str
@@ -64,8 +64,8 @@ class Source:
     skipped: int = field(default=0, init=False)
 
     def read(self) -> Iterator[KeyedRows]:
-        """Yield the rows in chunks. Raises BadInputError, UsageError for columns that text does not have, and
-        MissingInputError."""
+        """Yield the rows in chunks. Raises MissingInputError, BadInputError, and UsageError for columns that text does
+        not have."""
         if self.is_table:
             return self._table()
         columns = [name for name in (self.group, self.time) if name is not None]
@@ -78,13 +78,13 @@ class Source:
 
     @cached_property
     def is_table(self) -> bool:
-        """Whether the file is a table: as the caller says, or by its first row if a column decides."""
+        """Whether the file is a table: because the caller says so or, if a column decides, by its first row."""
         if self.header or self.form.names or self.form.delimiter:
             return True
         return (self.group is not None or self.time is not None) and looks_like_table(self.path)
 
     def _plain(self) -> Iterator[KeyedRows]:
-        """Yield the rows of any text, one for each line that is neither blank nor a comment."""
+        """Yield the rows of any text: every line that is neither blank nor a comment."""
 
         def is_row(text: bytes) -> bool:
             row = bool(text.strip()) and not COMMENT.match(text)
@@ -98,7 +98,7 @@ class Source:
             first += len(texts)
 
     def _grouped(self, group: str) -> Iterator[KeyedRows]:
-        """Yield the rows of libsvm or ffm text, with groups as training knows them, or these as times."""
+        """Yield the rows of libsvm or ffm text with groups as in training; the groups may serve as times."""
         if group != QUERY and not group.isdecimal():
             what = "groups" if self.time is None else "times"
             raise UsageError(
@@ -157,8 +157,8 @@ class Source:
                 line, first = line + lines_read, first + len(texts)
 
     def _finds_order(self) -> bool:
-        """Learn from all rows whether the times are dates that begin with the day or the month, if this is not known.
-        Return whether they are. Raises BadInputError if both are possible."""
+        """Determine from all rows whether the times are dates that begin with the day or the month, unless this is
+        known. Return whether they are. Raises BadInputError if both are possible."""
         if self.time is None or self.time in self.form.orders:
             return False
         order = order_of_dates(self.path, self.time, self.form)
@@ -169,12 +169,12 @@ class Source:
 
 
 def numbers_from(first: int, rows: int) -> Times:
-    """Return the numbers of so many rows."""
+    """Return the numbers of `rows` rows, from `first` on."""
     return np.arange(first, first + rows, dtype=np.float64)
 
 
 def looks_like_table(path: str) -> bool:
-    """Return whether the first row looks like that of a table. Raises MissingInputError."""
+    """Return whether the first row looks like a table's. Raises MissingInputError."""
     found = lines([path])
     first = next((line.text for line in found if line.text.strip() and not COMMENT.match(line.text)), b"")
     return mistaken.is_table(first)

@@ -11,9 +11,9 @@ BUFFER_BYTES = 1 << 22
 class Line(NamedTuple):
     """A line, without its line break.
 
-    name : of its input.
-    number : in its input, from 1.
-    end : the bytes of text of its input before the next line.
+    name : the name of its input.
+    number : its number in the input, from 1.
+    end : the bytes of the input's text before the next line.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Line(NamedTuple):
 
 
 def lines(paths: Sequence[Input]) -> Iterator[Line]:
-    """Yield all lines of the inputs, "-" being standard input. Raises the errors of fmcli.data.sources.buffers."""
+    """Yield all lines of the inputs; "-" is standard input. Raises the errors of fmcli.data.sources.buffers."""
     spare: list[bytearray] = []
     number = end = 0
     for buffer in buffers(paths, spare, BUFFER_BYTES):

@@ -1,4 +1,4 @@
-"""Negatives: random pairs that are not among the observed ones."""
+"""Negatives: random pairs that were not observed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fmcli.data.tables.schema import IGNORED, ColumnForm, Layout, Schema
 from fmcli.errors import BadInputError
 from fmcli.names import no_such
 
-COLUMNS = 2  # of a pair
+COLUMNS = 2  # in a pair
 LABEL, LINKED, NOT_LINKED = "label", "1", "0"
 
 
 class Pairs(NamedTuple):
-    """Pairs of cells of two columns, in the order of their table."""
+    """Pairs of cells of two columns, in the order of the table."""
 
     names: tuple[str, str]
     cells: list[tuple[str, str]]
@@ -66,12 +66,12 @@ def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Ite
 def with_negatives(
     pairs: Pairs, per_pair: int, pools: Mapping[str, Sequence[str]], others: Sequence[Pairs], seed: int
 ) -> Iterator[bytes]:
-    """Lines of CSV: the header, the pairs with the label 1, and `per_pair` times as many negatives with the label 0.
+    """Yield lines of CSV: the header, the pairs with label 1, and `per_pair` times as many negatives with label 0.
 
-    pools : column -> the cells from which negatives are drawn, instead of those of the pairs.
-    others : further pairs that are no negatives.
+    pools : column -> the cells to draw negatives from, in place of the cells of the pairs.
+    others : further pairs that are not negatives.
 
-    Raises BadInputError if there are not enough pairs.
+    Raises BadInputError if there are too few pairs to draw from.
     """
     sides = [
         {cell: number for number, cell in enumerate(dict.fromkeys(pools.get(name, [p[side] for p in pairs.cells])))}
@@ -105,9 +105,9 @@ def line(cells: Sequence[str]) -> bytes:
 
 
 def drawn(count: int, known: NDArray[np.int64], total: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Different random numbers below `total` that are not among the known ones, in random order.
+    """Draw distinct random numbers below `total` that are not known, in random order.
 
-    A pair of i and j is the number i * (number of all j) + j. Raises BadInputError if there are not enough pairs.
+    The pair (i, j) has the number i * (number of all j) + j. Raises BadInputError if there are too few pairs.
     """
     known = np.unique(known)
     if count > total - len(known):

@@ -1,7 +1,7 @@
-"""Rules that split rows without leaks: whole groups, all rows of a time in one part, or the last rows of each group.
+"""Rules that split rows without leaks: whole groups, whole times, or the last rows of each group.
 
-A rule makes a key of each row, learns from the keys of all rows, and tells the part of a row by its key. It keeps no
-row: rows are read a second time.
+A rule makes a key of each row, learns from the keys of all rows, and derives the part of a row from its key. It keeps
+no rows: they are read a second time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Groups = NDArray[np.int64]
 Times = NDArray[np.float64]
 Keys = NDArray[Any]
 
-# The finalizer of SplitMix64, a bijection of 64 bits, by which groups come in random order.
+# The finalizer of SplitMix64, a bijection on 64 bits, puts groups in random order.
 GOLDEN, SHIFTS, FACTORS = 0x9E3779B97F4A7C15, (30, 27, 31), (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1)
-# Bits that, read as a double, are positive and finite; such doubles are ordered as their bits are.
+# The bits of positive, finite doubles. Such doubles have the order of their bits.
 FINITE = np.uint64((1 << 62) - 1)
 
 # The sides of a run of equal keys.
@@ -30,30 +30,31 @@ SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 class Rule(Protocol):
-    """A rule that tells the part of each row.
+    """A rule that assigns each row to a part.
 
-    kind : of its keys.
+    kind : the type of its keys.
     """
 
     @property
     def kind(self) -> type[np.generic]: ...
 
     def keys(self, groups: Groups, times: Times) -> Keys:
-        """Return the keys of some rows, which are in these groups, and have these times."""
+        """Return the keys of rows with these groups and times."""
         ...
 
     def learn(self, keys: Keys) -> None:
-        """Learn from the keys of all rows, which are sorted in place. Raises BadInputError if a part has no rows."""
+        """Learn from the keys of all rows, and sort them in place. Raises BadInputError if a part would have no
+        rows."""
         ...
 
     def parts(self, keys: Keys) -> NDArray[np.intp]:
-        """Return the part of each row."""
+        """Return the part of each row, by its key."""
         ...
 
 
 class ByTime:
-    """The first rows in time are in the first part, and so on. All rows of a time are in one part, so that the parts
-    have the shares as nearly as these rows let them."""
+    """Parts are consecutive in time. All rows of a time are in one part, so the shares are only as exact as the rows
+    allow."""
 
     kind: type[np.generic] = np.float64
 
@@ -72,7 +73,7 @@ class ByTime:
 
 
 class ByGroup(ByTime):
-    """Groups in random order, each in one part; the parts have the shares as nearly as the groups let them."""
+    """Groups in random order, each in one part; the shares are as exact as the groups allow."""
 
     kind = np.uint64
 
@@ -89,13 +90,13 @@ class ByGroup(ByTime):
 
 
 class LastOf:
-    """The last rows of each group are in the second part, with all other rows of the group of these times; all others
-    are in the first part, as is a group that would have no rows there.
+    """The second part has the last rows of each group, and all other rows of the group at the same times. All other
+    rows are in the first part, and so are groups that would have no rows there.
 
-    whole : the number of groups that are in the first part only.
+    whole : the number of groups that are entirely in the first part.
     """
 
-    # Pairs of a group and a time, which are sorted by the group first.
+    # A key is the pair of a group and a time; sorting orders by group first.
     kind: type[np.generic] = np.complex128
 
     def __init__(self, last: int) -> None:
@@ -127,7 +128,7 @@ class LastOf:
 
 
 def mixed(groups: Groups, seed: int) -> NDArray[np.uint64]:
-    """Return a random number for each group, which differ as the groups do."""
+    """Return a random number for each group; different groups get different numbers."""
     with np.errstate(over="ignore"):
         keys = groups.view(np.uint64) + np.uint64(seed * GOLDEN & 0xFFFFFFFFFFFFFFFF)
         for shift, factor in zip(SHIFTS, FACTORS, strict=True):
@@ -136,8 +137,8 @@ def mixed(groups: Groups, seed: int) -> NDArray[np.uint64]:
 
 
 def cuts(keys: Keys, shares: Sequence[Fraction], name: str) -> list[int]:
-    """Return where parts with these shares of the keys begin, after the first one. keys : sorted; equal ones remain in
-    one part. Raises BadInputError if there are fewer different keys, with this `name`, than parts."""
+    """Return the positions in the sorted keys where all parts but the first begin. Equal keys stay in one part. Raises
+    BadInputError if there are fewer distinct keys, called `name`, than parts."""
     rows, before = len(keys), 0
     found = []
     for end in list(accumulate(shares))[:-1] if rows else ():
@@ -147,7 +148,7 @@ def cuts(keys: Keys, shares: Sequence[Fraction], name: str) -> list[int]:
         found.append(before)
     after = rows
     for part in reversed(range(len(found))):
-        if found[part] >= after:  # no keys are left for the parts from here on
+        if found[part] >= after:  # no keys are left for the remaining parts
             found[part] = int(np.searchsorted(keys, keys[after - 1])) if after else 0
         after = found[part]
     if not after:

@@ -15,16 +15,16 @@ from fmcli.prepare.keyed import KeyedRows, Source
 from fmcli.prepare.rules import Keys, Rule
 from fmcli.prepare.written import Written
 
-# Rows of text are split in chunks, so that a pipe can be read and the memory is bounded.
+# Rows of text are split in chunks, so a pipe can be read and memory is bounded.
 CHUNK_ROWS, CHUNK_BYTES = 1 << 18, 1 << 28
 LINES_TO_KNOW_HEADER = 2
-# The keys of rows take this many times the room of those before, if it is full: few bytes of it are empty.
+# When the room for keys is full, it grows by this factor; little of it is ever empty.
 GROWTH = 1.1
 
 
 def divided(rows: int, shares: Sequence[Fraction], random: np.random.Generator) -> list[NDArray[np.int64]]:
-    """Return the numbers of the rows of each part, in random order. The shares are relative to their sum; the sizes of
-    the parts are exact, but for rounding."""
+    """Return the numbers of each part's rows, in random order. The shares are relative to their sum; the sizes of the
+    parts are exact except for rounding."""
     ends = [int(rows * end / sum(shares)) for end in accumulate(shares)]
     return np.split(random.permutation(rows), ends[:-1])
 
@@ -33,7 +33,7 @@ class Found(NamedTuple):
     """The facts about an input.
 
     skipped : the number of blank lines and comments.
-    header : the first line, if it looks like the header of a table but is split like a row; else "".
+    header : the first line, if it looks like a table's header but is split like a row; else "".
     """
 
     skipped: int
@@ -41,10 +41,10 @@ class Found(NamedTuple):
 
 
 def split(source: Source, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int) -> Found:
-    """Split the rows of an input at random. The rows of an output keep their order, behind the header of a table, if
-    there is one; blank lines and comments of other text are left out.
+    """Split the rows of an input at random. The rows of an output keep their order, after a table's header, if there is
+    one; blank lines and comments of other text are left out.
 
-    At most CHUNK_ROWS rows or CHUNK_BYTES bytes are split at a time. The shares are exact in each such chunk.
+    At most CHUNK_ROWS rows or CHUNK_BYTES bytes are split at a time. The shares are exact in each chunk.
     """
     random = np.random.default_rng(seed)
     first: list[bytes] = []
@@ -66,8 +66,8 @@ def split(source: Source, outputs: Sequence[Written], shares: Sequence[Fraction]
 
 
 def _unmarked(rows: Sequence[bytes]) -> str:
-    """Return the first of two rows, if it looks like the header of a table: it has as many cells as the second one, and
-    none of them is a number, but some of the others are."""
+    """Return the first of two rows if it looks like a table's header: both have the same number of cells, no cell of
+    the first is a number, and some cell of the second is."""
     delimiter = next((one for one in map(str.encode, DELIMITERS) if rows and one in rows[0]), None)
     if delimiter is None or len(rows) < LINES_TO_KNOW_HEADER:
         return ""
@@ -78,10 +78,10 @@ def _unmarked(rows: Sequence[bytes]) -> str:
 
 
 def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
-    """Write each row of a source to the output of its part, in the order of the source; each begins with the header of
-    a table. The source is read twice; the keys of its rows are in memory before they are split.
+    """Write each row of a source to the output of its part, in the order of the source; each output begins with the
+    header of a table. The source is read twice; the keys of all rows are in memory before the split.
 
-    Raises BadInputError if a part has no rows, and TransferError if the source changes.
+    Raises BadInputError if a part has no rows, and TransferError if the source changes in between.
     """
     keys = _all_keys(rule, source.read())
     expected = len(keys)

@@ -1,4 +1,4 @@
-"""The account of what a command has written: rows are counted, and their bytes are hashed on the way to the output."""
+"""Output of a command, with the number of rows written and a hash of their bytes."""
 
 import hashlib
 from collections.abc import Callable
@@ -7,7 +7,7 @@ BUFFER_BYTES = 1 << 16
 
 
 class Written:
-    """Writes lines in larger pieces.
+    """Writes lines in large pieces.
 
     rows : the number of rows so far.
     """
@@ -19,13 +19,13 @@ class Written:
         self.rows = 0
 
     def header(self, text: bytes | memoryview) -> None:
-        """Write a line that is not a row."""
+        """Write a line that does not count as a row."""
         self._buffer += text
         if len(self._buffer) >= BUFFER_BYTES:
             self.flush()
 
     def lines(self, text: bytes | memoryview, rows: int) -> None:
-        """Write whole lines, each of which is a row."""
+        """Write whole lines; each counts as a row."""
         self.rows += rows
         if len(text) < BUFFER_BYTES:
             self.header(text)
@@ -34,7 +34,7 @@ class Written:
             self._pass_on(text)
 
     def flush(self) -> None:
-        """Pass on what the buffer has."""
+        """Pass on the contents of the buffer."""
         piece = bytes(self._buffer)
         self._buffer.clear()
         self._pass_on(piece)
@@ -45,5 +45,5 @@ class Written:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of all bytes that were passed on, in hexadecimal digits."""
+        """The SHA-256 digest of all bytes passed on, in hexadecimal digits."""
         return self._hash.hexdigest()

@@ -20,14 +20,14 @@ PERMISSIONS = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 
 @contextmanager
 def atomic_output(path: str) -> Iterator[BinaryIO]:
-    """Open `path` for writing so that a reader finds the previous file or the complete new one, never a part.
+    """Open `path` for writing, so a reader finds the previous file or the complete new one, never a part.
 
-    The bytes go to a hidden file in the same folder. It replaces `path` if the context succeeds, with the permissions
-    of the file that it replaces, and is removed after any exception. If `path` is a symbolic link, the link stays and
-    its target is replaced. A device or a pipe cannot be replaced and is written directly.
+    The bytes go to a hidden file in the same folder. If the context succeeds, the hidden file replaces `path`, with the
+    permissions of the previous file; after an exception, it is removed. If `path` is a symbolic link, the link stays
+    and its target is replaced. A device or a pipe cannot be replaced and is written directly.
 
-    Raises OutputError, which names `path` and the reason, if writing fails. If the reader of a pipe has gone, this is a
-    BrokenPipeError. An OSError that the context itself raises, for example for an input that it reads, is not changed.
+    Raises OutputError, which names `path` and the reason, if writing fails, and BrokenPipeError if the reader of a pipe
+    has gone. OSErrors raised inside the context, for example for an input, are not changed.
     """
     target = _target(path)
     if target is None:
@@ -47,7 +47,7 @@ def atomic_output(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def log_output(path: str) -> Iterator[BinaryIO]:
-    """`atomic_output` for a log: it also replaces `path` if the context fails, unless writing it failed."""
+    """`atomic_output` for a log: it also replaces `path` if the context fails, unless writing the log failed."""
     failure: BaseException | None = None
     with atomic_output(path) as file:
         try:
@@ -62,8 +62,8 @@ def log_output(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def scratch_output(path: str) -> Iterator[BinaryIO]:
-    """Open a file without a name, in the folder of `path`, for writing; it disappears with the process. What is written
-    and flushed can be read through its descriptor. Raises OutputError, which names `path`."""
+    """Open a file without a name for writing, in the folder of `path`; it disappears with the process. Flushed bytes
+    can be read through its descriptor. Raises OutputError, which names `path`."""
     from tempfile import TemporaryFile
 
     with ExitStack() as stack:
@@ -82,8 +82,8 @@ def probe_output(path: str) -> None:
 
 
 def identity_of(path: str) -> tuple[object, ...] | None:
-    """Return what two paths have in common if writing one would overwrite the other: they name the same regular file,
-    which need not exist, under any name or link. None for a device, a pipe or a folder."""
+    """Return a value that two paths share if writing one would overwrite the other: they name the same regular file,
+    which may not exist yet, by any name or link. None for a device, a pipe or a folder."""
     try:
         status = os.stat(path)
         return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
@@ -96,7 +96,7 @@ def identity_of(path: str) -> tuple[object, ...] | None:
 
 
 class _NamedOutput(io.FileIO):
-    """A file whose write errors name the path that the user gave, not the temporary one."""
+    """A file whose write errors name the user's path instead of the temporary file."""
 
     def __init__(self, path: str, opened: str | int, mode: str) -> None:
         self._path = path
@@ -116,7 +116,7 @@ def _writer(path: str, opened: str | int, mode: str) -> Iterator[BinaryIO]:
         with _naming(path):
             file.close()
     except BaseException:
-        # Writing the rest of the buffer may fail again; only the first error is reported.
+        # Writing the rest of the buffer may fail again; report only the first error.
         with suppress(OSError, OutputError):
             file.close()
         raise
@@ -132,19 +132,19 @@ def _target(path: str) -> str | None:
         except FileNotFoundError:
             return os.path.realpath(path)
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            # Not opened here, because opening a pipe waits for its reader.
+            # Do not open it here: opening a pipe waits for its reader.
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return None
-        # Write access to the folder would suffice to replace a write-protected file, but its owner wants to keep it.
+        # Write access to the folder would suffice to replace a write-protected file, but the file's owner protects it.
         os.close(os.open(path, os.O_WRONLY))
         return os.path.realpath(path)
 
 
 @contextmanager
 def _temporary(path: str, target: str) -> Iterator[str]:
-    """Make a new file in the folder of `target`. It is removed after the context, and if a signal ends the process. The
-    files of killed runs in this folder are removed first. Raises OutputError, which names `path`."""
+    """Make a temporary file in the folder of `target`, after removing the files of killed runs there. It is removed
+    after the context, and if a signal ends the process. Raises OutputError, which names `path`."""
     folder = os.path.dirname(target)
     remove_leftovers(folder)
     temporary = new_name(folder)
@@ -161,8 +161,8 @@ def _temporary(path: str, target: str) -> Iterator[str]:
 
 
 def _take_permissions(descriptor: int, path: str) -> None:
-    """Give an open, empty file the permissions of the one that it will replace, if there is one. Some file systems have
-    no permissions to change."""
+    """Give an open, empty file the permissions of the file that it will replace, if that exists. Some file systems do
+    not support permissions."""
     with suppress(OSError):
         os.fchmod(descriptor, os.stat(path).st_mode & PERMISSIONS)
 

@@ -1,4 +1,4 @@
-"""The identity of an input, so that work on it need not be done again: of a large one, only excerpts are read."""
+"""The identity of an input, to avoid repeating work on it. Only excerpts of a large input are read."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from fmcli.errors import MissingInputError
 from fmcli.system.addresses import is_remote, without_secrets
 
-# Of a local file, so many excerpts of so many bytes are compared, at equal distances from its begin to its end; a file
-# that is smaller than these is compared as a whole. Of an address, only the ends are.
+# Up to SAMPLES excerpts of EXCERPT bytes of a local file are compared, at equal distances from its beginning to its
+# end; smaller files are compared as a whole. For an address, only the first and last bytes are compared.
 SAMPLES, EXCERPT = 256, 1 << 16
-# What file systems call the versions of files and the times of their last changes.
+# The names that file systems use for versions of files and times of their last changes.
 VERSIONS = (
     *("ETag", "etag", "Content-MD5", "md5Hash", "md5", "Digest", "VersionId", "version_id"),
     *("Last-Modified", "LastModified", "last_modified", "mtime", "modified", "updated"),
@@ -21,8 +21,8 @@ VERSIONS = (
 
 
 def identity(path: str) -> dict[str, Any] | None:
-    """Return the identity of an input: its name and size, when it was changed, and a checksum of excerpts. None if that
-    is not known, as for a pipe. Raises MissingInputError if a local file cannot be read."""
+    """Return the identity of an input: its name, size, time of last change, and a checksum of excerpts. None if they
+    are not known, as for a pipe. Raises MissingInputError if a local file cannot be read."""
     if is_remote(path):
         return remote_identity(path)
     if not can_be_read_again(path):
@@ -42,8 +42,8 @@ def identity(path: str) -> dict[str, Any] | None:
 
 
 def remote_identity(path: str) -> dict[str, Any] | None:
-    """Return the identity of an address, whose file system must know a version of the file, or when it was changed. The
-    ends are compared if parts of the file can be read."""
+    """Return the identity of an address; None unless its file system knows the file's version or time of last change.
+    The first and last bytes are compared if parts of the file can be read."""
     from fmcli.system.remote import find
 
     try:
@@ -52,7 +52,7 @@ def remote_identity(path: str) -> dict[str, Any] | None:
         versions = {name: str(info[name]) for name in VERSIONS if info.get(name)}
         if not versions:
             versions = {"modified": str(file_system.modified(place))}
-    except Exception:  # if the file cannot be read, reading it says why
+    except Exception:  # a file that cannot be read: reading it later says why
         return None
     size, ends = info.get("size"), None
     with suppress(Exception), file_system.open(place, "rb", block_size=EXCERPT) as file:
@@ -61,7 +61,7 @@ def remote_identity(path: str) -> dict[str, Any] | None:
 
 
 def checksum(file: Any, size: int, excerpts: int) -> int:
-    """Return the CRC-32 of excerpts of an open file of this size, the first and the last bytes among them."""
+    """Return the CRC-32 of excerpts of an open file of this size, including the first and the last bytes."""
     found, last = 0, max(1, min(excerpts - 1, size // EXCERPT))
     for number in range(last + 1):
         file.seek(max(0, size - EXCERPT) * number // last)

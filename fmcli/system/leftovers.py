@@ -1,5 +1,4 @@
-"""Temporary files in the folder of an output. Each is locked while its writer runs, so that the next run can remove
-stale ones.
+"""Temporary files in the folder of an output. A writer locks its file, so the next run can remove stale files.
 
 A killed process (SIGKILL, or the kernel's out-of-memory killer) cannot remove its file, but its lock is released. A run
 that writes to the same folder removes the files that it can lock. It considers only files of its own user that were
@@ -28,12 +27,12 @@ def new_name(folder: str) -> str:
 
 
 def create_locked(path: str) -> int:
-    """Create a file that no other run removes, even if it is renamed, as long as the returned descriptor is open.
-    Raises OSError if that fails."""
+    """Create a file that no other run removes, even if it is renamed, while the returned descriptor is open. Raises
+    OSError if this fails."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            with suppress(OSError):  # the file system has no locks; then no run removes anything
+            with suppress(OSError):  # a file system without locks; no run removes anything there
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             # Another run may have removed the file before it was locked.
             if names(path, descriptor):
@@ -55,7 +54,7 @@ def remove_leftovers(folder: str) -> None:
 
 @cache
 def kernel() -> str:
-    """Eight digits that identify the running kernel."""
+    """Return eight digits that identify the running kernel."""
     try:
         with open(BOOT, "rb") as file:
             identity = file.read()
@@ -72,7 +71,7 @@ def _remove_unlocked(path: str) -> None:
     try:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-            with suppress(OSError):  # also raised if the file is locked
+            with suppress(OSError):  # also raised for a locked file
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if names(path, descriptor):
                     os.unlink(path)
@@ -81,7 +80,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def names(path: str, descriptor: int) -> bool:
-    """Return whether a path names the file that is open as the descriptor."""
+    """Return whether a path names the file that the descriptor has open."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A lock file beside another file, so that only one run at a time uses that file."""
+"""A lock file beside another file, which only one run at a time may use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fmcli.errors import BusyError, OutputError, UsageError
 from fmcli.system.interrupt import Temporary
 from fmcli.system.leftovers import names
 
-# What else may stand at the name of a lock file; errno of opening it.
+# The errno of opening the lock file's name if something other than a file has it.
 NO_FILES = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def lock_of(path: str) -> str:
-    """Return the path of the lock file of a file. The file itself cannot be locked, because each new version of it is
-    another file."""
+    """Return the path of a file's lock file. The file itself cannot be locked, because each new version is another
+    file."""
     folder, name = os.path.split(os.path.realpath(path))
     return os.path.join(folder, f".{name}.fmcli-lock")
 
@@ -28,11 +28,11 @@ def lock_of(path: str) -> str:
 def locked(path: str) -> Iterator[None]:
     """Hold the lock of a file, which need not exist. On a file system without locks, nothing is locked.
 
-    The lock file is removed after the context, and by signals, while it is locked; also the file of a killed run. It
-    stays if something has been written to it, or if another run has made it and the file system has no locks.
+    The lock file, possibly left by a killed run, is removed while it is locked: after the context, or by a signal. It
+    stays if something has been written to it, or if another run made it and the file system has no locks.
 
-    Raises BusyError if another process has the lock, UsageError if something else than a lock file has its name, and
-    OutputError if there can be no lock file.
+    Raises BusyError if another process holds the lock, UsageError if something other than a lock file has its name, and
+    OutputError if no lock file can be made.
     """
     beside = lock_of(path)
     descriptor, ours = _lock(path, beside)
@@ -42,7 +42,7 @@ def locked(path: str) -> Iterator[None]:
         finally:
             with suppress(OSError):
                 empty = os.fstat(descriptor).st_size == 0
-                if ours and empty and names(beside, descriptor):  # else somebody has put another file there
+                if ours and empty and names(beside, descriptor):  # otherwise another file is there now
                     os.unlink(beside)
             os.close(descriptor)
 
@@ -58,14 +58,14 @@ def _lock(path: str, beside: str) -> tuple[int, bool]:
             raise BusyError(f"{path}: another run is using it; wait until it has ended") from error
         except OSError:  # the file system has no locks
             return descriptor, made
-        if names(beside, descriptor):  # else the run that had the lock has removed the file
+        if names(beside, descriptor):  # otherwise the run that held the lock has removed the file
             return descriptor, True
         os.close(descriptor)
 
 
 def _open(path: str, beside: str) -> tuple[int, bool]:
-    """Return the descriptor of the lock file, and whether it is new. An existing one must be an empty regular file, and
-    links are not followed: any other file is not fmcli's."""
+    """Return the descriptor of the lock file, and whether it is new. An existing lock file is an empty regular file,
+    not a link; any other file is not fmcli's."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
         try:
@@ -75,7 +75,7 @@ def _open(path: str, beside: str) -> tuple[int, bool]:
         except FileNotFoundError as error:
             if not os.path.isdir(os.path.dirname(beside)):
                 raise OutputError(f"{path}: cannot be written: its folder does not exist") from error
-            continue  # the run that had the lock has removed the file
+            continue  # the run that held the lock has removed the file
         except OSError as error:
             if error.errno in NO_FILES:
                 raise _foreign(path, beside) from error

@@ -11,7 +11,7 @@ ROOT = ""
 
 
 def cpu_count(root: str = ROOT) -> int:
-    """Return the number of processors that this process may use by its affinity mask and its cgroups' quota; at least
+    """Return the number of processors that this process may use, by its affinity mask and its cgroups' quotas; at least
     1."""
     # Only some systems, such as Linux, have affinity masks.
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -53,7 +53,7 @@ def cgroup_folders(controller: str, root: str = ROOT) -> Iterator[str]:
 
 
 def lines(path: str) -> list[str]:
-    """Return the lines of a file of the kernel; empty if it cannot be read."""
+    """Return the lines of a kernel file; empty if it cannot be read."""
     try:
         with open(path) as file:
             return file.read().splitlines()
@@ -62,7 +62,7 @@ def lines(path: str) -> list[str]:
 
 
 def number(path: str) -> int | None:
-    """Return the number in a file of the kernel; None if it is not a number or the file cannot be read."""
+    """Return the number in a kernel file; None if it has no number or cannot be read."""
     try:
         return int("".join(lines(path)))
     except ValueError:
@@ -70,7 +70,7 @@ def number(path: str) -> int | None:
 
 
 def _cpu_quota(folder: str) -> float | None:
-    """Return the number of processors that a cgroup may use, or None if it does not limit them."""
+    """Return the number of processors that a cgroup may use; None if it sets no limit."""
     for line in lines(f"{folder}/cpu.max"):
         quota, period = line.split()
         return None if quota == "max" else int(quota) / int(period)

@@ -1,4 +1,4 @@
-"""Arrays in memory that is mapped for them alone, if they are large, and so returned to the system as soon as they are
+"""Arrays with mappings of their own if they are large, so their memory returns to the system as soon as they are
 freed."""
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-# Smaller arrays, in bytes, are not worth a mapping, which takes microseconds. They begin at a cache line.
+# A mapping takes microseconds and is not worth it for fewer bytes than this; such arrays begin at a cache line.
 LEAST_MAPPED, CACHE_LINE = 1 << 16, 64
-# How many numbers are written at a time.
+# The number of integers to write at a time.
 NUMBERS_AT_ONCE = 1 << 16
 
 
 def zeros(size: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array of zeros, at least one. It is page-aligned and in huge pages if it is large and the system has
-    them.
+    """Return an array of zeros with at least one item. If it is large, it is page-aligned, and in huge pages if the
+    system has them.
 
-    Physical memory is used only once it is written to.
+    Physical memory is used only when it is written to.
 
     Raises MemoryError.
     """
@@ -41,7 +41,7 @@ def zeros(size: int, dtype: DTypeLike) -> NDArray[Any]:
             raise
         raise MemoryError from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # of a kernel built without huge pages
+        with suppress(OSError):  # a kernel built without huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype=dtype)
 

@@ -1,5 +1,5 @@
-"""Memory: how much is available. It is checked before an allocation, so that an error message can name the size needed,
-and the kernel does not kill the process."""
+"""Available memory. It is checked before an allocation, so an error message can name the size needed, and the kernel
+does not kill the process."""
 
 import os
 import resource
@@ -12,10 +12,10 @@ from fmcli.system.machine import ROOT, cgroup_folders, lines, number
 # Messages omit bytes in use below this number.
 SHOWN_BYTES = 1 << 20
 LARGE = 64 << 20  # smaller requests are not checked
-# The address space that scipy.sparse takes.
+# The address space that loading scipy.sparse takes.
 SCIPY_SPARSE = 40 << 20
 UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
-# The files with the limit, the usage, and the name of the statistic of reclaimable file cache: of cgroup v2, then v1.
+# The files with a cgroup's limit and usage, and the statistic of its reclaimable file cache: for cgroup v2, then v1.
 CGROUP_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -23,10 +23,10 @@ CGROUP_FILES = (
 
 
 def available(root: str = ROOT) -> int:
-    """Return bytes that this process can still allocate: the minimum of free memory, RLIMIT_AS and the limits of the
-    cgroups.
+    """Return the bytes that this process can still allocate: the minimum of free memory, RLIMIT_AS and the cgroups'
+    limits.
 
-    Swap is not counted, because training in swap would take too long. sys.maxsize if no limit is known.
+    Swap does not count, because training in swap would take too long. sys.maxsize if no limit is known.
     """
     return _tightest(root)[0]
 
@@ -44,32 +44,33 @@ def require(needed: int, purpose: str, root: str = ROOT, *, held: int = 0) -> No
 
 
 def require_if_large(needed: int, purpose: str, *, held: int = 0) -> None:
-    """Do as `require`, but without a check if so little is needed that the check is not worth its time."""
+    """Like `require`, but without a check if so little is needed that the check is not worth its time."""
     if needed - held >= LARGE:
         require(needed, purpose, held=held)
 
 
 def require_scipy(part: int, user: str) -> None:
-    """Raise NotEnoughMemoryError unless a part of scipy of this size, which `user` needs, can be loaded."""
+    """Raise NotEnoughMemoryError unless a part of scipy of this size can be loaded. `user` : who needs it, for the
+    message."""
     if "scipy" not in sys.modules:
         require_address_space(part, f"loading scipy, which {user} needs,")
 
 
 def require_address_space(needed: int, purpose: str) -> None:
-    """Raise NotEnoughMemoryError unless ulimit -v leaves this many bytes: with less, a library that is being loaded may
-    abort the process, or hang."""
+    """Raise NotEnoughMemoryError unless ulimit -v leaves this many bytes: with less, a library may abort the process or
+    hang while it is loaded."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
         require(needed, purpose)
 
 
 def peak(root: str = ROOT) -> int:
-    """Return the most bytes of memory that this process has occupied at a time."""
+    """Return this process's peak memory in bytes."""
     for line in lines(f"{root}/proc/self/status"):
         name, _, size = line.partition(":")
         if name == "VmHWM":
             return int(size.split()[0]) * 1024
-    # On Linux, this counts the memory that the process had before it became this program, so that it comes second.
+    # Linux includes the memory that the process had before it became this program, so this is only the fallback.
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
 
@@ -91,7 +92,7 @@ def _tightest(root: str) -> tuple[int, str, str]:
 
 
 def _limits(root: str) -> Iterator[tuple[int, str, str]]:
-    """Every limit: the bytes that are left under it, its name, and how to raise it."""
+    """Yield every limit: the bytes left under it, its name, and how to raise it."""
     yield sys.maxsize, "no limit is known", "use a machine with more memory"
     for line in lines(f"{root}/proc/meminfo"):
         name, size = line.split()[:2]

@@ -1,14 +1,14 @@
-"""Files in formats that are not read, which users give by mistake: binary formats are recognised by their first bytes,
-formats of text by a line that cannot be parsed."""
+"""Files in unsupported formats that users give by mistake. Binary formats are recognized by their first bytes, text
+formats by a line that cannot be parsed."""
 
 import re
 
 UNPACK, AS_TEXT = "unpack it first", "write its rows as text, one per line: label index:value ..."
-# How a table is read.
+# How to read a table.
 TRAIN, NAMED = "fmcli train --label COLUMN", "fmcli train --columns NAMES"
 AS_ROWS = f"name the column of the label to read it: {TRAIN} ... ({NAMED} ... if it has no header)"
 AS_CSV = f"write it as CSV, and read that: {TRAIN} ..."
-# The first bytes of a file -> what it is, and what to do.
+# The first bytes of a file -> its format, and the advice.
 BINARY = {
     b"PK\x03\x04": ("a zip archive", f"{UNPACK}; save a spreadsheet as CSV"),
     b"7z\xbc\xaf": ("a 7-Zip archive", UNPACK),
@@ -20,14 +20,14 @@ BINARY = {
     b"\xff\xfe": ("UTF-16 text", "convert it to UTF-8"),
     b"\xfe\xff": ("UTF-16 text", "convert it to UTF-8"),
 }
-# A model file: the size of a header of less than 2^32 bytes, and the header, which is JSON.
+# A model file: the size of a header of less than 2^32 bytes, then the header as JSON.
 MODEL_FILE = re.compile(rb"[^\0].{3}\0{4}\{", re.DOTALL)
 LONGEST_HEAD = 9
 TAR = b"\0ustar"  # in the header of the first member
-# A row whose label or names may have the separators of tables: each name behind the label has a value.
+# A row whose label or names contain separators of tables: each name after the label has a value.
 ROW = rb"\s*\S+(\s+(\d+:)?(?!\|)(?=[^\s:]*[^\s:\d])[^\s:]+:[-+.\d][^\s:]*)+\s*$"
-# The form of a line -> what it looks like, and what to do. In text of Vowpal Wabbit, a number or nothing precedes the
-# first namespace, after which there is a blank.
+# The form of a line -> its format, and the advice. In text of Vowpal Wabbit, a number or nothing precedes the first
+# namespace, and a blank follows it.
 LINES = {
     re.compile(rb"\s*[{\[]"): ("JSON", AS_CSV),
     re.compile(rb"\s*<[a-z!?]", re.IGNORECASE): ("HTML or XML", AS_TEXT),
@@ -49,7 +49,7 @@ LINES = {
 
 
 def binary(head: bytes) -> str | None:
-    """Return in words what a file with these first bytes is instead of text, and what to do; None if it may be text."""
+    """Return in words the format of a file with these first bytes, and advice; None if it may be text."""
     for magic, (name, remedy) in BINARY.items():
         if head.startswith(magic):
             return f"it is {name}, not libsvm or ffm text; {remedy}"
@@ -59,13 +59,13 @@ def binary(head: bytes) -> str | None:
 
 
 def unprintable(line: bytes) -> str:
-    """Return in words what a line that is not text looks like."""
+    """Return in words what a line of bytes other than text looks like."""
     return "a tar archive" if TAR in line else "binary data"
 
 
 def text(line: bytes) -> str | None:
-    """Return in words what a line that cannot be parsed looks like, and what to do; None if it does not look like
-    another format."""
+    """Return in words the format that an unparsable line looks like, and advice; None if it does not look like another
+    format."""
     for form, (name, do) in LINES.items():
         if form.match(line):
             return f"{name}; {do}" if do == AS_ROWS else f"{name}, which is not read; {do}"
@@ -73,5 +73,5 @@ def text(line: bytes) -> str | None:
 
 
 def is_table(line: bytes) -> bool:
-    """Return whether a line looks like one of a table, which a delimiter separates."""
+    """Return whether a line looks like a row of a table, with cells separated by a delimiter."""
     return next((do for form, (_, do) in LINES.items() if form.match(line)), "") == AS_ROWS

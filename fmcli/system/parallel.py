@@ -1,4 +1,4 @@
-"""Tasks that release the GIL, in several threads."""
+"""Run tasks that release the GIL in several threads."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Pool(Protocol):
-    """Threads that work on many short tasks."""
+    """Threads for many short tasks."""
 
     def map(self, work: Callable[..., Result], *tasks: Iterable[Any]) -> Iterator[Result]:
         """Yield the results of `work` on the tasks, in the order of the tasks."""
@@ -19,7 +19,7 @@ class Pool(Protocol):
 
 
 class CallingThread:
-    """The pool of the calling thread alone, which waits for no other: that takes longer than a short task."""
+    """A pool of only the calling thread: handing over a short task would take longer than the task."""
 
     def map(self, work: Callable[..., Result], *tasks: Iterable[Any]) -> Iterator[Result]:
         return map(work, *tasks)
@@ -27,7 +27,7 @@ class CallingThread:
 
 @contextmanager
 def pool_of(threads: int) -> Iterator[Pool]:
-    """Yield a pool of this many threads, which end with the context."""
+    """Yield a pool of this many threads. They end with the context."""
     if threads == 1:
         yield CallingThread()
         return
@@ -38,7 +38,7 @@ def pool_of(threads: int) -> Iterator[Pool]:
 
 
 def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: int) -> list[Result]:
-    """Return the results of `work` on the tasks, in the order of the tasks, computed by this many threads."""
+    """Return the results of `work` on the tasks, in order, computed by this many threads."""
     if threads == 1 or len(tasks) < 2:
         return list(map(work, tasks))
     with pool_of(threads) as pool:
@@ -46,8 +46,8 @@ def in_parallel(work: Callable[[Task], Result], tasks: Sequence[Task], threads: 
 
 
 def in_turn(work: Callable[[Task], Result], tasks: Iterable[Task], threads: int) -> Iterator[Result]:
-    """Yield the results of `work` on the tasks, in the order of the tasks, computed by this many threads while the next
-    tasks are being made. An error in making a task comes after the results before it."""
+    """Yield the results of `work` on the tasks, in order, computed by this many threads while further tasks are made.
+    An error in making a task comes after the results before it."""
     if threads == 1:
         yield from map(work, tasks)
         return
@@ -71,8 +71,8 @@ def in_turn(work: Callable[[Task], Result], tasks: Iterable[Task], threads: int)
 
 
 def begun(work: Callable[[], Result], threads: int) -> Callable[[], Result]:
-    """Return a function that returns the result of `work`, or raises its error. With several threads, one of them
-    begins the work now; otherwise, it is done when its result is asked for."""
+    """Return a function that returns the result of `work`, or raises its error. With several threads, a thread starts
+    the work now; otherwise the work is done when the result is requested."""
     if threads == 1:
         return work
     from threading import Thread

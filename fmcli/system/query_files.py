@@ -1,7 +1,7 @@
-"""CSV and JSON files that a query reads by their names.
+"""CSV and JSON files that a query reads by name.
 
-DuckDB guesses the types of their columns from the first rows, and casts later cells to these: 1.6 becomes 2, and 007
-becomes 7. Here all rows tell the types, and a column has one that is not text only if no cell loses anything."""
+DuckDB guesses the types of columns from the first rows, and casts later cells to these types: 1.6 becomes 2, and 007
+becomes 7. Here, all rows decide the types; a column is text unless another type holds every cell exactly."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from fmcli.errors import BadInputError, UsageError
 
 CSV, JSON = re.compile(r"\.[ct]sv\b", re.IGNORECASE), re.compile(r"\.(?:json|jsonl|ndjson)\b", re.IGNORECASE)
 TEXT = "VARCHAR"
-# The types of columns, in the order of preference -> the texts of cells that a type holds as they are. An id that looks
-# like a number is none: it has zeros in front, more digits than a number holds exactly, or an e among digits.
+# Types of columns, in order of preference -> the pattern of cells that the type holds exactly. Ids that only look like
+# numbers do not match: they have leading zeros, more digits than a number holds exactly, or an e among digits.
 EXACT = {
     "BIGINT": "-?(?:0|[1-9][0-9]{0,14})",
     "DOUBLE": r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]+)?|-?[0-9](?:\.[0-9]+)?[eE][-+][0-9]+",
     "BOOLEAN": "(?i)true|false",
 }
-# The types that DuckDB guesses -> the types of cells to look for first; for text, that no cell has another type.
+# Types that DuckDB guesses -> the types to try first; for text, none: no cell had another type.
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 GUESSED = {
     **dict.fromkeys((*INTEGERS, *(f"U{type}" for type in INTEGERS)), "BIGINT"),
     **{"FLOAT": "DOUBLE", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", TEXT: TEXT},
 }
-# The parameters by which a CSV file is read -> what DuckDB calls them; and its words for unknown parameters.
+# Parameters for reading a CSV file -> DuckDB's names for them, and DuckDB's words for unknown parameters.
 FORM = {
     **{
         "delim": "Delimiter",
@@ -40,21 +40,21 @@ FORM = {
     **{"skip": "SkipRows", "header": "HasHeader", "dateformat": "DateFormat", "timestampformat": "TimestampFormat"},
 }
 UNKNOWN = (None, "(empty)")
-# The types of times that are kept -> the parameters for their forms, which leave no doubt of what is the month.
+# Types of times to keep -> the parameters of their forms; these forms leave no doubt about the month.
 ISO, TIMES = "%Y-%m-%d", {"DATE": "dateformat", "TIMESTAMP": "timestampformat"}
-QUOTES = {"quote": '"', "escape": '"'}  # if no cell in the first rows has any
-# Functions that guess types -> the words of a parameter that keeps them from it, one of these sets.
+QUOTES = {"quote": '"', "escape": '"'}  # if no cell in the first rows has a quote
+# Functions that guess types -> sets of words; a call with all words of one set does not guess.
 CSV_TYPES, JSON_TYPES = ({"columns"}, {"all_varchar", "true"}), ({"columns"},)
 GUESSING = {
     **dict.fromkeys(("read_csv", "read_csv_auto"), CSV_TYPES),
     **dict.fromkeys(("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"), JSON_TYPES),
 }
-# Functions that read what a text names.
+# Functions that read what a text argument names.
 INDIRECT = ("query", "query_table")
 
 
 class Found(NamedTuple):
-    """A file in a query: its name, the place in bytes, and whether its rows have another name there."""
+    """A file in a query: its name, its position in bytes, and whether its rows have another name there."""
 
     name: str
     at: int
@@ -62,9 +62,9 @@ class Found(NamedTuple):
 
 
 def with_types(connection: Any, query: str, source: str) -> str:
-    """Return a query with the types of the columns of each file. Raises BadInputError, UsageError and DuckDB's errors.
+    """Return a query with the types of each file's columns. Raises BadInputError, UsageError and DuckDB's errors.
 
-    source : of the query in messages.
+    source : the query's name in messages.
     """
     ((text,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     tree = json.loads(text)
@@ -76,7 +76,7 @@ def with_types(connection: Any, query: str, source: str) -> str:
         if written is None:
             raise BadInputError(f"{source}: {found.name} is not found in it; write its name in single quotes")
         reader = _typed_csv if CSV.search(found.name) else _typed_json
-        call = f" {reader(connection, found.name)}"  # a quoted name needs no blank before it
+        call = f" {reader(connection, found.name)}"  # a blank may be missing before a quoted name
         if not found.named:
             call += f' AS "{PurePath(found.name).name.partition(".")[0]}"'
         code = code[: found.at] + call.encode() + code[found.at + written :]
@@ -88,8 +88,8 @@ def _spellings(name: str) -> list[bytes]:
 
 
 def _files(tree: Any, source: str) -> Iterator[Found]:
-    """Yield the files in a parsed query. Raises UsageError for functions that guess types, and for a WITH that hides a
-    file."""
+    """Yield the files in a parsed query. Raises UsageError for functions that guess types, and for a WITH clause that
+    hides a file."""
     nodes = [*_nodes(tree)]
     hidden = {part["key"].lower() for node in nodes for part in node.get("cte_map", {}).get("map", ())}
     for node in nodes:
@@ -105,7 +105,7 @@ def _files(tree: Any, source: str) -> Iterator[Found]:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects in a tree of JSON."""
+    """Yield all objects in a JSON tree."""
     if isinstance(tree, dict):
         yield tree
     if isinstance(tree, (dict, list)):
@@ -139,7 +139,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _typed_csv(connection: Any, name: str) -> str:
-    """Return the call that reads CSV files with the types of all of their rows."""
+    """Return the call that reads CSV files with types that fit all rows."""
     files = [path for (path,) in connection.execute("SELECT file FROM glob(?)", [name]).fetchall()] or [name]
     sniffed = [_sniffed(connection, file) for file in files]
     form, types = sniffed[0]
@@ -153,7 +153,7 @@ def _typed_csv(connection: Any, name: str) -> str:
 
 
 def _sniffed(connection: Any, file: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parameters by which a CSV file is read, and the types of its columns."""
+    """Return the parameters to read a CSV file with, and the types of its columns."""
     form, types = _sniffed_in(connection, "FROM sniff_csv(?)", file)
     if {*types.values()} <= {*GUESSED}:
         return form, types
@@ -172,7 +172,8 @@ def _sniffed_in(connection: Any, query: str, file: str) -> tuple[dict[str, str],
 
 
 def _typed_json(connection: Any, name: str) -> str:
-    """Return the call that reads JSON files with the types of all of their rows. A JSON is a cell of several types."""
+    """Return the call that reads JSON files with types that fit all rows. DuckDB's type JSON means cells of several
+    types."""
     described = connection.execute("DESCRIBE FROM read_json(?, sample_size = -1)", [name]).fetchall()
     types = {column: TEXT if type == "JSON" else type for column, type, *_ in described}
     tested = [column for column, type in types.items() if type in GUESSED and type != TEXT]
@@ -180,8 +181,8 @@ def _typed_json(connection: Any, name: str) -> str:
 
 
 def _tested(connection: Any, function: str, name: str, form: str, types: dict[str, str], tested: Sequence[str]) -> str:
-    """Return the call of a function that reads files. Columns to test have the first type that holds all of their cells
-    exactly, or else are text."""
+    """Return the call of a function that reads files. Each tested column gets the first type that holds all cells
+    exactly, or is text."""
     found = types | dict.fromkeys(tested, TEXT)
     as_text = _call(function, name, form, found)
     guesses = {column: GUESSED[types[column]] for column in tested}
@@ -197,7 +198,7 @@ def _tested(connection: Any, function: str, name: str, form: str, types: dict[st
 
 
 def _hold(connection: Any, call: str, forms: Sequence[tuple[str, str]]) -> Sequence[bool]:
-    """Return whether all cells of a column have a form, for each of these pairs. A column without cells has none."""
+    """Return, for each (column, pattern), whether all cells of the column match the pattern; false without cells."""
     tests = [f"coalesce(bool_and(regexp_full_match({_name(one)}, {_quoted(form)})), false)" for one, form in forms]
     ((*hold,),) = connection.execute(f"SELECT {', '.join(tests)} FROM {call}").fetchall() if tests else ((),)
     return hold

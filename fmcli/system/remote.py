@@ -1,4 +1,4 @@
-"""Remote files, read through fsspec, which is imported only for these."""
+"""Remote files, read through fsspec. Import this module only for remote files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fmcli.system.addresses import without_secrets
 
 OVER_HTTP = re.compile(r"(?:.*::)?(https?)://")
 INSTALL = "pip install 'fsspec[http]'"
-READ_BYTES = 1 << 22  # at a time
-READ_AHEAD = 2  # chunks of READ_BYTES that wait to be taken
-# Seconds without any data after which an HTTP connection counts as broken. The time of the whole transfer has no limit.
+READ_BYTES = 1 << 22  # bytes to read at a time
+READ_AHEAD = 2  # chunks of READ_BYTES that wait for the reader
+# Seconds without data after which an HTTP connection counts as broken. The whole transfer has no time limit.
 PATIENCE = 60.0
 
 
 class RemoteFile:
-    """A remote file, which another thread reads ahead.
+    """A remote file that another thread reads ahead.
 
-    size : in bytes; None if the file system does not say.
+    size : the size in bytes; None if the file system does not know it.
 
     Raises UsageError if a package is missing, MissingInputError if the file cannot be opened.
     """
@@ -31,7 +31,8 @@ class RemoteFile:
         self.name = without_secrets(path)
         try:
             file_system, place = find(path)
-            # HTTP: one request for all, because not every server sends parts, which may be of different versions.
+            # HTTP: one request for the whole file. Not every server sends parts, and parts may be of different
+            # versions.
             parts = {"block_size": 0} if "https" in file_system.protocol else {}
             self._file = file_system.open(place, "rb", **parts)
         except UsageError:
@@ -43,7 +44,7 @@ class RemoteFile:
         self._rest = memoryview(b"")
         self._chunks: Queue[bytes | Exception] = Queue(READ_AHEAD)
         self._closed = False
-        # It does not keep the process alive, because a server may be silent for long.
+        # A daemon does not keep the process alive: a server may be silent for a long time.
         Thread(target=self._read_ahead, daemon=True).start()
 
     def __enter__(self) -> RemoteFile:
@@ -51,12 +52,12 @@ class RemoteFile:
 
     def __exit__(self, *error: object) -> None:
         self._closed = True
-        with suppress(Empty):  # so that the thread does not wait for room
+        with suppress(Empty):  # the thread must not wait for room
             while True:
                 self._chunks.get_nowait()
 
     def readinto(self, room: memoryview) -> int:
-        """Read some bytes; returns their number, 0 at the end. Raises TransferError."""
+        """Read some bytes. Returns their number, 0 at the end. Raises TransferError."""
         if not self._rest:
             chunk = self._chunks.get()
             if isinstance(chunk, Exception):
@@ -74,7 +75,7 @@ class RemoteFile:
         return count
 
     def read(self, size: int = -1) -> bytes:
-        """Read this number of bytes, or fewer at the end; all if it is negative. Raises TransferError."""
+        """Read this number of bytes, or fewer at the end; all bytes if it is negative. Raises TransferError."""
         data = bytearray()
         while size < 0 or len(data) < size:
             part = bytearray(READ_BYTES if size < 0 else size - len(data))
@@ -123,21 +124,21 @@ def find(path: str) -> tuple[Any, str]:
     except ImportError as error:
         remedy = INSTALL if over_http else "install this package beside fmcli"
         raise UsageError(f"cannot read {without_secrets(path)}: {_reason(error)}; {remedy}") from error
-    except ValueError as error:  # the protocol is not known
+    except ValueError as error:  # an unknown protocol
         raise UsageError(f"cannot read {without_secrets(path)}: {_reason(error)}") from error
     return file_system, place
 
 
 def _http_options() -> dict[str, Any]:
-    """Return options of an HTTP client, which uses the proxies of the environment."""
+    """Return options of an HTTP client that uses the proxies of the environment."""
     from aiohttp import ClientTimeout
 
     return {"timeout": ClientTimeout(total=None, sock_connect=PATIENCE, sock_read=PATIENCE), "trust_env": True}
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of an error in one line."""
-    if isinstance(error, FileNotFoundError):  # so are all errors of an HTTP connection, each with its cause
+    """Return the reason of an error on one line."""
+    if isinstance(error, FileNotFoundError):  # HTTP file systems raise this for every error, with its cause
         return _reason(error.__cause__) if isinstance(error.__cause__, Exception) else "no such file"
     status, message = getattr(error, "status", None), getattr(error, "message", None)
     text = f"status {status}, {message}" if status and message else str(error) or type(error).__name__
