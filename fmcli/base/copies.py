@@ -1,4 +1,4 @@
-"""Copies of arrays whose rows are short and lie apart, such as parameters between the state of a solver."""
+"""Copies of arrays with short rows that lie apart, such as parameters between the state of a solver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 def copy_to(target: NDArray[Any], source: NDArray[Any]) -> None:
     """Copy an array into another of its shape.
 
-    Numpy copies a row that lies apart number by number, unless it is one item: rows of 4 floats took three times as
-    long.
+    Numpy copies such a row number by number, unless the row is one item: rows of 4 floats took three times as long.
     """
     if target.ndim > 1 and target.shape == source.shape and target.dtype == source.dtype:
         row = np.dtype(f"V{target.shape[-1] * target.itemsize}")

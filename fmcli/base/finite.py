@@ -12,14 +12,14 @@ from fmcli.base.scan import all_finite
 
 
 def are_finite(arrays: Iterable[NDArray[Any]]) -> bool:
-    """Return whether all numbers of all arrays are finite; integers are. Unlike np.isfinite, without an array of
+    """Return whether all numbers of all arrays are finite; integers are. Unlike np.isfinite, this makes no array of
     answers."""
     return all(all_finite(array) for array in arrays if array.dtype.kind == "f")
 
 
 def finite(figures: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures with None for nan and infinity, which JSON does not have; figures within figures and lists
-    too."""
+    """Return the figures with None for NaN and infinity, which JSON does not have, also inside nested figures and
+    lists."""
 
     def one(value: Any) -> Any:
         if isinstance(value, dict):

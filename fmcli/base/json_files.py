@@ -1,4 +1,4 @@
-"""Files of JSON that a user gives, which may be untrusted or no files of JSON at all."""
+"""JSON files that a user gives. They may be untrusted, or not JSON at all."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NoReturn
 
 from fmcli.errors import BadInputError, MissingInputError
 
-# Levels of lists and tables; none of the files has as many, and Python's functions for nested values have limits.
+# The most levels of lists and tables. No valid file has as many, and Python's functions for nested values have limits.
 DEEPEST = 32
-MOST_BYTES = 256 << 20  # of a file, which is read whole; parsed, it takes about ten times the memory
+MOST_BYTES = 256 << 20  # the file is read whole, and takes about ten times the memory when parsed
 
 
 def check_file(path: str, what: str) -> None:
-    """Raise BadInputError if a path is that of a file that is too large, or of a pipe or a device, which may have no
-    end, or wait for a writer. A missing file is found when it is opened.
+    """Raise BadInputError if a path names a file that is too large, or a pipe or a device, which may never end or may
+    wait for a writer. A missing file is found when it is opened.
 
-    what : the file is to be, for messages.
+    what : what the file should be, for messages.
     """
     try:
         status = os.stat(path)
@@ -31,7 +31,7 @@ def check_file(path: str, what: str) -> None:
 
 
 def text_of(path: str, what: str) -> str:
-    """Return the text of a file that `check_file` permits. Raises BadInputError and MissingInputError."""
+    """Return the text of a file that passes `check_file`. Raises BadInputError and MissingInputError."""
     check_file(path, what)
     try:
         with open(path, encoding="utf-8") as file:
@@ -43,7 +43,7 @@ def text_of(path: str, what: str) -> str:
 
 
 def parse(text: str) -> Any:
-    """Parse JSON. Unlike json.loads, this rejects repeated names, NaN and values that are nested deeply. Raises
+    """Parse JSON. Unlike json.loads, this rejects repeated names, NaN and deeply nested values. Raises
     ValueError."""
     try:
         value = _DECODER.decode(text)

@@ -1,4 +1,4 @@
-"""Rules for the values in files of JSON, which may be untrusted: each entry has a rule, and one function checks all."""
+"""Rules for the values in JSON files, which may be untrusted: each entry has a rule, and one function checks all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-MOST_COUNT = 2**53  # of rows, updates and the like: exact as a float
-# Squares of all labels are below it, and sums, quotients and squares of measures are still finite.
+MOST_COUNT = 2**53  # for counts of rows, updates and so on: exact as a float
+# The squares of all labels are below LARGEST; sums, quotients and squares of such measures are still finite.
 LARGEST = 1e100
 LONGEST_TEXT = 200
 LONGEST_QUOTE = 40
@@ -25,38 +25,38 @@ class Rule(NamedTuple):
 
 
 def whole(low: int, high: int) -> Rule:
-    """Return an integer within bounds."""
+    """Return a rule for an integer within bounds."""
     return Rule(f"an integer from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
 
 
 def within(low: float, high: float) -> Rule:
-    """Return a number within bounds."""
+    """Return a rule for a number within bounds."""
     return Rule(f"a number from {low:g} to {high:g}", lambda value: is_number(value) and low <= value <= high)
 
 
 def null_or(rule: Rule) -> Rule:
-    """Return the condition that also allows null."""
+    """Return the rule that also allows null."""
     return Rule(f"null or {rule.words}", lambda value: value is None or rule.holds(value))
 
 
 def one_of(*texts: str) -> Rule:
-    """Return one of these texts."""
+    """Return a rule for one of these texts."""
     return Rule(f"one of {', '.join(map(repr, texts))}", lambda value: type(value) is str and value in texts)
 
 
 def list_of(rule: Rule) -> Rule:
-    """Return a list whose items follow a rule."""
+    """Return a rule for a list whose items follow a rule."""
     return Rule(f"a list, of {rule.words} each", lambda value: type(value) is list and all(map(rule.holds, value)))
 
 
 def by_name(rule: Rule) -> Rule:
-    """Return a table whose values follow a rule."""
+    """Return a rule for a table whose values follow a rule."""
     words = f"a table, of {rule.words} each"
     return Rule(words, lambda value: type(value) is dict and all(map(rule.holds, value.values())))
 
 
 def entries(required: Mapping[str, Rule], optional: Mapping[str, Rule] | None = None, *, others: bool = False) -> Rule:
-    """Return a table of these entries, each with its own rule; see `fault`."""
+    """Return a rule for a table with these entries, each with its own rule; see `fault`."""
     words = f"a table of {', '.join(required)}"
     return Rule(words, lambda value: not fault(value, required, optional or {}, others=others))
 
@@ -64,7 +64,7 @@ def entries(required: Mapping[str, Rule], optional: Mapping[str, Rule] | None = 
 def fault(value: Any, required: Mapping[str, Rule], optional: Mapping[str, Rule], *, others: bool = False) -> str:
     """Return what is wrong with a table of entries; "" if nothing is.
 
-    others : whether it may have entries of other names, which are not looked at.
+    others : whether it may have other entries, which are not checked.
     """
     if type(value) is not dict:
         return f"it is {quoted(value)}, expected a table of entries"
@@ -86,7 +86,7 @@ def is_text(value: Any) -> bool:
 
 
 def is_unicode(value: Any) -> bool:
-    """Return whether a value is text of whole characters; JSON may have halves of pairs of UTF-16."""
+    """Return whether a value is text of whole characters; JSON may contain single halves of UTF-16 pairs."""
     return type(value) is str and not HALF.search(value)
 
 
@@ -101,13 +101,13 @@ def are_names(value: Any) -> bool:
 
 
 def are_increasing(value: Any) -> bool:
-    """Return whether a value is a list of one or more increasing numbers."""
+    """Return whether a value is a list of at least one number, increasing."""
     several = type(value) is list and bool(value) and all(map(is_number, value))
     return several and all(low < high for low, high in pairwise(value))
 
 
 def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
-    """Return whether a value can always be printed: a number, text, null, or a list or table of these."""
+    """Return whether a value can always be printed: a number, text, null, or a list or table of such values."""
     if type(value) is dict:
         return deepest > 0 and all(is_text(name) and are_figures(inner, deepest - 1) for name, inner in value.items())
     if type(value) is list:
@@ -116,7 +116,7 @@ def are_figures(value: Any, deepest: int = DEEPEST) -> bool:
 
 
 def quoted(value: Any) -> str:
-    """Return a value for a message: on one line, without control characters, shortened if it is long."""
+    """Return a value for a message: on one line, without control characters, shortened if long."""
     if type(value) in (list, dict):
         return f"a {type(value).__name__} of {len(value)}"
     text = repr(value)

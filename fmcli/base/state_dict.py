@@ -1,4 +1,4 @@
-"""The progress of a run as named arrays, and the checks that they pass before another run continues from them.
+"""The progress of a run as named arrays, and the checks before another run continues from them.
 
 The arrays may come from a file that others have changed. The checks raise ValueError, which says what is wrong.
 """
@@ -12,34 +12,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 Kept = Mapping[str, NDArray[Any]]
-LARGEST = 2**53  # of counts: exact as a float
+LARGEST = 2**53  # for counts: exact as a float
 LONGEST_NAME = 40  # characters in a message
 
 
 def under(prefix: str, kept: Kept) -> dict[str, NDArray[Any]]:
-    """Return the arrays with a prefix before all names."""
+    """Return the arrays with a prefix added to all names."""
     return {f"{prefix}.{name}": array for name, array in kept.items()}
 
 
 def part(prefix: str, kept: Kept) -> dict[str, NDArray[Any]]:
-    """Return those arrays that have a prefix, by the rest of their names."""
+    """Return the arrays whose names have a prefix, with the prefix removed."""
     return {name.removeprefix(f"{prefix}."): array for name, array in kept.items() if name.startswith(f"{prefix}.")}
 
 
 def numbered(arrays: Iterable[NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Arrays by their numbers."""
+    """Return arrays named by their numbers."""
     return {str(number): array for number, array in enumerate(arrays)}
 
 
 def in_order(kept: Kept) -> list[NDArray[Any]]:
-    """Return the arrays that `numbered` has named. Raises ValueError if it has not."""
+    """Return the arrays named by `numbered`, in order. Raises ValueError for other names."""
     names = [str(number) for number in range(len(kept))]
     require_names(kept, names)
     return [kept[name] for name in names]
 
 
 def require_names(kept: Kept, names: Collection[str]) -> None:
-    """Raise unless these are the names of the arrays."""
+    """Raise ValueError unless the arrays have exactly these names."""
     for name in names:
         array_of(kept, name)
     for name in kept:
@@ -48,21 +48,21 @@ def require_names(kept: Kept, names: Collection[str]) -> None:
 
 
 def array_of(kept: Kept, name: str) -> NDArray[Any]:
-    """Return the array with this name."""
+    """Return the array with this name. Raises ValueError if it is missing."""
     if name not in kept:
         raise ValueError(f"the array {name} is missing")
     return kept[name]
 
 
 def require_like(name: str, array: NDArray[Any], wanted: NDArray[Any]) -> None:
-    """Raise unless an array has the shape and the type of another one."""
+    """Raise ValueError unless an array has the shape and the type of another array."""
     if array.shape != wanted.shape or array.dtype != wanted.dtype:
         shape, right = list(array.shape), list(wanted.shape)
         raise ValueError(f"the array {name} is {array.dtype}{shape}, but must be {wanted.dtype}{right}")
 
 
 def require_each_like(name: str, arrays: Sequence[NDArray[Any]], wanted: Sequence[NDArray[Any]]) -> None:
-    """Raise unless arrays have the shapes and the types of others."""
+    """Raise ValueError unless arrays have the shapes and the types of other arrays."""
     if len(arrays) != len(wanted):
         raise ValueError(f"{name} has {len(arrays)} arrays; it must have {len(wanted)}")
     for number, (array, like) in enumerate(zip(arrays, wanted, strict=True)):
@@ -70,7 +70,7 @@ def require_each_like(name: str, arrays: Sequence[NDArray[Any]], wanted: Sequenc
 
 
 def require_finite(name: str, array: NDArray[Any]) -> None:
-    """Raise unless all numbers of an array are finite."""
+    """Raise ValueError unless all numbers of an array are finite."""
     if not np.isfinite(array).all():
         raise ValueError(f"the array {name} has numbers that are not finite")
 
@@ -89,7 +89,7 @@ def whole_number(kept: Kept, name: str, lowest: int = 0, highest: int = LARGEST)
 
 
 def within(name: str, value: int, lowest: int = 0, highest: int = LARGEST) -> int:
-    """Return the value; raises unless it is within bounds."""
+    """Return the value. Raises ValueError unless it is within bounds."""
     if not lowest <= value <= highest:
         wanted = f"{lowest}" if lowest == highest else f"from {lowest} to {highest}"
         raise ValueError(f"{name} is {value}; it must be {wanted}")

@@ -1,4 +1,4 @@
-"""The importance of features and fields for the scores and the errors of a model on given rows."""
+"""The importance of features and fields for the scores and errors of a model on given rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fmcli.scoring.metrics import Outcome, default_metrics, measure, metric_of
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import Scorer
 
-# How often the rows of a feature or field are permuted.
+# The number of permutations of the entries of each feature or field.
 REPEATS = 5
 NO_FIELD = -1
 
@@ -27,9 +27,9 @@ Units = NDArray[np.int64]
 
 
 class Fields:
-    """The fields of entries: the fields that rows have, or the columns of the table that the model was trained on.
+    """The fields of entries: the fields of the rows, or the columns of the table that the model was trained on.
 
-    names : of the fields; empty: there are none.
+    names : the names of the fields; empty: there are none.
     """
 
     def __init__(self, scorer: Scorer) -> None:
@@ -39,7 +39,7 @@ class Fields:
         self.columns = columns_of_features(scorer, table) if table and not self.of_rows else None
 
     def of(self, data: Dataset) -> Units | None:
-        """Return (entries) the place of the field of each entry among `names`; None if entries have no fields."""
+        """Return (entries) the position of each entry's field in `names`; None if entries have no fields."""
         if self.columns is not None:
             return self.columns[data.index]
         if not self.of_rows or data.field is None:
@@ -49,7 +49,7 @@ class Fields:
 
 
 def columns_of_features(scorer: Scorer, table: Schema) -> Units:
-    """Return (columns of the model) the place of the column of the table that each feature comes from."""
+    """Return (columns of the model) the position of the table column that each feature comes from."""
     places = table.columns_of(map(str, scorer.ids(np.arange(scorer.model.features))))
     return np.array([NO_FIELD if place is None else place for place in places], dtype=np.int64)
 
@@ -64,7 +64,7 @@ class Shares:
         self.of_fields = np.zeros(0)
 
     def add(self, found: Explanation) -> None:
-        """Add the shares of some rows. The share of a field is the sum of those of its features in the row."""
+        """Add the shares of some rows. The share of a field is the sum of the shares of its features in the row."""
         data = found.data
         self.rows += data.rows
         size = len(self.of_features)
@@ -89,9 +89,9 @@ class Shares:
 def of_rows(
     scorer: Scorer, paths: Sequence[str], *, top: int, threads: int, permute: bool, seed: int
 ) -> tuple[Counts, dict[str, Any]]:
-    """Return the counts of the rows of some files, and the largest mean absolute shares of their `fields`, if they have
-    some, and of their `features`. With `permute` also, as `permuted`, what the default metric of the loss loses if the
-    entries of a field, or else of one of these features, change places among the rows.
+    """Return the counts of the rows of some files, and the largest mean absolute shares of their `fields`, if there are
+    fields, and of their `features`. With `permute`, `permuted` has the loss in the default metric when the entries of a
+    field, or else of one of these features, are permuted among the rows.
 
     Raises BadInputError, MissingInputError and UsageError.
     """
@@ -138,7 +138,7 @@ def of_rows(
 def losses_by_permutation(
     scorer: Scorer, data: Dataset, unit: Units, units: NDArray[np.intp], threads: int, seed: int
 ) -> list[Row]:
-    """Return, for each of the units, how much worse the default metric is if the unit's entries change places among the
+    """Return, for each unit, how much worse the default metric becomes when the unit's entries are permuted among the
     rows: the mean over REPEATS permutations, and its standard deviation.
 
     unit : (entries) the unit of each entry.
@@ -160,7 +160,7 @@ def losses_by_permutation(
 
 
 def permuted(data: Dataset, moves: NDArray[np.bool_], target: NDArray[np.int64]) -> Dataset:
-    """Return rows whose chosen entries have moved: those of row i to row target[i]."""
+    """Return rows with the chosen entries moved: entries of row i move to row target[i]."""
     row = np.repeat(np.arange(data.rows), np.diff(data.indptr))
     row = np.where(moves, target[row], row)
     fields = () if data.field is None else (data.field,)

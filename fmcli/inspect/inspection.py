@@ -1,7 +1,7 @@
 """The inspection of a model: its properties, and what it has learned.
 
-It is an ordered list of views. A view applies to models that have certain arrays or are of a certain kind, and returns
-figures: values by name, or the rows of a table. A new kind of model may add a view.
+It is an ordered list of views. A view applies to models with certain arrays or of a certain kind, and returns figures:
+values by name, or the rows of a table. A new kind of model may add a view.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from fmcli.records import dataclass
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, scorer_of
 
-# Numbers of an array that are converted to float64 at a time.
+# The number of array items to convert to float64 at a time.
 CHUNK = 1 << 20
 
-# The name of the array with the factors of one degree.
+# The name of an array with the factors of one degree.
 DEGREE = re.compile(r"P\d+")
 
 Row = dict[str, Any]
@@ -41,10 +41,10 @@ Figures = Row | list[Row]
 class Subject:
     """A model under inspection.
 
-    verified : whether all checksums of the file were verified; else only that of the header.
-    top : the maximum number of features in a list.
-    arrays : the arrays by their exported names; the first axis is the output.
-    groups : the number of groups that features were given; 0: they were given none.
+    verified : whether all checksums of the file were verified; otherwise only the header's.
+    top : the largest number of features in a list.
+    arrays : exported name -> array; the first axis is the output.
+    groups : the number of groups given for features; 0: none were given.
     """
 
     path: str
@@ -55,7 +55,7 @@ class Subject:
     groups: int = 0
 
     def outputs(self) -> Iterator[tuple[int, Row]]:
-        """Yield each output, and the first columns of its rows in a table: the class, if there are several classes."""
+        """Yield each output, and the first columns of its table rows: the class, if there are several classes."""
         values = self.scorer.labels.shown
         for output in range(self.scorer.model.outputs):
             yield output, {"class": values[output]} if values and self.scorer.model.outputs > 1 else {}
@@ -75,7 +75,7 @@ class View:
 
 
 def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
-    """Open a model; `verify` checks all checksums of its file, regardless of its size.
+    """Open a model. `verify` checks all checksums of its file, regardless of its size.
 
     Raises BadInputError and MissingInputError.
     """
@@ -87,7 +87,7 @@ def inspect_model(path: str, *, top: int = 10, verify: bool = False) -> Subject:
 
 
 def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
-    """Yield the views that apply, in order, with their figures. These are not finite if the parameters are not."""
+    """Yield the views that apply, in order, with their figures. Figures are not finite if the parameters are not."""
     for view in VIEWS:
         if view.applies(subject):
             with np.errstate(all="ignore"):
@@ -96,12 +96,12 @@ def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
 
 
 def always(subject: Subject) -> bool:
-    """Return a condition for views that apply to every model."""
+    """Tell views that they apply to every model."""
     return True
 
 
 def has(**dimensions: int) -> Callable[[Subject], bool]:
-    """Return a condition for views of models that have arrays with these names and numbers of dimensions."""
+    """Return a condition for models that have arrays with these names and numbers of dimensions."""
 
     def applies(subject: Subject) -> bool:
         return all(name in subject.arrays and subject.arrays[name].ndim == n for name, n in dimensions.items())
@@ -137,7 +137,8 @@ def model(subject: Subject) -> Row:
 
 
 def several(scorer: Scorer) -> Row:
-    """Return how many members and draws a model has, and which one the lists are of; empty if there is a single one."""
+    """Return the numbers of members and draws, and which of them the lists show; empty for a single set of
+    parameters."""
     members, draws = scorer.members, 1 + len(scorer.draws)
     shown = ["the last draw"] * (draws > members) + ["the last member"] * (members > 1)
     return {
@@ -148,7 +149,7 @@ def several(scorer: Scorer) -> Row:
 
 
 def ids(scorer: Scorer) -> Row:
-    """Return how the ids of features become columns, unless a number is its column."""
+    """Return how ids of features become columns; empty if ids are columns."""
     if scorer.transform.hash_bits:
         return {"ids": f"{HASH}, {scorer.transform.hash_bits} bits"}
     if isinstance(scorer.numbering, Dictionary):
@@ -203,7 +204,7 @@ def hierarchy(subject: Subject) -> list[Row]:
     """Return whether the model has strong hierarchy ([SH]): an interaction is nonzero only if both main effects are.
     This holds if v_0 beta is not orthogonal to any nonzero v_j.
 
-    Shares are of the features that occur. v_j counts as orthogonal if the effect is within the rounding error.
+    Shares are shares of the features that occur. v_j counts as orthogonal if the effect is within the rounding error.
     """
     rows = []
     seen = subject.scorer.seen
@@ -223,7 +224,7 @@ def hierarchy(subject: Subject) -> list[Row]:
 
 
 def kept_rows(subject: Subject) -> list[Row]:
-    """Return how many features a sparse group lasso has removed: their weight and factors are all 0 ([SGL])."""
+    """Return the number of features that a sparse group lasso has removed: weight and factors are all 0 ([SGL])."""
     seen = subject.scorer.seen
     rows = []
     for output, begin in subject.outputs():
@@ -233,7 +234,7 @@ def kept_rows(subject: Subject) -> list[Row]:
 
 
 def kept_factors(subject: Subject) -> list[Row]:
-    """Return the number of features by their number of nonzero factors; numbers that no feature has are left out."""
+    """Return the number of features by their number of nonzero factors, without numbers that no feature has."""
     rows = []
     for output, begin in subject.outputs():
         kept = np.count_nonzero(subject.arrays["V"][output], axis=1)[subject.scorer.seen]
@@ -243,7 +244,7 @@ def kept_factors(subject: Subject) -> list[Row]:
 
 
 def degrees(subject: Subject) -> list[Row]:
-    """Return the norm of the factors of each degree, for models that have separate factors for each degree ([HO])."""
+    """Return the norm of the factors of each degree, for models with separate factors per degree ([HO])."""
     rows = []
     names = [name for name in subject.arrays if DEGREE.fullmatch(name)]
     for output, begin in subject.outputs():
@@ -263,7 +264,7 @@ def shares_of_degrees(subject: Subject) -> list[Row]:
 
 
 def anchors(subject: Subject) -> list[Row]:
-    """For each anchor of llfm, its norm, and the number of features that occurred near it (with nonzero factors)."""
+    """Return the norm of each anchor of llfm, and the number of features near it (with nonzero factors)."""
     rows = []
     for output, begin in subject.outputs():
         for anchor, at in enumerate(subject.arrays["anchors"]):
@@ -280,7 +281,7 @@ def anchors(subject: Subject) -> list[Row]:
 
 
 def frequent(subject: Subject) -> list[Row]:
-    """Return the most frequent features, and the number of training rows that have each."""
+    """Return the most frequent features, and the number of training rows with each."""
     found = subject.scorer.occurrences
     rows = []
     for place in range(min(subject.top, len(found.features))):
@@ -291,10 +292,11 @@ def frequent(subject: Subject) -> list[Row]:
 
 
 def pairs(subject: Subject) -> list[Row]:
-    """Return the pairs of frequent features with the strongest interactions, among those that occur together, and the
-    number of examined training rows (pair_rows) that have both; null for imported models, which do not have it.
+    """Return the pairs of frequent features with the strongest interactions, among pairs that occur together, and the
+    number of examined training rows with both (pair_rows); null for imported models, which do not have it.
 
-    The error of an interaction falls with the root of the number of rows, so that the order is by the product of both.
+    The error of an interaction falls with the root of the number of rows, so pairs are ordered by interaction times
+    root.
     """
     found = interactions(subject.scorer)
     precision = np.ones(len(found.added)) if found.together is None else np.sqrt(found.together)
@@ -312,7 +314,7 @@ def importance(subject: Subject) -> list[Row]:
     """Return the frequent features that change scores most: what each adds to a score alone, and the root mean square
     of what its pairs add, over the rows that have them.
 
-    The order is by the root of (alone^2 + pairs^2) times the number of rows.
+    Features are ordered by the root of (alone^2 + pairs^2) times the number of rows.
     """
     found, frequent = interactions(subject.scorer), subject.scorer.occurrences
     features = len(frequent.features)
@@ -320,7 +322,7 @@ def importance(subject: Subject) -> list[Row]:
     times = np.ones(features) if frequent.rows is None else frequent.rows
 
     def of_feature(values: NDArray[Any]) -> Any:
-        """Return the sum of values of pairs over the pairs of each feature."""
+        """Return the sum, for each feature, of values over the pairs with this feature."""
         both = np.repeat(np.asarray(values, dtype=np.float64), 2)
         return np.bincount(found.places.reshape(-1), weights=both, minlength=features)
 
@@ -336,7 +338,7 @@ def importance(subject: Subject) -> list[Row]:
 
 
 def field_pairs(subject: Subject) -> list[Row]:
-    """Return the strength of the interaction of pairs of fields: the root mean square over pairs of their frequent
+    """Return the interaction strength of pairs of fields: the root mean square over pairs of their frequent
     features."""
     found = interactions(subject.scorer)
     assert found.fields is not None
@@ -353,17 +355,17 @@ def field_pairs(subject: Subject) -> list[Row]:
 
 
 def has_pairs(subject: Subject) -> bool:
-    """Return a condition for views of models that have more than linear weights."""
+    """Return whether a model has more than linear weights."""
     return bool(subject.arrays.keys() - {"bias", "w", SCALE, CENTER})
 
 
 def has_fields(subject: Subject) -> bool:
-    """Return a condition for views of models that use fields."""
+    """Return whether a model has more than linear weights, and uses fields."""
     return has_pairs(subject) and subject.scorer.needs_fields
 
 
 def is_group_sparse(subject: Subject) -> bool:
-    """Return a condition for views of models that are defined by a sparsity penalty."""
+    """Return whether a sparsity penalty defines the model's kind."""
     return bool(MODELS[subject.scorer.meta["model"]].positive) and has(V=3)(subject)
 
 
@@ -394,16 +396,15 @@ VIEWS = (
 
 
 def chunks(array: NDArray[Any]) -> Iterator[Floats]:
-    """Float64 copies of the parts of an array along its first axis, so that a large array is never copied as a
-    whole."""
+    """Yield float64 copies of parts of an array along its first axis, so a large array is never copied as a whole."""
     step = max(1, CHUNK // max(1, math.prod(array.shape[1:])))
     for start in range(0, len(array), step):
         yield array[start : start + step].astype(np.float64)
 
 
 def listed(subject: Subject, name: str, values: Callable[[int], NDArray[Any]]) -> list[Row]:
-    """Table rows for the features with the largest values, by output, with the number of training rows that have each
-    feature; `values` returns one number for each feature."""
+    """Return table rows for the features with the largest values, by output, with the number of training rows that have
+    each feature. `values` returns one number per feature, given an output."""
     rows = []
     for output, begin in subject.outputs():
         of = values(output)
@@ -428,11 +429,11 @@ def largest(values: NDArray[Any], count: int) -> NDArray[np.intp]:
 
 
 def main_effects(subject: Subject, output: int) -> tuple[Floats, Floats]:
-    """<v_0 beta, v_j> of each feature, and a bound on its error due to rounding of the parameters."""
+    """Return <v_0 beta, v_j> of each feature, and a bound on its error due to rounding of the parameters."""
     constant = subject.arrays["v0"][output].astype(np.float64)
     if "beta" in subject.arrays:
         constant *= subject.arrays["beta"][output]
-    # Uses einsum, not BLAS, because the sums of BLAS depend on the number of threads.
+    # einsum, not BLAS, because the sums of BLAS depend on the number of threads.
     terms = [
         (np.einsum("jf,f->j", part, constant), np.einsum("jf,f->j", np.abs(part), np.abs(constant)))
         for part in chunks(subject.arrays["V"][output])
@@ -448,5 +449,5 @@ def nonzero_rows(subject: Subject, output: int) -> NDArray[np.bool_]:
 
 
 def share(chosen: NDArray[np.bool_]) -> float:
-    """Return the share of true values; nan if the array is empty."""
+    """Return the share of true values; NaN if the array is empty."""
     return float(chosen.mean()) if chosen.size else math.nan

@@ -1,4 +1,4 @@
-"""The strength of pairwise interactions in a model of any kind, computed from its scores only."""
+"""The strength of pairwise interactions in a model of any kind, computed only from its scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fmcli.records import dataclass
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scorer import Scorer
 
-# Differences of scores below this many rounding units of the scores may be rounding errors.
+# Differences of scores below this many units of rounding may be rounding errors.
 ROUNDINGS = 16
 
 
@@ -25,10 +25,10 @@ class Pairs:
 
     features : int32 (n, 2).
     fields : int32 (n, 2), the fields of the features; None if the model has no fields.
-    together : (n), the number of examined training rows that have both; None: not known.
-    added : (n, outputs), the interaction: the amount that each pair adds to a score.
-    places : (n, 2), the positions of the features among the frequent ones.
-    alone : (frequent features, outputs), the amount that each frequent feature alone adds to a score.
+    together : (n), the number of examined training rows that have both features; None: not known.
+    added : (n, outputs), the interaction: what each pair adds to a score.
+    places : (n, 2), the positions of the features among the frequent features.
+    alone : (frequent features, outputs), what each frequent feature alone adds to a score.
     """
 
     features: NDArray[np.int32]
@@ -42,9 +42,9 @@ class Pairs:
 def interactions(scorer: Scorer) -> Pairs:
     """Return the interactions of pairs of frequent features, for the feature value 1.
 
-    The interaction is f(i, j) - f(i) - f(j) + f(), where f is the score of a row that has only these features and is
-    not scaled to unit length; rounding errors count as 0. Pairs that occur in no training row are left out, if the
-    model has the counts.
+    The interaction is f(i, j) - f(i) - f(j) + f(), where f is the score of a row with only these features, not scaled
+    to unit length; rounding errors count as 0. If the model has counts, pairs that occur in no training row are left
+    out.
     """
     found = scorer.occurrences
     alone = np.arange(len(found.features))

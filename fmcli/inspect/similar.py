@@ -1,4 +1,4 @@
-"""The features that are most like a given one: whose factors have nearly the same direction."""
+"""The features most similar to a given feature: their factors have nearly the same direction."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fmcli.scoring.explain.splitter import Splitter
 from fmcli.scoring.scorer import Scorer
 from fmcli.text import readable
 
-# Features whose factors are compared at a time.
+# The number of features whose factors are compared at a time.
 FEATURES_AT_ONCE = 1 << 12
 
 Columns = NDArray[np.intp]
 
 
 class Similar:
-    """The features of a model, compared with one of them.
+    """Compares the features of a model with one of them.
 
-    column : its column.
+    column : the column of this feature.
 
     Raises UsageError for a feature that the model does not have, and for a kind of model without factors of features.
     """
@@ -40,7 +40,7 @@ class Similar:
         self.column = self._column(name)
 
     def _column(self, name: str) -> int:
-        """Return the column of a feature by its name, as text of features or lists have it."""
+        """Return the column of a feature by its name in text of features or in lists."""
         columns = np.flatnonzero(self.scorer.seen)
         names = [str(one) for one in self.scorer.ids(columns)]
         place = {readable(one): at for at, one in enumerate(names)} | {one: at for at, one in enumerate(names)}
@@ -51,8 +51,8 @@ class Similar:
         return int(columns[place[name]])
 
     def candidates(self) -> Columns:
-        """Return the other features of the same column of the table that the model was trained on; of other models, all
-        other features that occurred in training."""
+        """Return the other features from the same column of the training table; for models of other text, all other
+        features that occurred in training."""
         chosen = self.scorer.seen.copy()
         if (table := self.scorer.transform.table) is not None:
             place = columns_of_features(self.scorer, table)
@@ -61,9 +61,9 @@ class Similar:
         return np.flatnonzero(chosen)
 
     def nearest(self, top: int) -> list[Row]:
-        """Return the features with the largest cosines of their factors, of all classes and draws, in decreasing order,
-        the number of training rows with each, and what both add to the score, of each class, if they occur together
-        with the value 1; of draws, the mean. With fields, what they add depends on these, and is left out."""
+        """Return the features with the highest cosine similarity of factors (over all classes and draws), in decreasing
+        order, with their numbers of training rows and, without fields, the pairwise effect on each class's score when
+        both occur with value 1, averaged over draws."""
         columns = self.candidates()
         mine = self.factors(np.array([self.column]))
         cosine = np.empty(len(columns))
@@ -80,8 +80,8 @@ class Similar:
         ]
 
     def factors(self, columns: Columns) -> Floats:
-        """Return (columns, n) the factors of some features, as all terms of pairs have them: with the weights of
-        kernels, so that the inner product of two features is their term, but for signs of these weights."""
+        """Return (columns, n) the factors of some features, over all terms of pairs, scaled by the weights of kernels:
+        the inner product of two features is their term, except for signs of the weights."""
         found = []
         for terms in self.terms:
             for output in range(self.scorer.model.outputs):
@@ -95,7 +95,8 @@ class Similar:
         return np.hstack(found)
 
     def together(self, columns: Columns) -> list[dict[str, float] | None]:
-        """Return what the feature and each of these add to the score beyond what each adds alone; None with fields."""
+        """Return what the feature and each other feature add to the score together, beyond each alone; None with
+        fields."""
         outputs = self.scorer.model.outputs
         if any(isinstance(terms, FieldPairs) for terms in self.terms):
             return [None] * len(columns)
@@ -108,7 +109,7 @@ class Similar:
         return [dict(zip(names, each, strict=True)) for each in added.T.tolist()]
 
     def _halves(self, terms: Terms, output: int, columns: Columns, *, second: bool) -> Floats:
-        """Return (columns, n) the vectors of rows of one feature."""
+        """Return (columns, n) the vectors of rows with a single feature."""
         rows, outputs = len(columns), self.scorer.model.outputs
         splitter = Splitter(Split(np.zeros(outputs), None, [terms]), output)
         out = np.empty((rows, splitter.width))

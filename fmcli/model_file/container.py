@@ -134,8 +134,8 @@ def from_bytes(data: bytes, name: str) -> ModelFile:
 
 
 def copied(model: ModelFile) -> ModelFile:
-    """Return a model of this process with copies of its tensors, laid out in memory as by `load`. Raises ValueError like
-    `save` for an array that cannot be saved."""
+    """Return a model of this process with copies of its tensors, laid out in memory as by `load`. Raises ValueError
+    like `save` for an array that cannot be saved."""
     layout = list(_lay_out(model.tensors))
     memory = aligned(_contents_of(model, layout), layout[-1].end if layout else 0)
     return ModelFile(model.meta, dict(_views(memory, 0, layout)), verified=True, own=True)

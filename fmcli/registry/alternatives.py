@@ -1,4 +1,4 @@
-"""The kinds of models and solvers that are compared with those of a run (--auto)."""
+"""The kinds of models and solvers that --auto compares with those of a run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fmcli.registry.specs import SOLVER, Spec, make_spec
 
 
 def suited(spec: Spec, given: Mapping[str, object], *, model_given: bool) -> tuple[Spec, list[Spec]]:
-    """Return the spec and its alternatives, as far as they suit the modes that the options of a command turn on. If the
-    spec does not, one takes its place that does, and all solvers are compared."""
+    """Return the spec and its alternatives that suit the modes of a command's options. If the spec itself does not suit
+    them, return an alternative as the spec, out of all solvers."""
     if suits(given, spec):
         return spec, [one for one in alternatives(spec, model_given=model_given) if suits(given, one)]
     found = [one for one in alternatives(spec, model_given=model_given, every=True) if suits(given, one)]
@@ -27,9 +27,9 @@ def suited(spec: Spec, given: Mapping[str, object], *, model_given: bool) -> tup
 def alternatives(spec: Spec, *, model_given: bool, every: bool = False) -> Iterator[Spec]:
     """Yield specs of other kinds and solvers that take the given options and the loss of a spec.
 
-    model_given : whether the kind was given, so that all of its solvers are compared. If the solver of the spec was
-        given, only kinds are.
-    every : whether all solvers are compared, too.
+    model_given : whether the kind was given; then all of its solvers are compared. If the spec's solver was given, only
+        kinds are compared.
+    every : whether to compare all solvers in any case.
     """
     given = {name: spec.values[name] for name in spec.given if name != SOLVER}
     kinds = [MODELS[spec.model]] if model_given else [kind for kind in MODELS.values() if kind.compared_with]
@@ -48,8 +48,8 @@ def alternatives(spec: Spec, *, model_given: bool, every: bool = False) -> Itera
 def begun(
     model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any], ranges: Mapping[str, Range]
 ) -> Spec:
-    """Return the spec with which a search in ranges begins: each option has the value that is nearest to its usual one.
-    Raises the errors of `make_spec`."""
+    """Return the spec that starts a search in ranges: each option has the value nearest to its default. Raises the
+    errors of `make_spec`."""
     model = model or DEFAULT_MODEL
     usual = make_spec(model, solver, loss, options).values
     return make_spec(
@@ -64,13 +64,13 @@ def combined(
     options: Mapping[str, Any],
     ranges: Mapping[str, Range],
 ) -> list[Spec]:
-    """Return the specs of all kinds with all solvers that can be combined and take the options.
+    """Return the specs of all valid combinations of kinds and solvers that take the options.
 
-    models, solvers : if empty, the ones compared by default.
-    ranges : of options, whose values are those with which a search begins. A kind or a solver that is named need not
-        take those that another one takes.
+    models, solvers : names; if empty, the ones compared by default.
+    ranges : of options; specs have the values that start the search. A named kind or solver need not take an option
+        that another kind or solver takes.
 
-    Raises UsageError if there is none.
+    Raises UsageError if there are none.
     """
     found, refused = list[Spec](), list[UsageError]()
     of_models = {name for kind in MODELS.values() for name in kind.options}
@@ -90,7 +90,7 @@ def combined(
             found.append(replace(spec, given=spec.given | {SOLVER}))
     for name in ranges:
         if found and not any(spec.takes(name) for spec in found):
-            begun(found[0].model, found[0].solver, loss, options, {name: ranges[name]})  # raises an error that says why
+            begun(found[0].model, found[0].solver, loss, options, {name: ranges[name]})  # raises with the reason
     if not found:
         raise refused[0]
     return found
@@ -99,8 +99,8 @@ def combined(
 def several(
     model: str | None, solver: str | None, loss: str | None, options: Mapping[str, Any], ranges: Mapping[str, Range]
 ) -> list[Spec]:
-    """Return the specs of all kinds and solvers of names with commas; nothing without a comma. The parameters are those
-    of `combined`. Raises UsageError if none can be combined."""
+    """Return the specs of all kinds and solvers in names with commas; an empty list without commas. The parameters are
+    as in `combined`. Raises UsageError if no combination is valid."""
     names = [
         None if text is None else [find_name(what, name, table) for name in text.split(COMMA)]
         for what, text, table in (("model", model, MODELS), (SOLVER, solver, SOLVERS))

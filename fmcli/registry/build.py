@@ -43,7 +43,7 @@ def build_model(
 
 
 def build_loss(spec: Spec, loss: str, columns: int) -> Loss:
-    """Return the loss named `loss`, with the options of the spec, of so many numbers for each row (Model.columns)."""
+    """Return the loss named `loss` with the options of the spec, for `columns` numbers per row (Model.columns)."""
     entry = LOSSES[loss]
     by_classes = {"outputs": columns} if entry.task in ("classes", "levels") else {}
     built: Loss = entry.load()(**spec.keywords(entry), **by_classes)
@@ -51,8 +51,8 @@ def build_loss(spec: Spec, loss: str, columns: int) -> Loss:
 
 
 def is_bounded(spec: Spec, loss: str, columns: int) -> bool:
-    """Return whether the loss that a solver for all rows at once minimises, or samples by, has a largest curvature; see
-    `build_loss`."""
+    """Return whether the loss has a largest curvature, for solvers that minimize over all rows at once; always true for
+    samplers. See `build_loss`."""
     return spec.solver_entry.is_sampler or math.isfinite(build_loss(spec, loss, columns).smoothness)
 
 

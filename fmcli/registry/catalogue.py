@@ -1,5 +1,5 @@
-"""The list of models, solvers, losses and penalties, and which of them can be combined. The combinations are determined
-by the checks of `make_spec`."""
+"""The lists of models, solvers, losses and penalties, and their valid combinations, as determined by the checks of
+`make_spec`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fmcli.registry.specs import REFINES, make_spec, takes
 
 # Penalties by option name.
 PENALTIES = {name: OPTIONS[name] for name in COMMON if OPTIONS[name].group == "penalty"}
-# The value with which `refusal` tries a penalty option; an option that counts epochs is tried with its smallest value.
+# The value with which `refusal` tries a penalty option; an option that counts epochs is tried with its lowest value.
 SOME_STRENGTH = 1e-3
 
 
 def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Return all entries, by type of component. Each has the defaults of its options and the components that it
+    """Return all entries by type of component, each with the defaults of its options and the components that it
     supports."""
     return {
         "models": [
@@ -56,8 +56,8 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
 
 
 def defaults_by_solver(model: str) -> dict[str, dict[str, Any]]:
-    """Solver -> option -> its default in a run of a model, for the options that such runs take, except for parts of an
-    option that have the value of the whole. The model's own solver and options come first."""
+    """Return solver -> option -> its default in a run of a model, for the options that such runs take. Options that
+    refine another option and have its value are left out. The model's own solver and options come first."""
     usual = MODELS[model].solver
     solvers = [usual, *(name for name in SOLVERS if name != usual and not refusal(model, name))]
     specs = [make_spec(model, None if name == usual else name) for name in solvers]
@@ -72,12 +72,12 @@ def defaults_by_solver(model: str) -> dict[str, dict[str, Any]]:
 
 
 def is_whole(name: str, values: Mapping[str, Any]) -> bool:
-    """Return whether an option refines another one, and has its value."""
+    """Return whether an option refines another option and has its value."""
     return name in REFINES and REFINES[name] in values and values[name] == values[REFINES[name]]
 
 
 def described(entry: Entry) -> dict[str, Any]:
-    """Return the name, the help, and the options with their defaults for this entry; None: the default of another
+    """Return the name, the help, and the options with their defaults of an entry; None: the default of another
     option."""
     return {
         "name": entry.name,
@@ -87,7 +87,7 @@ def described(entry: Entry) -> dict[str, Any]:
 
 
 def options_of(entry: Entry) -> Iterator[str]:
-    """Yield the options that an entry takes or changes the default of, except for those that it refuses."""
+    """Yield the options that an entry takes, or whose default it changes, except for options that it refuses."""
     yield from entry.options
     yield from (name for name in entry.defaults if name not in entry.options and name not in entry.refuses)
 

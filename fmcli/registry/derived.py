@@ -15,18 +15,18 @@ from fmcli.records import dataclass
 class Facts:
     """The values that a default may depend on. They are known once the training rows have been read.
 
-    rows, nonzeros : number of the training rows and of their entries, without the held-out rows.
-    weight : the sum of the weights of these rows: a row of weight n stands for n equal rows.
-    features : number of the features that occur in the training rows.
-    longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may be
-        trained on them later (--refit).
+    rows, nonzeros : the number of training rows and of their entries, without held-out rows.
+    weight : the sum of the weights of the training rows: a row of weight n stands for n equal rows.
+    features : the number of features that occur in the training rows.
+    longest : the largest squared norm of a row, after scaling. Held-out rows are included, because the model may later
+        be trained on them (--refit).
     products : the mean over the rows of the sum of squared products of two of a row's entries.
     validated : whether there are validation data.
     updates : whether training resumes from a model.
-    earlier : the weight of the rows that model was trained on; 0 if that is not known.
-    holds : whether these are known, and others than those of the run, so that they may hold its parameters.
-    drawn, kept : the bytes of a draw of a sampler, and of one that is kept beside the last; 0 if that is not known.
-    solver, loss : their names.
+    earlier : the weight of the rows that this model was trained on; 0 if unknown.
+    holds : whether the earlier rows are known, and differ from the run's rows, so they may hold its parameters.
+    drawn, kept : the bytes of a sampler's draw, and of a draw kept beside the last; 0 if unknown.
+    solver, loss : the names of the solver and the loss.
     by_rows : whether the solver is stochastic.
     values : all options by name. Options that precede this one in the registry are already resolved.
     """
@@ -50,13 +50,13 @@ class Facts:
 
     @property
     def small(self) -> float:
-        """The size of the values of entries, as a norm of the longest row divided among the entries of a mean row; 1 if
-        they are larger, as indicators are."""
+        """The size of the values of entries: the norm of the longest row divided among the entries of a mean row, at
+        most 1, the size of indicators."""
         return math.sqrt(min(1.0, self.longest * self.rows / self.nonzeros)) if self.nonzeros and self.longest else 1.0
 
     @property
     def all_rows(self) -> float:
-        """The weight of the rows that a penalty is relative to: of the run, and of the earlier ones that hold the
+        """The weight of the rows that a penalty is relative to: the run's rows, and the earlier rows that hold the
         parameters."""
         given = self.values.get("init_strength", 0.0)
         strength: float = given.of(self) if isinstance(given, Derived) else given
@@ -65,7 +65,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Derived:
-    """The value of an option that is computed after the training data have been read.
+    """The value of an option, computed after the training data have been read.
 
     text : the rule, for the help and the guide, such as "1/rows".
     of : a function that computes the value from the facts of a run.
@@ -78,12 +78,12 @@ class Derived:
         return self.text
 
     def times(self, factor: float) -> Derived:
-        """Return `factor` times this value, which is a number."""
+        """Return `factor` times this value, for a numeric value."""
         return Derived(f"{factor:g} * {self.text}", lambda facts: factor * self.of(facts))
 
 
-# Early stopping chooses from at most MOST_EPOCHS epochs, and from so many that the entries that are visited, times the
-# rank, are at most MOST_VISITS, which takes seconds. It is a count, so that the same data give the same bytes anywhere.
+# Early stopping chooses from at most MOST_EPOCHS epochs, and so few that the visited entries times the rank are at most
+# MOST_VISITS, which takes seconds. A count, unlike a time, gives the same bytes for the same data everywhere.
 MOST_EPOCHS, MOST_VISITS = 300, 10**9
 
 
@@ -109,14 +109,14 @@ def passes(usual: int, least: int, updates: int | None = None, *, held: bool = F
 
 
 def with_earlier_rows() -> Derived:
-    """Return a strength by which the rows of an earlier model hold its parameters: that with which they count as much
-    as those of the run; 0 without such a model."""
+    """Return the strength with which an earlier model's rows hold its parameters: at 1, they count as much as the run's
+    rows; 0 without an earlier model."""
     return Derived("1 in an update with other rows, else 0", lambda facts: float(facts.holds))
 
 
 def of_libfm(strength: float) -> Derived:
-    """Return an L2 penalty strength in libFM's convention. Stochastic solvers apply it in every update. For the other
-    solvers it is relative to the sum of the losses, as in ALS, and is divided by the rows to be relative to their mean.
+    """Return an L2 penalty strength in libFM's convention. Stochastic solvers apply it in every update. For other
+    solvers, as in ALS, it is relative to the sum of the losses; divided by the rows, it is relative to the mean loss.
     """
     return Derived(
         f"{strength:g} in every update, or {strength:g}/rows",
@@ -125,7 +125,7 @@ def of_libfm(strength: float) -> Derived:
 
 
 def by_longest_row(most: float, share: float) -> Derived:
-    """Return a step size of at most `most`, which is smaller if rows have large norms, so that training does not
+    """Return a step size of at most `most`, reduced if rows have large norms, so training does not
     diverge.
 
     The derivative of an FM's score with respect to its factors grows with the square of the row norm, so the largest
@@ -140,22 +140,23 @@ def by_longest_row(most: float, share: float) -> Derived:
 
 
 def if_small(text: str, of: Callable[[Facts], float], power: int) -> Derived:
-    """Return a value that is multiplied by a power of the size of the data's values if these are smaller than 1.
+    """Return a value multiplied by a power of the size of the data's values, if this size is below 1.
 
-    If all values are c times as large, so are the derivatives by factors, and the factors that fit the labels are 1/c
-    times as large, which adaptive steps do not know: a penalty that compares with sums of derivatives has power 1, and
-    a step size -1.
+    With all values c times as large, derivatives by factors are also c times as large, and the factors that fit the
+    labels are 1/c times as large. Adaptive steps do not account for this: a penalty that competes with sums of
+    derivatives has power 1, and a step size -1.
     """
     sign = "*" if power > 0 else "/"
     return Derived(f"{text} {sign} min(1, size of values)", lambda facts: of(facts) * facts.small**power)
 
 
 def by_interactions(share: float, usual: float) -> Derived:
-    """Return the standard deviation of initial factors with which the interactions of two features in an FM have this
-    share of the variance of the labels as training sees them, but at least `usual` if there are interactions of more
-    features; `usual` if rows have no two entries.
+    """Return the standard deviation of initial factors that gives the pairwise interactions of an FM this share of the
+    variance of the labels as training sees them, but at least `usual` if interactions of more features exist; `usual`
+    if no row has two entries.
 
-    Factors of about this size leave the saddle point at 0 within few sweeps of a sampler. Larger ones first fit noise.
+    Factors of about this size leave the saddle point at 0 within a few sweeps of a sampler. Larger factors first fit
+    noise.
     """
 
     def of(facts: Facts) -> float:
@@ -171,16 +172,16 @@ def by_interactions(share: float, usual: float) -> Derived:
 
 
 def per_row(strength: float) -> Derived:
-    """Return a penalty strength of `strength` relative to the sum of the losses, converted to one relative to their
+    """Return a penalty strength that is `strength` relative to the sum of the losses, converted to be relative to their
     mean."""
     return Derived(f"{strength:g}/rows", lambda facts: strength / facts.all_rows)
 
 
 def per_row_and_more(strength: float, above: float) -> Derived:
-    """Return a penalty strength of `strength` relative to the sum of the losses, or of `above` if there are more
-    features than half the rows, so that the loss hardly determines their weights. On 200,000 rows of simulated clicks,
-    with 196,000 features, the AUC of held-out rows is .628 with the weak penalty and .665 with the strong one; no other
-    set at hand has between .4 and 1.9 times as many features as rows."""
+    """Return a penalty strength that is `strength` relative to the sum of the losses, or `above` with more features
+    than half the rows, when the loss hardly determines their weights. On 200,000 rows of simulated clicks with 196,000
+    features, the AUC on held-out rows is .628 with the weak penalty and .665 with the strong one. No other available
+    set has between .4 and 1.9 times as many features as rows."""
     return Derived(
         f"{strength:g}/rows, {above:g}/rows with more features than half the rows",
         lambda facts: (above if 2 * facts.features > facts.weight else strength) / facts.weight,
@@ -188,15 +189,15 @@ def per_row_and_more(strength: float, above: float) -> Derived:
 
 
 def by_features(few: int, many: int, most: int) -> Derived:
-    """Return a number for at most so many features, and another one for more, of which each takes as much memory."""
+    """Return `few` for at most `most` features and `many` for more, for a number of things with memory per feature."""
     return Derived(
         f"{few}, {many} with more than {most:,} features", lambda facts: few if facts.features <= most else many
     )
 
 
 def by_occurrence(strength: float, most: float) -> Derived:
-    """Return an L2 penalty of at most `most` that is inversely proportional to the mean number of rows in which a
-    feature occurs, because stochastic solvers apply it in each update of a feature."""
+    """Return an L2 penalty of at most `most`, inversely proportional to the mean number of rows per feature, because
+    stochastic solvers apply it in each update of a feature."""
     return Derived(
         f"min({most:g}, {strength:g} features/non-zeros)",
         lambda facts: min(most, strength * facts.features / max(1, facts.nonzeros)),
@@ -204,14 +205,14 @@ def by_occurrence(strength: float, most: float) -> Derived:
 
 
 def by_loss(logistic: float, others: float) -> Derived:
-    """Return a default for the logistic loss, and one for other losses."""
+    """Return a default for the logistic loss, and another default for other losses."""
     return Derived(
         f"{logistic:g} (logistic) / {others:g}", lambda facts: logistic if facts.loss == "logistic" else others
     )
 
 
 def by_order(*values: float) -> Derived:
-    """Return a default for each order from 2 on; the last one also applies to all higher orders."""
+    """Return a default for each order from 2 on; the last value applies to all higher orders."""
     last = len(values) + 1
     names = [f"order {order}" for order in range(2, last)] + ["above" if last > 2 else ""]
     shown = [f"{value:g} ({name})" if name else f"{value:g}" for value, name in zip(values, names, strict=True)]
@@ -224,15 +225,16 @@ def by_order(*values: float) -> Derived:
 
 
 def by_degree(second: float, above: float) -> Derived:
-    """Return a list with a default for degree 2 and another one for each higher degree, up to the order."""
+    """Return a list with a default for degree 2 and another default for each higher degree, up to the order."""
     return Derived(
         f"{second:g} (degree 2) / {above:g} (above)",
         lambda facts: [second, *[above] * (facts.values["order"] - 2)],
     )
 
 
-# The initial factors of solvers that sample, chosen on held-out rows of training data.
+# The initial factors of samplers, chosen on held-out rows of training data.
 START_OF_SAMPLES = by_interactions(0.003, usual=0.1)
-# Those of models whose factors are the linear weights, too, such as hofm-simplex: smaller ones first follow the linear
-# effects, and the weight of interactions falls to 0, a mode that a sampler leaves only after a hundred sweeps or more.
+# The initial factors of samplers for models whose factors are also the linear weights, such as hofm-simplex. Smaller
+# factors first follow the linear effects, and the weight of interactions falls to 0, a mode that a sampler leaves only
+# after a hundred sweeps or more.
 START_OF_SHARED_SAMPLES = by_interactions(0.03, usual=0.2)

@@ -14,15 +14,15 @@ from fmcli.registry.ranges import Range
 
 @dataclass(frozen=True)
 class Trial:
-    """Other values of an option, which the quick search before a cheap run tries on held-out rows.
+    """Alternative values of an option. Before a cheap run, the quick search tries them on held-out rows.
 
-    paths : the values of a path are tried one after the other, as long as each is better than the one before; the
-        next path if the first value was not.
-    absolute : whether these are values; otherwise they are factors of the usual value.
-    errors : for each path: a value is better if the metric is by more than so many standard errors of the difference.
+    paths : the values of a path are tried in turn, while each is better than the one before; the next path is tried if
+        the first value of a path was not better.
+    absolute : whether the numbers are values; otherwise they are factors of the default.
+    errors : for each path, the number of standard errors of the difference by which a better value must win.
         Empty: 1.
-    least_rows : of fewer rows, nothing is tried.
-    dense : whether nothing is tried unless rows have most features.
+    least_rows : nothing is tried with fewer rows.
+    dense : whether to try values only if rows have most features.
     """
 
     paths: tuple[tuple[float, ...], ...]
@@ -42,11 +42,11 @@ class Entry:
 
     help : a one-sentence description.
     path : "module:class", or "module:function" for a function that returns an instance; imported on first use.
-    options : names of the options that the class takes as keywords.
-    defaults : defaults of options that differ from the defaults in OPTIONS.
-    refuses : option -> the reason why it cannot be used with this component.
-    tries : option -> the values that the quick search tries, if it is not given.
-    tunes : option -> its values in a search, if none is given.
+    options : the names of the options that the class takes as keywords.
+    defaults : option -> its default, if it differs from the default in OPTIONS.
+    refuses : option -> why it cannot be used with this component.
+    tries : option -> the values that the quick search tries if the option is not given.
+    tunes : option -> its range in a search if no range is given.
     """
 
     name: str

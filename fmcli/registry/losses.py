@@ -1,4 +1,4 @@
-"""The losses: each is a LossEntry in LOSSES."""
+"""The losses. Each is a LossEntry in LOSSES."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fmcli.registry.entry import Entry, load
 if TYPE_CHECKING:
     from fmcli.losses.links import Link
 
-# The loss for labels from 0 to 1 if LOGISTIC is asked for.
+# The loss that replaces LOGISTIC for labels from 0 to 1.
 LOGISTIC, SOFT_LOGISTIC = "logistic", "soft-logistic"
-# The loss for labels with two values where parameters are drawn from their posterior distribution.
+# The loss for two label values when parameters are drawn from their posterior distribution.
 PROBIT = "probit"
-# The loss for integers of which only the order is known.
+# The loss for integers whose order matters, but not their distances.
 ORDINAL = "ordinal"
-# The default loss for labels with two distinct values, and for other labels.
+# The default loss for labels with two distinct values, and the default for other labels.
 TWO_VALUES, OTHERS = "logistic", "squared"
 # The loss whose predictions can be clipped to the range of the labels.
 CLIPPED_LOSS = "squared"
@@ -29,14 +29,14 @@ class LossEntry(Entry):
     """A loss.
 
     task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts, classes, levels (integers
-        whose distances do not count), or order (of numbers, only the order counts).
-    metrics : the default metrics; early stopping uses the first one.
-    link : "module:name" of its Link, which says what scores mean.
-    likelihood : whether its value is the negative logarithm of the probability of the label.
-    pairwise : whether it is a loss of the difference of the scores of two rows of a group.
-    smooth : whether it is differentiable.
+        whose order matters, but not their distances), or order (numbers of which only the order matters).
+    metrics : the default metrics; early stopping uses the first.
+    link : "module:name" of the Link, which gives the meaning of scores.
+    likelihood : whether the loss is the negative logarithm of the label's probability.
+    pairwise : whether the loss is a function of the score difference of two rows of a group.
+    smooth : whether the loss is differentiable.
     bounded : whether its second derivative is bounded.
-    drawn : whether it has parameters of its own, which only solvers that draw them from their distribution have.
+    drawn : whether the loss has parameters of its own, which only samplers can draw.
     """
 
     task: str

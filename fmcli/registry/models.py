@@ -1,4 +1,4 @@
-"""The models: each is a ModelEntry in MODELS."""
+"""The models. Each is a ModelEntry in MODELS."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class ModelEntry(Entry):
     """A model.
 
     solver : the default solver.
-    dense_solver : that of few rows that have most features, if it is another one.
-    with_solver : solver -> defaults of options with that solver.
-    limits : option -> its largest value, if that is smaller than the limit in OPTIONS.
+    dense_solver : the default solver for few rows that have most features, if it differs.
+    with_solver : solver -> defaults of options with this solver.
+    limits : option -> its largest value, if it is below the limit in OPTIONS.
     positive : penalties that must be positive, because they define the model.
-    unpenalised : the model that it is if these are 0; "": none.
+    unpenalised : the equivalent model if these penalties are 0; "": none.
     by_degree : options that may be lists, with a value for each of the degrees 2 to `order`.
-    context : further keywords of its class, which depend on the data or on other options; see build_model in build.py.
+    context : further keywords of the class, which depend on the data or on other options; see build_model in build.py.
     by_fields : whether it uses the fields of entries.
-    compact : whether it has parameters only for the features that occur, which are many for each feature.
-    keeps_columns : whether parameters of pairs have places by column, so that a feature keeps its column.
-    apart : whether the score of a row and its derivatives depend only on parameters of the features that the row has,
-        and on those that are of no feature.
+    compact : whether only features that occur have parameters, because each feature has many.
+    keeps_columns : whether the places of pair parameters depend on columns, so features must keep their columns.
+    apart : whether the score of a row and its derivatives depend only on the parameters of the row's features, and on
+        parameters that belong to no feature.
     drawn : whether its parameters can be drawn from their posterior distribution: scores are affine in the parameters
         of a row that are drawn together.
-    drawn_like : if not, the model of the same kind whose parameters can be; "": none.
+    drawn_like : if not, a similar model that can be drawn; "": none.
     closed_form : whether it is solved in closed form, without a solver.
-    joins : whether rows may have relations in training: the class has `joined`. A kind that is another one with a
-        penalty, as `unpenalised` says, leaves relations to that one.
-    cost : the time of an epoch by non-zeros and rank, if that of fm is 1, measured on four sets.
-    cost_with : solver -> by how many times longer it takes than the costs of kind and solver say.
-    compared_with : solvers with which it is compared with other kinds (--auto).
+    joins : whether training rows may have relations: the class has `joined`. A kind with `unpenalised` leaves relations
+        to that kind.
+    cost : the time of an epoch per nonzero and rank, relative to fm, measured on four sets.
+    cost_with : solver -> a factor by which it takes longer than the costs of kind and solver say.
+    compared_with : the solvers with which --auto compares it with other kinds.
     """
 
     solver: str = DEFAULT_SOLVER
@@ -81,11 +81,11 @@ class ModelEntry(Entry):
 
     @property
     def rounds(self) -> bool:
-        """Whether it has rounds: each of its parameter rows is that of one feature, or affects every score."""
+        """Whether it can train in rounds: each of its parameter rows belongs to one feature, or affects every score."""
         return self.apart and not self.by_fields
 
     def needs_fields(self, values: Mapping[str, Any]) -> bool:
-        """Return whether training rows must have fields, given these options."""
+        """Return whether training rows need fields, given these options."""
         return self.by_fields and values.get("split_index") is None
 
     def depends_on_columns(self, values: Mapping[str, Any]) -> bool:
@@ -111,55 +111,55 @@ _START = {
         "lifted-pn": 0.03,
     }.items()
 }
-# An L1 strength that makes factors sparse and costs nothing on held-out rows of ten data sets. In FTRL it is relative
-# to the sum of the losses, so that it must be smaller if there are few rows, or all derivatives are small.
+# An L1 strength that makes factors sparse without a loss on held-out rows of ten data sets. In FTRL it is relative to
+# the sum of the losses, so it must be smaller with few rows or small derivatives.
 _SPARSE = {
     "ftrl": {
         "l1": if_small("min(1, rows/1000)", lambda facts: min(1.0, facts.rows / 1000), 1),
         "alpha_v": if_small("0.05", lambda _: 0.05, -1),
     }
 }
-# The linear functions of pn are initially near 1, not near 0 as in an FM, so that its derivatives are larger.
+# The linear functions of pn start near 1, not near 0 as in an FM, so its derivatives are larger.
 _PN_STEP = by_longest_row(0.01, 5)
-# These take precedence over a kind's own under the other solvers.
+# With samplers, these take precedence over a kind's own defaults.
 _SAMPLED = {"mcmc": {"init_std": START_OF_SAMPLES}}
 # Chosen on held-out rows; a stronger penalty sets the factors of rare features to zero.
 _LIFTED_PN_L2_V = by_occurrence(20, most=0.1)
 # Each entry of a row moves all factors of pn, and so the score by many times the step size: the first epoch already
 # fits the rows of rare features. Chosen on held-out rows of nine sets.
 _PN_L2_V = by_occurrence(1, most=0.1)
-# With linear weights, products of two linear functions with constants have the same effects as those without, but the
-# linear ones twice, of which the second are fitted with far larger steps.
+# With linear weights, constants in products of two linear functions add only a second set of linear effects, which is
+# fitted with far larger steps.
 _LIFTED_PN_AUGMENT = Derived(
     "no-augment (order 2 with linear weights) / augment",
     lambda facts: facts.values["order"] > 2 or not facts.values["linear"],
 )
 # The default solver of models without linear weights is coordinate descent. In these models, the linear effect of a
-# feature depends on all of its factors. A stochastic step changes all of them at once, so that the last rows of an
-# epoch influence every prediction; coordinate descent has no such noise. Because the effect is spread over the factors,
-# their penalty shrinks it less than it shrinks interactions.
+# feature depends on all of its factors. A stochastic step changes all of them at once, so the last rows of an epoch
+# influence every prediction; coordinate descent has no such noise. Because the effect is spread over the factors, their
+# penalty shrinks it less than it shrinks interactions.
 _BY_COLUMNS = "cd"
 # Coordinate descent updates the kernel weights before the factors; if the factors are near 0, both stay there.
 _FARTHER = {_BY_COLUMNS: {"init_std": 0.1}}
-# Defaults of the models with sparsity penalties. The initial factors are near 0, which is a saddle point; with an L1
-# penalty from the first epoch they would never leave it, so that the penalty begins later.
+# Defaults of models with sparsity penalties. The initial factors are near 0, a saddle point; with an L1 penalty from
+# the first epoch they would never leave it, so the penalty begins later.
 _SGL = {"l2": 0.0, "l1_from_epoch": 6}
-# On small sparse data, factors have overfit before that epoch.
+# On small sparse data, factors overfit before this epoch.
 _SGL_TRIES = {"l1_from_epoch": Trial(((1 / 3,),))}
-# The penalty of whole features takes the weights of those that are in few rows, so that a linear model is better.
+# The group penalty removes the weights of features in few rows, where a linear model is better.
 _WEAKER_GROUPS = {"group_l1": Trial(((1 / 10,),), errors=(0,))}
 _SGL_WITH = {"fobos": {"adaptive": True, "learning_rate": 0.05, "epochs": passes(12, least=30, updates=1)}}
 
-# On held-out rows of 13 sets with few features, 300 are better than 100 on five and equal on the others: by 11 % of the
-# RMSE of digits, by .002 to .02 of the AUC of adult, ijcnn1 and MovieLens.
+# On held-out rows of 13 sets with few features, 300 landmarks beat 100 on five sets and are equal on the others: by 11
+# % of the RMSE of digits, and by .002 to .02 of the AUC of adult, ijcnn1 and MovieLens.
 _LANDMARKS = by_features(few=300, many=100, most=1000)
-# Without linear weights, linear effects are spread over the factors, of which many fit noise where features are rare.
+# Without linear weights, linear effects are spread over the factors; many factors fit noise where features are rare.
 _FEWER_FACTORS = {"rank": Trial(((1 / 2, 1 / 4),), errors=(0,))}
 
-# With one anchor, llfm is fm: where rows are few or have no places, several FMs fit noise.
+# With one anchor, llfm is fm: where rows are few or have no local structure, several FMs fit noise.
 _ONE_ANCHOR = {"anchors": Trial(((1,),), absolute=True, errors=(0,))}
 
-# The values of a search, relative to the usual ones if these depend on the kind or the data.
+# Ranges of a search, relative to the defaults where these depend on the kind or the data.
 _TUNED = {"rank": of(2, 4, 8, 16, 32), "init_std": by(3, 10)}
 _TUNED_L1, _TUNED_GROUP = {"l1": by(30, 10)}, {"group_l1": by(30, 10)}
 

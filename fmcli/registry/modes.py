@@ -1,5 +1,5 @@
-"""The modes of a run, which choices turn on: what each needs of the model and the solver, and which other choices it
-excludes. `check_modes` tries every pair."""
+"""The modes of a run, which choices turn on: what a mode needs of the model and the solver, and the choices that it
+excludes. `check_modes` checks every pair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fmcli.registry.row_choices import OF_TABLES
 from fmcli.registry.solvers import ROUNDS, SOLVERS
 from fmcli.registry.specs import Spec
 
-# Conditions of values that modes exclude beside choices -> each in words, in which choices stand as {name}.
+# Conditions that modes exclude, besides choices -> their words, in which choices stand as {name}.
 RANKING, SKIPPING, NO_HOLDOUT, HOLDOUT_GROUP = "ranking", "skipping", "no holdout", "groups"
 RARE_SHARED, BALANCED, KIND_AND_SOLVER = "rare shared", "balanced", "kind and solver"
 CROSS, TUNE = "cv", "tune"
@@ -34,12 +34,12 @@ CONDITIONS = {
     CROSS: CROSS,
     TUNE: TUNE,
 }
-# A run that keeps the rows of new features in memory, wherever they come from.
+# A run that keeps the rows of new features in memory, wherever the rows come from.
 ONLY_NEW, WHERE_ROWS_ARE = "only_new", ("disk", "cluster", "relations")
 
 
 def anything(spec: Spec) -> str:
-    """Take any model and solver."""
+    """Accept any model and solver."""
     return ""
 
 
@@ -47,11 +47,10 @@ def anything(spec: Spec) -> str:
 class Mode:
     """A mode of a command, or of a function in Python.
 
-    name : of the choice that turns it on.
-    refuses : another choice, or a condition -> the reason why they exclude each other. In reasons, choices stand as
-        {name}.
-    suboptions : choices that have no use without it, where there are both.
-    needs : why a run of a spec cannot have it, or "".
+    name : the choice that turns it on.
+    refuses : another choice, or a condition -> why they exclude each other. In reasons, choices stand as {name}.
+    suboptions : choices that are useless without it, where both exist.
+    needs : returns why a run of a spec cannot have it, or "".
     """
 
     name: str
@@ -61,10 +60,10 @@ class Mode:
 
 
 def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
-    """Check the choices of a command or a function: every mode with every other choice, and with the spec of its run,
+    """Check the choices of a command or a function: every mode with every other choice, and with the spec of the run,
     if it trains.
 
-    given : choice, or condition -> whether it is made; all choices that there are.
+    given : choice or condition -> whether it was made; it has all choices that exist.
 
     Raises UsageError for the first contradiction.
     """
@@ -86,27 +85,27 @@ def check_modes(given: Mapping[str, object], spec: Spec | None = None) -> None:
 
 
 def shown(choice: str) -> str:
-    """Return a choice or a condition in words, in which choices stand as {name}."""
+    """Return a choice as {name}, or a condition in words."""
     return CONDITIONS.get(choice, f"{{{choice}}}")
 
 
 def in_words(text: str) -> str:
-    """Return a text in which choices stand as {name} as one of an error, whose choices front ends name."""
+    """Return a text for an error: each {name} becomes a choice that the front end spells."""
     return spelled(text, called)
 
 
 def suits(given: Mapping[str, object], spec: Spec) -> bool:
-    """Return whether a run of a spec can have all modes that options of a command turn on."""
+    """Return whether a run of a spec can have all modes that are turned on."""
     return not any(given.get(mode.name) and mode.needs(spec) for mode in MODES)
 
 
 def of_solvers(can: Callable[[str], bool]) -> str:
-    """Return the solvers that can do something, as a choice: "-s cd or -s mcmc"."""
+    """Return the solvers for which `can` is true, as alternatives of a choice: "-s cd or -s mcmc"."""
     return " or ".join(f"{{solver}} {name}" for name in SOLVERS if can(name))
 
 
 def on_cluster(spec: Spec) -> str:
-    """Return why a run cannot be trained by the sums of workers."""
+    """Return why a run cannot train by workers' sums; "" if it can."""
     solver = spec.solver_entry
     if MODELS[spec.model].closed_form:
         return f"{spec.model} is solved in closed form, on one machine; leave out {{cluster}}"
@@ -126,7 +125,7 @@ def on_cluster(spec: Spec) -> str:
 
 
 def in_one_pass(spec: Spec) -> str:
-    """Return why a run needs its rows more than once."""
+    """Return why a run needs its rows more than once; "" if it does not."""
     if not spec.by_rows:
         return f"{spec.solver} needs all rows in every step; stochastic solvers do not; leave out {{online}}"
     if spec.values["epochs"] != 1:
@@ -137,12 +136,12 @@ def in_one_pass(spec: Spec) -> str:
 
 
 def from_disk(spec: Spec) -> str:
-    """Return why a run needs all its rows in memory."""
+    """Return why a run needs all rows in memory; "" if it does not."""
     return f"{spec.solver} needs all rows in memory; leave out {{disk}}" if spec.solver_entry.in_memory else ""
 
 
 def with_relations(spec: Spec) -> str:
-    """Return why a run cannot train on rows with relations."""
+    """Return why a run cannot train on rows with relations; "" if it can."""
     if not MODELS[spec.model].joins:
         kinds = ", ".join(kind.name for kind in MODELS.values() if kind.joins)
         return f"{{relations}} trains the models {kinds}, not {spec.model}; choose one of them, or join the files"
@@ -154,7 +153,7 @@ def with_relations(spec: Spec) -> str:
 
 
 def sampling(name: str, use: str) -> Callable[[Spec], str]:
-    """Return a function that says why a run without draws has no `use` for an option."""
+    """Return a function that returns why a run without draws has no use for an option."""
 
     def needs(spec: Spec) -> str:
         if spec.solver_entry.is_sampler:
@@ -166,19 +165,19 @@ def sampling(name: str, use: str) -> Callable[[Spec], str]:
 
 
 def in_steps(spec: Spec) -> str:
-    """Return why a run has no state to keep."""
+    """Return why a run has no state to keep; "" if it has."""
     solved = f"{spec.model} is solved in one step, which cannot be continued; leave out {{checkpoint}}"
     return solved if MODELS[spec.model].closed_form else ""
 
 
 def with_alternatives(spec: Spec) -> str:
-    """Return why a run has no other solvers to compare."""
+    """Return why a run has no other solvers to compare; "" if it has."""
     solved = f"{spec.model} is solved in closed form, so that there are no solvers to compare"
     return f"{solved}; leave out {{auto}} or {{model}}" if MODELS[spec.model].closed_form else ""
 
 
 def by_rows(spec: Spec) -> str:
-    """Return why a run has no running loss."""
+    """Return why a run has no running loss; "" if it has."""
     return (
         "" if spec.by_rows else f"{{log_every}} applies only to stochastic solvers, not to {spec.solver}; leave it out"
     )
@@ -187,7 +186,7 @@ def by_rows(spec: Spec) -> str:
 SEEN = "the earlier model may have seen the rows that are held out"
 ONCE = "a stream is read once, by one model"
 BY_THE_CLOCK = "runs that the clock ends have other numbers of epochs every time, and are not those of their options"
-# What commands that compare options refuse.
+# The choices that comparing commands refuse.
 COMPARING = {
     **dict.fromkeys(("checkpoint", "keep_state", "test", "dry_run", "fail_worse_than_constant"), "no model is written"),
     "init_model": SEEN,

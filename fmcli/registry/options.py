@@ -9,11 +9,11 @@ from fmcli.registry.derived import Derived, Facts, by_longest_row, passes, with_
 
 # The largest integer that the core can store.
 LARGEST = (1 << 63) - 1
-# The most bits of a hash that can be a column: columns are numbered by int32.
+# The most bits of a hash that can number a column: columns are int32.
 MOST_HASH_BITS = 30
 # The largest number of models in an ensemble.
 MOST_MEMBERS = 1000
-# Megabytes that rows of a cache may take in memory by default.
+# Megabytes of memory for the rows of a cache by default.
 USUAL_MEMORY, MEGABYTE = 1000, 1_000_000
 
 
@@ -22,19 +22,19 @@ class Option:
     """A choice of a run: an option of the command line, and a keyword argument in Python of the same name.
 
     kind : int, float, bool, str, or a ValueKind of fmcli.registry.kinds.
-    default : None: the default is explained in the help; Derived: computed from the training data.
-    help : of both front ends; other choices stand in it as {name}.
+    default : None: the help explains the default; Derived: computed from the training data.
+    help : the text for both front ends; other choices stand in it as {name}.
     group : the section of the help.
-    flags : a short flag, or a long one that is not derived from the name.
+    flags : a short flag, or a long flag that is not derived from the name.
     low, high, open_low : the range of a number, and whether `low` itself is excluded.
     choices : all values of a text.
-    by_degree : whether it may be a list with one value per degree; see ModelEntry.by_degree.
-    metavar : what stands for the value in the help of the command; "": by the kind.
-    absent : why functions of Python do not have it; "": they do.
-    alias : another name that is accepted and not listed; "": there is none.
-    of_rows : whether estimators do not have it, because `fit` gets rows and labels.
-    compared : whether runs on the same rows are compared with other values of it: it does not change which rows there
-        are, nor by what they are judged.
+    by_degree : whether the value may be a list with one value per degree; see ModelEntry.by_degree.
+    metavar : the placeholder of the value in the command's help; "": by the kind.
+    absent : why functions of Python lack the option; "": they have it.
+    alias : another name that is accepted but not listed; "": there is none.
+    of_rows : whether estimators lack the option, because `fit` gets rows and labels.
+    compared : whether runs with different values can be compared on the same rows: the option changes neither the rows
+        nor how runs are judged.
     """
 
     name: str
@@ -56,19 +56,19 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The long flag. For a switch that can only be turned off, this is the flag --no-NAME."""
+        """The long flag; for a switch that can only be turned off, --no-NAME."""
         own = max(self.flags, key=len, default="")
         return own if own.startswith("--") else ("--no-" if self.negative else "--") + self.name.replace("_", "-")
 
     @property
     def negative(self) -> bool:
-        """Whether it has only the flag --no-NAME."""
+        """Whether the option has only the flag --no-NAME."""
         return self.kind is bool and self.default is True and self.name in NEGATIVE_ONLY
 
     def range(self, *, exact: bool = True) -> str:
         """Return the permitted values in words: "> 0", ">= 1", "0 to 1", "a, b or c"; empty if there is no restriction.
 
-        exact : whether to name an upper limit that is just the largest number that the core can store.
+        exact : whether to name an upper limit that is only the largest number that the core can store.
         """
         if self.choices:
             return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
@@ -91,24 +91,25 @@ class Option:
         return self.high is None or value <= self.high
 
 
-# Switches that are on by default, and have only the flag that turns them off (--no-NAME).
+# Switches that are on by default and have only the flag --no-NAME.
 NEGATIVE_ONLY = ("bias", "linear")
 
-# Of stochastic solvers.
+# Options of stochastic solvers.
 _EPOCHS = passes(10, least=30, updates=1)
 # The step size of solvers without adaptive steps. The number 200 was chosen on cadata and cpusmall with standardized
 # columns, where outliers have about 100 times the squared norm of most rows. Norms below 11.9 do not change the step.
 _STEP = by_longest_row(0.01, 200)
 
-# Chosen on held-out rows of MovieLens, where 100 sweeps predict worse: the first ones add to the variety of the draws.
+# Chosen on held-out rows of MovieLens; there, a burn-in of 100 sweeps predicts worse: the first draws add variety.
 _BURN_IN = Derived("min(20, epochs/2)", lambda facts: min(20, facts.values["epochs"] // 2))
-# On held-out rows of MovieLens, 200 draws gain .0005 of RMSE against 100, and 280 another .0001. Of many features they
-# would take gigabytes in the file: all draws take at most MOST_DRAWN bytes, or those of _LEAST_WHOLE models.
+# On held-out rows of MovieLens, 200 draws gain .0005 of RMSE over 100 draws, and 280 draws another .0001. With many
+# features they would take gigabytes: all draws together take at most MOST_DRAWN bytes, or the bytes of _LEAST_WHOLE
+# models.
 MOST_DRAWN, _MOST_DRAWS, _LEAST_WHOLE = 64_000_000, 200, 4
 
 
 def _draws(facts: Facts) -> int:
-    """Return how many draws are kept. The last one is the model itself; the others may take fewer bytes."""
+    """Return the number of draws to keep. The last draw is the model itself; the others may take fewer bytes."""
     each = max(facts.kept, 1)
     others = max((MOST_DRAWN - facts.drawn) // each, round((_LEAST_WHOLE - 1) * facts.drawn / each))
     return min(_MOST_DRAWS, 1 + others)
@@ -364,7 +365,7 @@ _OPTIONS = (
         low=0,
         open_low=True,
     ),
-    # Chosen on held-out rows of 16 data sets: with 0.5, the priors of groups of few features have heavy tails.
+    # Chosen on held-out rows of 16 data sets: with 0.5, the priors of groups with few features have heavy tails.
     Option(
         "prior_shape",
         float,
@@ -457,11 +458,11 @@ OPTIONS = {option.name: option for option in _OPTIONS}
 
 # The strengths of group penalties, in the order of the list in cython_src/fmcli/penalties/group_penalties.h.
 GROUP_PENALTIES = ("group_l1",)
-# Options that every model, solver and loss takes, and those of them that mean the same to all solvers.
+# Options that every model, solver and loss takes; and the part of them that means the same to all solvers.
 COMMON = (
     *("init_std", "l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch"),
     *("epochs", "batch_size", "round_size", "clip", "scale_labels", "scale", "norm", "shuffle", "seed"),
 )
 SAME_TO_ALL = ("clip", "scale_labels", "scale", "norm", "seed")
-# Options that a solver does not support if it needs smooth penalties.
+# Options that solvers with smooth penalties only do not support.
 NOT_SMOOTH = ("l1", "l1_w", "l1_v", *GROUP_PENALTIES, "l1_from_epoch")

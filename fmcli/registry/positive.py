@@ -1,4 +1,4 @@
-"""Which of two labels is the positive one, whose probability is predicted."""
+"""The positive one of two labels: predicted probabilities are of this label."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fmcli.errors import BadInputError
 from fmcli.text import escaped, readable
 
-# Usual names of a positive label, in any case of letters, and of the negative labels beside it.
+# Usual names of a positive label, without regard to case -> names of its negative label.
 USUAL = {
     **{"yes": "no", "y": "n", "true": "false", "t": "f", "on": "off", "positive": "negative", "pos": "neg", "+": "-"},
     **{"ja": "nein nee nej nei", "wahr": "falsch", "oui": "non", "vrai": "faux", "si": "no", "sí": "no", "sì": "no"},
@@ -42,17 +42,17 @@ USUAL = {
     **{"accept": "reject", "accepted": "rejected refused", "approved": "denied declined rejected", "high": "low"},
     **{"up": "down", "paid": "unpaid", "bought": "browsed", "purchase": "view"},
 }
-# What negates a name, such as not-spam.
+# Negations before a name, such as not-spam.
 NEGATIONS = ("not", "non", "no", "un", "in")
 
 
 def positive_place(texts: Sequence[str], wanted: str | None = None, *, named: bool) -> int:
-    """Return the place, 0 or 1, of the positive one of two labels, which are in increasing order: the wanted one, or by
-    usual names, or the later one.
+    """Return the position, 0 or 1, of the positive one of two labels in increasing order: the wanted label, or the
+    usual one by name, or the second.
 
-    named : whether labels are names; of numbers, the larger one is positive.
+    named : whether labels are names; of two numbers, the larger is positive.
 
-    Raises BadInputError if no label is the wanted one.
+    Raises BadInputError if neither label is the wanted one.
     """
     if wanted is not None:
         places = [place for place, text in enumerate(texts) if is_label(wanted, text, named=named)]
@@ -64,7 +64,7 @@ def positive_place(texts: Sequence[str], wanted: str | None = None, *, named: bo
 
 
 def usual_place(names: Sequence[str]) -> int | None:
-    """Return the place of the positive one of two names; None if they are no usual ones."""
+    """Return the position of the positive one of two names; None if they are not usual names."""
     first, second = (name.casefold() for name in names)
     for place, (negative, positive) in enumerate(((second, first), (first, second))):
         negated = any(negative == f"{word}{mark}{positive}" for word in NEGATIONS for mark in ("", "-", "_", ".", " "))
@@ -74,7 +74,7 @@ def usual_place(names: Sequence[str]) -> int | None:
 
 
 def is_label(wanted: str, text: str, *, named: bool) -> bool:
-    """Return whether a label, as text, is the wanted one."""
+    """Return whether a label, as text, is the wanted label."""
     if named:
         return text in (wanted, readable(wanted), readable(escaped(wanted)))
     truths = {"true": "1", "false": "0"}  # of Python

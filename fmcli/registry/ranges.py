@@ -1,4 +1,4 @@
-"""Ranges of options, from which a search draws values."""
+"""Ranges of options, for a search to draw values from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fmcli.records import dataclass
 from fmcli.registry.options import Option
 
 DOTS, COMMA = "..", ","
-# Numbers that are drawn have so many significant digits, so that a command can repeat them.
+# Drawn numbers have this many significant digits, so a command can repeat them.
 DIGITS = 3
-# How a search draws values, and how many trials it has by default.
+# The methods by which a search draws values, with their default numbers of trials.
 TPE = "tpe"
 SAMPLERS = {
     "near": "near the best ones so far, and a third of them anywhere",
@@ -21,7 +21,7 @@ SAMPLERS = {
     TPE: "by the TPE of Optuna, which must be installed",
 }
 TRIALS = 50
-# Options of which a run has one value, with the reason.
+# Options with a single value per run -> the reason.
 SINGLE = {
     "epochs": "the search chooses the number of epochs by itself",
     "seed": "a seed is no choice between models",
@@ -36,11 +36,11 @@ SINGLE = {
 
 @dataclass(frozen=True)
 class Range:
-    """The values that an option may have.
+    """The possible values of an option.
 
     low, high : the ends; numbers are uniform on a logarithmic scale if low > 0.
     choices : the values, in place of ends.
-    relative : whether these are factors of the usual value.
+    relative : whether the ends are factors of the default.
     whole : whether values are integers.
     """
 
@@ -51,7 +51,7 @@ class Range:
     whole: bool = False
 
     def at(self, unit: float, usual: Any = None) -> Any:
-        """Return the value at a place from 0 to below 1. usual : the usual value of the option, if it is relative."""
+        """Return the value at a position in [0, 1). usual : the default of the option, for a relative range."""
         if self.choices:
             return self.choices[int(unit * len(self.choices))]
         low, high = self.low, self.high + self.whole
@@ -61,7 +61,7 @@ class Range:
         return float(f"{value * usual if self.relative else value:.{DIGITS}g}")
 
     def nearest(self, usual: Any) -> Any:
-        """Return the value that is nearest to the usual one; if that is no number, the first choice, or the middle."""
+        """Return the value nearest to the default; without a numeric default, the first choice, or the middle."""
         if usual in self.choices:
             return usual
         known = isinstance(usual, int | float)
@@ -74,13 +74,13 @@ class Range:
         return int(found) if self.whole else found
 
     def spaced(self, number: int, usual: Any = None) -> list[Any]:
-        """Return so many values from the lowest to the highest, at equal distances; all choices, if there are some."""
+        """Return `number` values at equal distances from the lowest to the highest; or all choices, sorted."""
         if self.choices:
             return sorted(self.choices)
         return [self.at(place / (number - 1), usual) for place in range(number)]
 
     def place_of(self, value: Any, usual: Any = None) -> float | None:
-        """Return the place of a value, as `at` has it; None: it has none."""
+        """Return the position of a value, the inverse of `at`; None if it has none."""
         if self.choices:
             return (self.choices.index(value) + 0.5) / len(self.choices) if value in self.choices else None
         low, high = self.low, self.high + self.whole
@@ -91,24 +91,24 @@ class Range:
 
 
 def by(factor: float, other: float | None = None) -> Range:
-    """Return the range from a fraction of the usual value to a multiple of it."""
+    """Return the range from 1/factor of the default to `other` (None: `factor`) times the default."""
     return Range(1 / factor, other or factor, relative=True)
 
 
 def of(*choices: Any) -> Range:
-    """Return a range of a few values."""
+    """Return a range of listed values."""
     return Range(choices=choices)
 
 
 def is_range(text: object) -> bool:
-    """Return whether the text of an option is one of a range."""
+    """Return whether the text of an option is a range."""
     return isinstance(text, str) and (DOTS in text or COMMA in text)
 
 
 def read(option: Option, text: str, convert: Callable[[str], Any]) -> Range:
-    """Return the range in a text: low..high, or values separated by commas. convert : makes a value of a text.
+    """Return the range in a text: low..high, or values separated by commas. convert : converts the text of a value.
 
-    Raises UsageError, and what `convert` raises.
+    Raises UsageError, and the errors of `convert`.
     """
     name = called(option.name)
     asked = f"{name} {text}"
@@ -131,7 +131,7 @@ def read(option: Option, text: str, convert: Callable[[str], Any]) -> Range:
 
 
 def checked(option: Option, value: Any, asked: str) -> Any:
-    """Return a value. Raises UsageError if the option does not permit it."""
+    """Return the value. Raises UsageError if the option does not permit it."""
     if not option.permits(value):
         raise UsageError(f"{asked}: {value} is not permitted; it must be {option.range() or 'a number'}")
     return value

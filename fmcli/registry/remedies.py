@@ -1,4 +1,4 @@
-"""The error for training that diverged, with options of the run to change."""
+"""The error for diverged training, with the options to change."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from fmcli.errors import DivergedError, called
 from fmcli.registry.specs import REFINES, Spec
 
-# The step sizes of the solvers; options for parts of a model, such as alpha_v, refine them.
+# Options with the step size of a whole model; options for parts of a model, such as alpha_v, refine them.
 WHOLE_STEPS = ("alpha", "learning_rate")
-# After divergence, a step size that is smaller by this factor at least is proposed, and at most the usual one.
+# After divergence, the proposed step size is at least this factor smaller, and at most the default.
 STEP_BACK = 10
-# Smaller steps, as those that are limited by huge values, do not help.
+# Steps below this size are already limited by huge values; smaller ones do not help.
 LEAST_STEP = 1e-9
 
 
 def diverged(spec: Spec, what: str, best: str = "", usual: Mapping[str, Any] = {}) -> DivergedError:
-    """Return the error for training that diverged. It proposes `best`, a remedy for the scale of the features. If there
-    is none: a smaller step size, if the solver has one, at most the usual one; and if steps are not larger than usual,
-    scaled features, unless they are scaled already.
+    """Return the error for diverged training. It proposes `best`, a remedy for the scale of the features. Without
+    `best`, it proposes a smaller step size, at most the default, if the solver has one; and, if steps are not larger
+    than the default, scaled features, unless they are already scaled.
 
-    usual : the options as they are by default.
+    usual : the default values of the options.
     """
     found = {name: step for name, step in steps_of(spec).items() if step > LEAST_STEP}
     remedies = [best] if best else []
@@ -37,8 +37,7 @@ def diverged(spec: Spec, what: str, best: str = "", usual: Mapping[str, Any] = {
 
 
 def steps_of(spec: Spec) -> dict[str, float]:
-    """Return the step sizes of a spec by option name: that of the whole model, and those of parts if they differ from
-    it."""
+    """Return option -> step size of a spec: of the whole model, and of parts that differ from the whole."""
     values = spec.values
     steps: dict[str, float] = {name: values[name] for name in WHOLE_STEPS if name in values}
     parts = [part for part, whole in REFINES.items() if whole in steps and part in values]

@@ -1,4 +1,4 @@
-"""The choices of a run about its rows: how text and tables are read, the kinds of columns, and weights."""
+"""The choices of a run about its rows: how to read text and tables, the kinds of columns, and weights."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from fmcli.registry.kinds import FLAG, INPUT, JOINED, LABEL, NAMES, QUERY, RELAT
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import LARGEST, MOST_HASH_BITS, Option
 
-# Between the values in a cell.
+# The default separator between the values in a cell.
 SEPARATOR = "|"
 UTF_8, LATIN_1 = "utf-8", "latin-1"
-# Weights by which all labels have the same total weight.
+# The weighting that gives all labels the same total weight.
 BALANCED = "balanced"
-# What needs groups of rows, in words.
+# The metrics that need groups of rows, in words.
 METRICS_OF_GROUPS = (
     "the metrics gauc, ndcg, map, mrr, and recall@K, precision@K, hit@K and ndcg@K (of the first K places)"
 )
 NEEDED_BY = f"{{loss}} {', '.join(loss.name for loss in LOSSES.values() if loss.pairwise)} and {METRICS_OF_GROUPS}"
-# Why functions of Python do not have a choice.
+# Why functions of Python lack some of these choices.
 OF_DATA = "an argument of fmcli.Data, for rows in memory"
 OF_TEXT = "fmcli.read reads text of this form"
 STOPPING = "functions stop at the first error"
@@ -329,7 +329,7 @@ OF_THE_ROWS = (
         absent="matrices in memory are joined",
     ),
 )
-# The choices about the columns of tables.
+# The choices about columns of tables.
 OF_TABLES = (
     *("label", "categorical", "numeric", "several", "vector", "separator", "ignore", "weight_column"),
     *("missing_values", "missing", "decimal", "bins", "columns", "delimiter", "encoding", "schema", "sql", "join"),

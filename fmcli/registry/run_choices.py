@@ -1,5 +1,5 @@
-"""The choices of a run beside the choices of its rows: what is trained, where, for how long, how the best epoch is
-chosen, and what is written."""
+"""The choices of a run that are not about its rows: what is trained, where, for how long, how the best epoch is chosen,
+and what is written."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from fmcli.registry.kinds import (
 )
 from fmcli.registry.options import LARGEST, MOST_MEMBERS, USUAL_MEMORY, Option
 
-# Seconds between two checkpoints: a killed run loses no more work, and writing a gigabyte takes some hundredths of it.
+# Seconds between two checkpoints: a killed run loses at most this much work, and writing a gigabyte takes a few
+# percent.
 CHECKPOINT_SECONDS = 600
 CALIBRATIONS = ("isotonic", "platt")
 # The names of METRICS in fmcli.scoring.metrics, and sparsity. They are repeated here because that module imports numpy,
-# which is slow.
+# which takes long.
 METRIC_NAMES = (
     *("logloss", "auc", "pr-auc", "brier", "accuracy", "rmse", "mae", "r2", "micro-f1", "macro-f1", "macro-f1-pr"),
     *("gauc", "ndcg", "map", "mrr", "recall@10", "precision@10", "hit@10", "sparsity"),
 )
-# Why functions of Python do not have a choice.
+# Why functions of Python lack some of these choices.
 RETURNED = "functions return the model, which has a method to save it"
 LOGGED = "Model.history has the figures"
 ON_WORKERS = "a cluster reads files, for the command"

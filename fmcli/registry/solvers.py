@@ -1,4 +1,4 @@
-"""The solvers: each is a SolverEntry in SOLVERS."""
+"""The solvers. Each is a SolverEntry in SOLVERS."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fmcli.registry.options import GROUP_PENALTIES, NOT_SMOOTH
 from fmcli.registry.ranges import by
 
 DEFAULT_SOLVER = "adagrad"
-# The solver name of models that are solved in closed form.
+# The solver name of models solved in closed form.
 CLOSED_FORM = "closed-form"
-# How solvers train on a cluster.
+# The ways in which solvers train on a cluster.
 ROUNDS, GRADIENTS = "rounds", "gradients"
 # The trainer of all stochastic solvers.
 ROW_TRAINER = "fmcli.solvers.stochastic.trainer:StochasticTrainer"
@@ -23,23 +23,23 @@ ROW_TRAINER = "fmcli.solvers.stochastic.trainer:StochasticTrainer"
 class SolverEntry(Entry):
     """A solver.
 
-    Its class is a fmcli.solvers.stochastic.solver.Solver if it is stochastic, else a Trainer.
+    The class is a fmcli.solvers.stochastic.solver.Solver if the solver is stochastic, else a Trainer.
 
     by_rows : whether it is stochastic: it updates the parameters after each row or batch, with a step size.
     sums_losses : whether penalties are relative to the sum of the losses rather than their mean.
     penalizes_at_once : whether penalties that begin in an epoch (--l1-from-epoch) are applied to all parameter rows at
         the end of the previous epoch.
-    rounds : whether it has rounds; for fobos, only with adaptive learning rates.
+    rounds : whether it can train in rounds; for fobos, only with adaptive learning rates.
     in_memory : whether it needs all rows in memory.
-    losses : the only losses that it supports; empty: all, or if it is not stochastic, the differentiable ones.
-    is_sampler : whether it draws parameters from their posterior distribution, so that predictions are averages.
+    losses : the only losses that it supports; empty: all losses, or all differentiable ones if it is not stochastic.
+    is_sampler : whether it draws parameters from their posterior distribution; predictions are then averages.
     joins : whether it trains on rows with relations.
-    learns_new : whether it learns new features alone, for models of solvers that do not draw them.
-    sums_squares : whether its state is one number for each parameter: the sum of the squared gradients.
-    patience : by default, training on many rows stops after so many epochs without a better one.
-    cost : the time of an epoch, if that of adagrad is 1, measured on four sets.
-    cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": not.
-    alone : why it does not, if not because it takes a step after each row.
+    learns_new : whether it can learn new features alone, for models of solvers that do not draw them.
+    sums_squares : whether its state is one number per parameter: the sum of the squared gradients.
+    patience : by default, training on many rows stops after this many epochs without a better one.
+    cost : the time of an epoch relative to adagrad, measured on four sets.
+    cluster : how it trains on a cluster: by ROUNDS, or by GRADIENTS over all rows; "": it does not.
+    alone : why it does not train on a cluster, unless because it makes a step after each row.
     """
 
     by_rows: bool = True
@@ -58,15 +58,15 @@ class SolverEntry(Entry):
     alone: str = ""
 
     def waits(self, rows: int, *, dense: bool) -> int:
-        """Return how many epochs without a better one training waits for one by default, on so many rows.
+        """Return the number of epochs without a better one after which training on `rows` rows stops by default.
 
-        dense : whether they have most features.
+        dense : whether rows have most features.
         """
         return max(self.patience, _PLATEAU) if rows <= (FEW_DENSE_ROWS if dense else FEW_ROWS) else self.patience
 
     @property
     def stops_early(self) -> bool:
-        """Whether validation data choose one of its epochs."""
+        """Whether validation data choose one of the epochs."""
         return not self.is_sampler and self.name != CLOSED_FORM
 
 
@@ -75,22 +75,22 @@ _PER_ROW = {
     "l2_w": per_row(1),
     "l2_v": per_row(10),
 }
-# The patience of solvers that may stay on a plateau for some epochs, and of all on so few rows: metrics of few held-out
-# rows jump from epoch to epoch, and epochs take little time. Where rows have most features, a model overfits late, and
-# may need hundreds of epochs. Chosen on held-out rows of ten data sets.
+# The patience of solvers that may stay on a plateau for some epochs, and of all solvers on few rows: metrics of few
+# held-out rows jump from epoch to epoch, and epochs take little time. Where rows have most features, a model overfits
+# late, and may need hundreds of epochs. Chosen on held-out rows of ten data sets.
 _PLATEAU = 10
 FEW_ROWS, FEW_DENSE_ROWS = 5_000, 50_000
-# With this penalty, factors remain so small that a model with linear weights is a linear model: if interactions fit
-# only noise, nothing else helps. It is simpler, so that it need not be clearly better.
+# With this penalty, factors stay so small that a model with linear weights is linear: if interactions fit only noise,
+# nothing else helps. The linear model is simpler, so it need not be clearly better.
 _WITHOUT_INTERACTIONS = {"l2_v": Trial(((10.0,),), absolute=True, errors=(0,))}
-# On many rows, linear weights may need larger steps than factors, which overfit within few epochs.
+# On many rows, linear weights may need larger steps than factors, which overfit within a few epochs.
 _FASTER_WEIGHTS = {"learning_rate_w": Trial(((4,),), least_rows=10_000)}
-# Where rows have most features, each factor has been learned from most rows, so that more of them may be. It is chosen
-# with the penalty of those that there are.
+# Where rows have most features, most rows inform each factor, so the data may support more factors. The number of
+# factors is chosen with the penalty that was chosen for the default number.
 _MORE_FACTORS = {"rank": Trial(((2,),), dense=True)}
 _PENALTIES = ("l1", "l1_w", "l1_v", "l2", "l2_w", "l2_v", *GROUP_PENALTIES, "l1_from_epoch")
 _NOT_BY_ROWS = dict.fromkeys(("batch_size", "round_size", "shuffle"), "it applies only to stochastic solvers")
-# Parameters of the distributions that the noise and the priors of parameters are drawn from.
+# Parameters of the distributions from which the noise and the priors of parameters are drawn.
 HYPERPRIORS = (
     "noise_shape",
     "noise_rate",
@@ -103,7 +103,7 @@ HYPERPRIORS = (
 _RATES = ("learning_rate", "learning_rate_w", "learning_rate_v")
 _SCHEDULE = (*_RATES, "schedule", "power", "t0")
 
-# The values of a search, relative to the usual ones: penalties that are too weak are more frequent than others.
+# Ranges of a search, relative to the defaults; defaults are more often too weak than too strong.
 _TUNED_STEPS = {"learning_rate_w": by(5), "learning_rate_v": by(5)}
 _TUNED_PENALTIES = {"l2_w": by(10, 100), "l2_v": by(10, 1000)}
 _TUNED_PER_ROW = {"l2_w": by(30), "l2_v": by(10, 100)}
@@ -211,7 +211,7 @@ _SOLVERS = (
 SOLVERS = {solver.name: solver for solver in _SOLVERS}
 SAMPLERS = tuple(solver.name for solver in _SOLVERS if solver.is_sampler)
 
-# Users cannot choose it, because it belongs to a model; therefore it is not in SOLVERS.
+# Not in SOLVERS, because users cannot choose it: it belongs to a model.
 _CLOSED_FORM = SolverEntry(
     CLOSED_FORM,
     "The solution in closed form.",

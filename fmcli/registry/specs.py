@@ -21,25 +21,25 @@ from fmcli.text import number
 
 E = TypeVar("E", bound=Entry)
 
-# Options that refine another option for one part of a model. If such an option is not given, it has the value of the
-# other option, or that option's default if the run does not take it.
+# Options that refine another option for a part of the model. If they are not given, they have the value of the other
+# option, or its default if the run does not take the other option.
 REFINES = {
     **{"l1_w": "l1", "l1_v": "l1", "l2_w": "l2", "l2_v": "l2", "alpha_w": "alpha", "alpha_v": "alpha"},
     **dict.fromkeys(("learning_rate_w", "learning_rate_v", "anchor_rate"), "learning_rate"),
     "prior_rate_w": "prior_rate",
 }
 
-# The option whose labels training sees in their own unit, and the task of the losses of such labels.
+# The option that gives labels a unit of their own in training, and the task of the losses with such labels.
 SCALE_LABELS, SCALED_TASK = "scale_labels", "real"
 
-# Options that belong to one schedule of the learning rate.
+# Option -> the only schedule of the learning rate that has it.
 OF_SCHEDULE = {"power": "invscaling", "t0": "inverse"}
 
-# The limit of integer options that declare no limit: the largest int32, which the compiled core uses.
+# The limit of integer options without a declared limit: the largest int32, which the compiled core uses.
 LARGEST_COUNT = 2**31 - 1
 
 
-# The entry of Spec.given that means that the solver was given.
+# The entry of Spec.given for a given solver.
 SOLVER = "solver"
 
 
@@ -47,16 +47,16 @@ SOLVER = "solver"
 class Spec:
     """The specification of a run.
 
-    values : every option that the model, the solver and the loss take, by name, with defaults filled in; defaults that
-        depend on the data are Derived until `resolve` replaces them.
-    given : names of the options that were explicitly given, and SOLVER if the solver was given.
-    multiples : of options that the data have chosen and whose defaults depend on the rows: how many times the default
-        their values are, which an update with more rows inherits.
+    values : every option of the model, the solver and the loss by name, with defaults filled in; defaults that depend
+        on the data are Derived until `resolve` replaces them.
+    given : the names of explicitly given options, and SOLVER if the solver was given.
+    multiples : option -> value / default, for options that the data have chosen and whose defaults depend on the rows;
+        an update with more rows inherits the multiple.
     """
 
     model: str
     solver: str
-    loss: str | None  # None: chosen by the labels
+    loss: str | None  # None: the labels choose it
     values: Mapping[str, Any]
     given: frozenset[str] = frozenset()
     multiples: Mapping[str, float] = field(default_factory=dict)
@@ -77,16 +77,17 @@ class Spec:
         return SOLVER not in self.given and self.solver == MODELS[self.model].dense_solver
 
     def keywords(self, entry: Entry) -> dict[str, Any]:
-        """Return the options of the model, the solver or the loss, by name."""
+        """Return the options of the model, the solver or the loss (its entry) by name."""
         return {name: self.values[name] for name in entry.options}
 
     def takes(self, name: str) -> bool:
-        """Return whether an option may be given for the model and the solver."""
+        """Return whether the model and the solver accept an option."""
         refused = (MODELS[self.model].refuses, self.solver_entry.refuses)
         return name in self.values and not any(name in reasons for reasons in refused)
 
     def with_loss(self, loss: str) -> Spec:
-        """Return the spec with the loss of the labels and the defaults of its options, unless it has this loss."""
+        """Return the spec with this loss, chosen by the labels, and its default options; unchanged if it has this
+        loss."""
         if self.loss == loss:
             return self
         of_loss = {name: OPTIONS[name].default for name in LOSSES[loss].options}
@@ -94,10 +95,10 @@ class Spec:
 
 
 def scaled_for_numbers(spec: Spec) -> Spec:
-    """Return the choices for a table with columns of numbers, which are scaled unless the option is given.
+    """Return the spec for a table with columns of numbers, which are scaled unless the option is given.
 
-    On held-out rows of 13 tables, no run with zscore diverged, and it was the best method on all but one of those with
-    more than 500 rows. It adds entries without fields, so that kinds with fields have standard.
+    On held-out rows of 13 tables, no run with zscore diverged, and it was the best method on all but one of the tables
+    with more than 500 rows. It adds entries without fields, so kinds with fields use standard.
     """
     if "scale" in spec.given:
         return spec
@@ -115,9 +116,9 @@ def make_spec(
 
     Parameters
     ----------
-    model, solver, loss : registered names. solver None: the default solver of the model. loss None: chosen later, by
-        the labels.
-    options : values by option name; options that are missing or None have their defaults.
+    model, solver, loss : registered names. solver None: the default solver of the model. loss None: the labels choose
+        it later.
+    options : values by option name; missing options and None have their defaults.
 
     Raises
     ------
@@ -161,8 +162,8 @@ def make_spec(
 
 
 def for_dense_rows(spec: Spec) -> Spec:
-    """Return the spec with the solver for dense rows, if the model has one, and neither a solver nor an option that
-    belongs to training or to the usual solver was given, nor a loss that labels do not choose by themselves."""
+    """Return the spec with the model's dense solver, unless the user chose a solver, a solver option or a non-default
+    loss."""
     kind = MODELS[spec.model]
     of_solver = {SOLVER, *COMMON, *spec.solver_entry.options}.difference(SAME_TO_ALL)
     if not kind.dense_solver or spec.given & of_solver or spec.loss not in (None, TWO_VALUES, OTHERS):
@@ -189,8 +190,8 @@ def resolve(
     drawn: int = 0,
     kept: int = 0,
 ) -> Spec:
-    """Return the spec in which defaults that depend on the data are replaced by numbers. The parameters are as in
-    Facts; weight None: each row has the weight 1."""
+    """Return the spec with numbers in place of defaults that depend on the data. The parameters are as in Facts; weight
+    None: each row has the weight 1."""
     values = dict(spec.values)
     for name in OPTIONS:
         default = values.get(name)
@@ -233,7 +234,7 @@ def complete(taken: list[str], kind: ModelEntry, others: list[Entry], given: Map
 
 
 def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) -> None:
-    """Raise UsageError if the solver supports only other losses, or needs a differentiable one and this one is not."""
+    """Raise UsageError if the solver does not support the loss, or needs a differentiable loss and this one is not."""
     if solver and solver.losses and loss.name not in solver.losses:
         other = f"use {called(SOLVER)} {kind.solver if kind.solver != solver.name else DEFAULT_SOLVER}"
         same_labels = any(LOSSES[name].task == loss.task for name in solver.losses)
@@ -258,8 +259,8 @@ def check_loss(kind: ModelEntry, solver: SolverEntry | None, loss: LossEntry) ->
 
 
 def needed_for(spec: Spec, loss: str) -> dict[str, str]:
-    """Return the other choices that a run of a spec needs for a loss: none, the usual solver of its model, or the usual
-    model."""
+    """Return the changed choices that a run of a spec needs for a loss: none, the default solver of its model, or the
+    default model."""
     solver = spec.solver if SOLVER in spec.given else None
     for model, chosen in ((spec.model, solver), (spec.model, MODELS[spec.model].solver), (DEFAULT_MODEL, None)):
         try:
@@ -278,7 +279,7 @@ def either(names: Sequence[str]) -> str:
 
 
 def check_pairs(solver: SolverEntry | None, loss: LossEntry) -> None:
-    """Raise UsageError if the loss is of pairs of rows, but the solver does not train on single rows."""
+    """Raise UsageError if the loss is pairwise, but the solver does not train on single rows."""
     if loss.pairwise and solver and not solver.by_rows:
         names = ", ".join(entry.name for entry in SOLVERS.values() if entry.by_rows)
         raise UsageError(
@@ -334,23 +335,23 @@ def check_burn_in(values: Mapping[str, Any]) -> None:
 
 
 def check_clip(loss: str | None, clip: bool | None) -> None:
-    """Raise UsageError if --clip is given with a loss other than squared. If the loss is None, it is not known yet."""
+    """Raise UsageError if --clip is given with a loss other than squared. A loss of None is not known yet."""
     if clip and loss not in (None, CLIPPED_LOSS):
         only = f"{called('clip')} applies only to {called('loss')} {CLIPPED_LOSS}"
         raise UsageError(f"{only}, not to {loss}; leave it out")
 
 
 def check_scale_labels(loss: str | None, scaled: bool | None) -> None:
-    """Raise UsageError if --scale-labels is given with a loss of other labels than numbers. If the loss is None, it is
-    not known yet."""
+    """Raise UsageError if --scale-labels is given with a loss for labels other than numbers. A loss of None is not
+    known yet."""
     if scaled and loss is not None and LOSSES[loss].task != SCALED_TASK:
         takers = [f"{called('loss')} {entry.name}" for entry in LOSSES.values() if entry.task == SCALED_TASK]
         raise UsageError(f"{called(SCALE_LABELS)} applies only to {either(takers)}, not to {loss}; leave it out")
 
 
 def check_schedule(given: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """Raise UsageError if a schedule is combined with adaptive learning rates, or an option is given that belongs to
-    another schedule."""
+    """Raise UsageError if a schedule is combined with adaptive learning rates, or if an option of another schedule is
+    given."""
     for name, schedule in OF_SCHEDULE.items():
         if name in given and values["schedule"] != schedule:
             option, chosen = called(name), f"{called('schedule')} {schedule}"
@@ -403,7 +404,8 @@ def check_closed_form(model: str, solver: str | None, loss: str | None) -> None:
 
 
 def check_degrees(kind: ModelEntry, values: Mapping[str, Any]) -> None:
-    """Raise UsageError if an option has several values and the model takes a single one or a different number."""
+    """Raise UsageError if an option has several values, but the model takes a single value or another number of
+    values."""
     for name, value in values.items():
         if not isinstance(value, list):
             continue
@@ -450,14 +452,14 @@ def check(name: str, value: Any, taken: list[str], kind: ModelEntry, others: lis
 
 
 def as_given(value: Any) -> str:
-    """Return the value of an option as it is written on the command line."""
+    """Return the value of an option as on the command line."""
     if isinstance(value, list):
         return "/".join(map(str, value))
     return number(value) if isinstance(value, float) else str(value)
 
 
 def takes(name: str, model: str, solver: str, loss: str) -> bool:
-    """Return whether a run with this model, solver and loss takes an option. Other names are ignored."""
+    """Return whether a run with this model, solver and loss takes an option. Unknown names are ignored."""
     entries: list[Entry] = [
         table[chosen] for table, chosen in ((MODELS, model), (SOLVERS, solver), (LOSSES, loss)) if chosen in table
     ]
@@ -466,5 +468,5 @@ def takes(name: str, model: str, solver: str, loss: str) -> bool:
 
 
 def takers_of(table: Mapping[str, Entry], option: str) -> list[str]:
-    """Return names of the entries that take an option."""
+    """Return the names of the entries that take an option."""
     return [entry.name for entry in table.values() if option in entry.options]

@@ -1,4 +1,4 @@
-"""Independent streams of random numbers, all derived from the seed of the run."""
+"""Independent streams of random numbers, derived from the seed of the run."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ SAMPLING_STREAM, FOLD_STREAM, MEASURE_STREAM, CROSS_STREAM, TUNE_STREAM = 6, 7, 
 
 
 def generator(spec: Spec, *stream: int) -> np.random.Generator:
-    """Return a generator for one purpose. Its numbers do not depend on how many numbers other streams have drawn."""
+    """Return a generator for one purpose. Its numbers do not depend on other streams."""
     return np.random.default_rng([spec.values["seed"], *stream])

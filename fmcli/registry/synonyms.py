@@ -1,4 +1,4 @@
-"""Words of other tools and libraries for options of fmcli: libFM, libffm, xLearn, alphaFM, liblinear, VW,
+"""Words that other tools and libraries use for options of fmcli: libFM, libffm, xLearn, alphaFM, liblinear, VW,
 scikit-learn, LightFM, implicit, fastFM, LightGBM, XGBoost and frameworks for neural networks."""
 
 import re
@@ -77,10 +77,10 @@ ANSWERS = {
     "{disk} {cache} FILE": "on-disk cache-file",
     "{disk} {memory} MB": "block",
 }
-# As ANSWERS, for one command; they come first.
+# Like ANSWERS, for one command; these come first.
 OF_COMMAND = {
     "train": {
-        # Letters that several of the tools use, and options that mean other things with other commands.
+        # Letters that several of the tools use, and options with another meaning in other commands.
         "{l2} or {hash_bits}": "b",
         "{l2} or {cache} FILE": "c",
         "fmcli train FILE": "d train data",
@@ -111,7 +111,7 @@ OF_COMMAND = {
     },
     "import": {"{loss} squared, {loss} logistic or {loss} probit": "task method"},
 }
-# What no command does, or what needs no option, in a sentence -> words, by command.
+# A sentence about something that no command does, or that needs no option -> words, by command.
 DENIALS = {
     "train": {
         "the bias is never penalised": "R",
@@ -141,7 +141,7 @@ DENIALS = {
 
 @cache
 def answers(command: str) -> dict[str, tuple[str, ...]]:
-    """Return the answers to each word, the better ones first."""
+    """Return word -> its answers, the better ones first."""
     found: dict[str, tuple[str, ...]] = {}
     for table in (OF_COMMAND.get(command, {}), ANSWERS):
         for answer, words in table.items():
@@ -164,7 +164,7 @@ def explained(command: str, word: str, fits: Callable[[str], bool]) -> str | Non
     if said:
         return f": {said}"
     for answer in answers(command).get(word, ()):
-        own = answer.split("fmcli ")[0]  # options behind the name of a command are that command's
+        own = answer.split("fmcli ")[0]  # options after the name of a command belong to that command
         if all(map(fits, CHOICE.findall(own))):
             return f"; did you mean {answer}?"
     return None
@@ -218,6 +218,6 @@ NAMES = {"loss": LOSS_NAMES, "model": MODEL_NAMES, "solver": SOLVER_NAMES, "metr
 
 
 def other_name(what: str, name: str) -> str | None:
-    """Return a suggestion for a name that a loss, model, solver or metric has elsewhere; None if it is not known."""
+    """Suggest the name here for a loss, model, solver or metric that has another name elsewhere; None if unknown."""
     meant = NAMES.get(what, {}).get(name.lower().replace("_", "-").replace(" ", "-"))
     return f"there is no {what} {name!r}; did you mean {one_of(meant)}?" if meant else None

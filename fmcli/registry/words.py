@@ -14,7 +14,7 @@ from fmcli.registry.specs import REFINES, takers_of
 
 
 def notes(choice: Option) -> str:
-    """Return the usual default of an option and its range: "[default: 0.5; 0 to 1]"."""
+    """Return the default and the range of an option: "[default: 0.5; 0 to 1]"."""
     parts = [choice.range()] if choice.choices else []
     usual = usual_default(choice)
     parts += [f"default: {usual}"] if usual and not choice.negative else []
@@ -24,7 +24,7 @@ def notes(choice: Option) -> str:
 
 
 def usual_default(choice: Option) -> str:
-    """Return the default of an option, unless a component has one of its own."""
+    """Return the default of an option that applies unless a component has its own."""
     return OPTIONS[REFINES[choice.name]].flag if choice.name in REFINES else in_words(choice, choice.default)
 
 
@@ -50,8 +50,8 @@ def defaults_in_words(choice: Option) -> str:
 
 
 def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
-    """Return (default, solver) -> names of the models, solvers and losses with a default of an option that differs from
-    its usual one; the solver is "" if the default applies to any solver."""
+    """Return (default, solver) -> names of the models, solvers and losses whose default of an option differs from the
+    usual one; the solver is "" if the default applies to any solver."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in (*SOLVERS.values(), *LOSSES.values(), *MODELS.values()):
         if shows(entry, choice.name):
@@ -63,12 +63,12 @@ def special_defaults(choice: Option) -> dict[tuple[str, str], list[str]]:
 
 
 def shows(entry: Entry, name: str) -> bool:
-    """Return whether an entry has a separate default for an option that it does not refuse."""
+    """Return whether an entry has its own default for an option that it does not refuse."""
     return name in entry.defaults and name not in entry.refuses
 
 
 def in_words(choice: Option, value: Any) -> str:
-    """Return a default of an option as text: for a switch, the flag without its dashes; "" for None."""
+    """Return a default of an option as text: for a switch, its flag without dashes; "" for None."""
     if value is None or isinstance(value, Derived):
         return str(value or "")
     if choice.kind is bool:

@@ -1,6 +1,6 @@
-"""Estimators of scikit-learn: FMClassifier, FMRegressor, FMRanker, and the transformer FMFeatures.
+"""scikit-learn estimators: FMClassifier, FMRegressor, FMRanker, and the transformer FMFeatures.
 
-They train what ``fmcli.train`` and the command train, with the same bits, under the conventions of scikit-learn.
+They train the same models as ``fmcli.train`` and the command, bit for bit, with the conventions of scikit-learn.
 """
 
 from fmcli.sklearn.checks import expected_failed_checks

@@ -1,4 +1,4 @@
-"""The base of all estimators: parameters from the table of training, fitting, and the conventions of scikit-learn."""
+"""The base of all estimators: parameters from the table of choices, fitting, and the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ try:
 except ImportError as error:
     raise ImportError("fmcli.sklearn needs scikit-learn 1.6 or later: pip install scikit-learn") from error
 
-# The names of `fmcli.train` for parameters that have another one in scikit-learn.
+# Parameter in scikit-learn -> its name in `fmcli.train`, if they differ.
 NAMES = {new: old for old, new in RENAMED.items()}
 LARGEST_SEED = 2**31 - 1
-# The parameters that only estimators have, and their defaults.
+# The parameters that only estimators have, with their defaults.
 OWN = {"callbacks": (), "warm_start": False, "verbose": 0}
-# Parameters that a run has in place of those of its estimator.
+# Parameters of a run that replace those of its estimator.
 Changed = Mapping[str, Any]
 NO_CHANGES: Changed = {}
-# The types of numbers that are taken as they are.
+# The types of numbers that are not converted.
 NUMBERS = (np.float32, np.float64)
 
 
 def with_signature(cls: type[Any]) -> type[Any]:
-    """Return a class of estimators whose constructor and docstring have the parameters of training."""
+    """Return a class of estimators with the training parameters in its constructor and docstring."""
     own = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
     more = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in OWN.items()]
     every = [own, *parameters(RENAMED, (*OF_ROWS, *cls._without)), *more]
 
-    def __init__(self: Any, **given: Any) -> None:  # noqa: N807 (it becomes that of the class)
+    def __init__(self: Any, **given: Any) -> None:  # noqa: N807 (it becomes the class's)
         known, given = cls._usual, listed(given)
         if unknown := given.keys() - known.keys():
             name = min(unknown)
@@ -72,8 +72,8 @@ def with_signature(cls: type[Any]) -> type[Any]:
 class Estimator(BaseEstimator):  # type: ignore[misc]
     """Base of all estimators.
 
-    _loss : the loss if none is given; None: the labels decide.
-    _without : the parameters of training that it does not have.
+    _loss : the default loss; None: the labels decide.
+    _without : the training parameters that the estimator lacks.
     """
 
     _loss: str | None = None
@@ -86,7 +86,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     verbose: int
 
-    if TYPE_CHECKING:  # `with_signature` makes it
+    if TYPE_CHECKING:  # `with_signature` makes it at run time
 
         def __init__(self, **parameters: Unpack[Parameters]) -> None: ...
 
@@ -112,7 +112,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return self.model_.history
 
     def _choices(self) -> dict[str, Any]:
-        """Return the parameters under the names of `fmcli.train`."""
+        """Return the parameters by their names in `fmcli.train`."""
         given = {NAMES.get(name, name): value for name, value in self.get_params(deep=False).items()}
         for name in OWN:
             del given[name]
@@ -124,7 +124,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return given
 
     def _trained(self, data: Data, eval_set: Any, changed: Changed = NO_CHANGES) -> Model:
-        """Return the model of the parameters, some of which are changed. Raises the errors of `fmcli.train`."""
+        """Train a model with the parameters, some of them changed. Raises the errors of `fmcli.train`."""
         with in_python(), reporting(self.verbose):
             choices = split({**self._choices(), **changed})
             if choices.seed is None and choices.init_model is None:
@@ -134,11 +134,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return trained_model(data, valid, choices, callbacks)
 
     def _resumed(self) -> dict[str, Any]:
-        """Return the changes of parameters with which `fit` continues the model that it has trained before."""
+        """Return the changed parameters with which `fit` continues its previous model."""
         return {"init_model": self.model_} if self.warm_start and "model_" in vars(self) else {}
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        """Return a matrix, or dicts or a frame as they are, checked as in scikit-learn."""
+        """Return a matrix checked by scikit-learn; return dicts or a frame as they are."""
         if is_records(X):
             return X
         if self._is_frame(X):
@@ -154,7 +154,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _given(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool, numbers: bool
     ) -> tuple[Any, NDArray[Any], NDArray[np.float64] | None]:
-        """Return rows, labels and weights, checked as in scikit-learn. numbers : whether labels must be numbers."""
+        """Return rows, labels and weights, checked by scikit-learn. numbers : whether labels must be numbers."""
         with in_python():
             require_unmasked("y", y)
             require_unmasked("sample_weight", sample_weight)
@@ -180,7 +180,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         schema: Schema | None = None,
         changed: Changed = NO_CHANGES,
     ) -> Data:
-        """Return rows with labels. schema : what the columns of a frame are, if it is known. Raises BadInputError."""
+        """Return rows with labels. schema : of a frame's columns, if known. Raises BadInputError."""
         with in_python():
             choices = split({**self._choices(), **changed})
             warm_start = resumed(choices.init_model)
@@ -189,7 +189,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             return of_pair(X, label, form, weight=weight, fields=vars(self).get("fields_"), group=group)
 
     def _evaluated(self, eval_set: Any, data: Data) -> list[Data]:
-        """Return validation data: of a pair (X, y), or of a list of pairs, which are concatenated."""
+        """Return validation data from a pair (X, y), or from a list of pairs, which are concatenated."""
         pairs: Sequence[Any] = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
         if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             raise ValueError("eval_set must be a pair (X, y), or a list of pairs")
@@ -208,7 +208,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(rows, output, fields=fields, threads=threads, **more)
 
     def _is_stochastic(self) -> bool:
-        """Return whether the solver takes steps row by row, so that it can go on with further rows."""
+        """Return whether the solver makes steps row by row, and so can continue with further rows."""
         choices = self._choices()
         try:
             return make_spec(choices["model"] or DEFAULT_MODEL, choices["solver"]).by_rows
@@ -217,8 +217,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 def require_plain_matrix(X: Any) -> None:
-    """Raise BadInputError as a ValueError for a matrix of times, which scikit-learn turns into numbers, or one with
-    masked values, whose mask scikit-learn drops."""
+    """Raise BadInputError as a ValueError for a matrix of times, which scikit-learn would convert to numbers, or with
+    masked values, whose mask scikit-learn would drop."""
     with in_python():
         require_unmasked("X", X)
         if isinstance(dtype := getattr(X, "dtype", None), np.dtype):
@@ -226,13 +226,13 @@ def require_plain_matrix(X: Any) -> None:
 
 
 def labels_for(classes: NDArray[Any]) -> Names | None:
-    """Return classes as names of labels, in the order of these; None if they are numbers."""
+    """Return classes as names of labels, sorted; None if they are numbers."""
     return None if classes.dtype.kind in "biuf" else tuple(sorted(name_of(one) for one in classes))
 
 
 @contextmanager
 def reporting(verbose: int) -> Iterator[None]:
-    """Write the log to standard error as long as the context lasts, if verbose, and if no handler takes it."""
+    """Write the log to standard error in this context, if `verbose` is set and no handler takes the log."""
     if not verbose or any(not isinstance(one, logging.NullHandler) for one in LOG.handlers):
         yield
         return

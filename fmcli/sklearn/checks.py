@@ -1,4 +1,4 @@
-"""The checks of scikit-learn's `check_estimator` that estimators of this package fail, each with its reason."""
+"""Checks of scikit-learn's `check_estimator` that this package's estimators fail, each with its reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
     Returns
     -------
     dict of str
-        The reason for each, by the name of the check.
+        The reason for each failure, by the name of the check.
     """
     if not has_fit_parameter(estimator, "sample_weight"):
         return {}

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
     def available_if(check: Callable[[Any], bool]) -> Callable[[F], F]:
-        """Return a decorator of a method, for type checkers: the decorator of scikit-learn has no types."""
+        """Type scikit-learn's decorator for type checkers: it has no types."""
 else:
     from sklearn.utils.metaestimators import available_if
 
 # Names of losses.
 SQUARED, SOFTMAX, LOGISTIC, BPR = "squared", "softmax", "logistic", "bpr"
-# One more epoch on all rows given: as ``fmcli train -i MODEL --keep-state -e 1 --no-quick-search --holdout 0``.
+# One more epoch on the given rows, as ``fmcli train -i MODEL --keep-state -e 1 --no-quick-search --holdout 0``.
 STEP = {"epochs": 1, "keep_state": True, "quick_search": False, "holdout": 0}
 # The metric of a ranker's score.
 RANKING = "ndcg"
@@ -48,7 +48,7 @@ def is_probable(estimator: Estimator) -> bool:
 class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """A factorization machine, or another model of fmcli, for classes.
 
-    Two classes have one score, by default with logistic loss; more have one each, with softmax.
+    Two classes share one score, by default with logistic loss; more classes have one score each, with softmax.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` continues the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -71,7 +71,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Figures of each epoch.
     n_features_in_ : int
     feature_names_in_ : ndarray
-        The names of the columns, if `fit` was given a frame.
+        The names of the columns, if `fit` got a frame.
     """
 
     def fit(
@@ -88,14 +88,15 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix, list of dict, or frame
-            Shape (rows, columns). CSR of float32 is not copied. Columns of a frame are like columns of a table:
-            texts and categories are names, numbers are numbers, and missing numbers are the mean of their column.
+            Shape (rows, columns). A CSR matrix of float32 is not copied. Columns of a frame are like columns of a
+            table: texts and categories are names, numbers are numbers, and missing numbers become the mean of their
+            column.
         y : array-like
             Shape (rows,): the class of each row.
         sample_weight : array-like, optional
-            Shape (rows,): weights, which are not negative.
+            Shape (rows,): weights, at least 0.
         eval_set : (X, y) or list of these, optional
-            Validation data, by which the best epoch is chosen; several pairs are concatenated.
+            Validation data to choose the best epoch; several pairs are concatenated.
         fields : array-like of int, optional
             Shape (columns,): the field of each column, for models with fields.
 
@@ -106,7 +107,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            For parameters, rows or labels that are not valid.
+            For invalid parameters, rows or labels.
         """
         X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=False)
         check_classification_targets(label)
@@ -136,7 +137,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         X, y, sample_weight, fields
             As in `fit`.
         classes : array-like, optional
-            All classes that labels can have; needed in the first call.
+            All possible classes; required in the first call.
 
         Returns
         -------
@@ -154,7 +155,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             raise ValueError(f"classes are {classes!r}, but those of the first call were {self.classes_!r}")
         if unknown := set(label.tolist()) - set(self.classes_.tolist()):
             raise ValueError(f"y has the label {min(unknown, key=str)!r}, which is not one of the classes")
-        # As names, all classes are known even if some do not occur; a model that `fit` has trained may have numbers.
+        # As names, all classes are known even if some do not occur; a model trained by `fit` may have numbers.
         model = None if first else self.model_
         if model is None or model._scorer.labels.names:
             names = tuple(sorted(name_of(one) for one in self.classes_))
@@ -167,11 +168,11 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self
 
     def _positive(self) -> Any:
-        """Return the positive one of two classes, which is the second one in scikit-learn."""
+        """Return the positive one of two classes: in scikit-learn, the second class."""
         return self.classes_[1] if len(self.classes_) == 2 else None
 
     def _loss_of_classes(self) -> str:
-        """Return the loss. Raises ValueError for one that is not of classes."""
+        """Return the loss. Raises ValueError for a loss that is not for classes."""
         loss = self.loss or (LOGISTIC if len(self.classes_) == 2 else SOFTMAX)
         if loss in LOSSES and LOSSES[loss].task not in ("binary", "classes"):
             raise ValueError(f"loss {loss} is not one of classes; use FMRegressor, or another loss")
@@ -188,7 +189,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Returns
         -------
         ndarray
-            Shape (rows,): of `classes_`.
+            Shape (rows,): elements of `classes_`.
         """
         check_is_fitted(self)
         found = self._predicted(X, "label")
@@ -199,7 +200,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     @available_if(is_probable)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class; with a loss that has none, there is no such method.
+        """Return the probability of each class. Losses without probabilities have no such method.
 
         Parameters
         ----------
@@ -232,7 +233,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             return np.asarray(np.log(self.predict_proba(X)))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Return the scores of rows, before they become probabilities.
+        """Return the scores of rows, before conversion to probabilities.
 
         Parameters
         ----------
@@ -242,7 +243,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Returns
         -------
         ndarray
-            Shape (rows,), of which positive ones stand for the second class; or (rows, classes) for more than two.
+            Shape (rows,), where positive scores mean the second class; or (rows, classes) for more than two classes.
         """
         check_is_fitted(self)
         found = np.asarray(self._predicted(X, "raw"))
@@ -251,7 +252,7 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return found[:, self._places()]
 
     def _places(self) -> list[int]:
-        """Return the places of the classes among the labels of the model, which order names as text of features has
+        """Return the position of each class among the model's labels. The model orders names as rows of text spell
         them, with codes for blanks."""
         labels = self.model_._scorer.labels
         names = [unescaped(name) for name in labels.words] if labels.names else []
@@ -268,7 +269,7 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` continues the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -281,7 +282,7 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         Figures of each epoch.
     n_features_in_ : int
     feature_names_in_ : ndarray
-        The names of the columns, if `fit` was given a frame.
+        The names of the columns, if `fit` got a frame.
     """
 
     _loss = SQUARED
@@ -305,9 +306,9 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         y : array-like
             Shape (rows,): the number of each row.
         sample_weight : array-like, optional
-            Shape (rows,): weights, which are not negative.
+            Shape (rows,): weights, at least 0.
         eval_set : (X, y) or list of these, optional
-            Validation data, by which the best epoch is chosen; several pairs are concatenated.
+            Validation data to choose the best epoch; several pairs are concatenated.
         fields : array-like of int, optional
             Shape (columns,): the field of each column, for models with fields.
 
@@ -318,7 +319,7 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            For parameters, rows or labels that are not valid.
+            For invalid parameters, rows or labels.
         """
         X, label, weight = self._given(X, y, sample_weight, reset=True, numbers=True)
         self._set_fields(fields)
@@ -339,9 +340,9 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         y : array-like
             Shape (rows,): the number of each row.
         sample_weight : array-like, optional
-            Shape (rows,): weights, which are not negative.
+            Shape (rows,): weights, at least 0.
         fields : array-like of int, optional
-            Shape (columns,): the field of each column, in the first call.
+            Shape (columns,): the field of each column; only in the first call.
 
         Returns
         -------
@@ -367,7 +368,7 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         X : array, sparse matrix, list of dict, or frame
             Shape (rows, columns).
         return_std : bool
-            Whether to return their standard deviations over draws, too, which models by mcmc and ensembles have.
+            Whether to return the standard deviations over draws, too. Models by mcmc and ensembles have them.
 
         Returns
         -------
@@ -380,8 +381,8 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
 
 @with_signature
 class FMRanker(Estimator):
-    """A factorization machine, or another model of fmcli, that ranks the rows of a group: by default with the loss of
-    pairs of rows, bpr.
+    """A factorization machine, or another model of fmcli, that ranks the rows of a group; the default loss is bpr, a
+    loss of pairs of rows.
 
     Parameters
     ----------
@@ -389,7 +390,7 @@ class FMRanker(Estimator):
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` continues the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
@@ -417,7 +418,7 @@ class FMRanker(Estimator):
         y : array-like
             Shape (rows,): the relevance of each row; larger is better.
         qid : array-like, optional
-            Shape (rows,): rows with equal values are a group (a query, a user); by default, all rows are one.
+            Shape (rows,): rows with equal values form a group (a query, a user); by default, all rows are one group.
         fields : array-like of int, optional
             Shape (columns,): the field of each column.
 
@@ -434,7 +435,7 @@ class FMRanker(Estimator):
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return scores, which are comparable only within a group.
+        """Return scores. They are comparable only within a group.
 
         Parameters
         ----------
@@ -450,7 +451,7 @@ class FMRanker(Estimator):
         return np.asarray(self._predicted(X, "raw"))
 
     def score(self, X: Any, y: ArrayLike, *, qid: ArrayLike | None = None) -> float:
-        """Return the normalized discounted cumulative gain of the order of predictions.
+        """Return the normalized discounted cumulative gain of the predicted order.
 
         Parameters
         ----------

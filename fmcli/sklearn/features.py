@@ -17,7 +17,7 @@ from fmcli.sklearn.base import Estimator, labels_for, with_signature
 class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):  # type: ignore[misc]
     """The factors of rows as an embedding: the sum of the factors of a row's features, weighted by their values.
 
-    The model is trained to predict y, classes or numbers, as FMClassifier and FMRegressor do.
+    The model is trained to predict y, classes or numbers, like FMClassifier and FMRegressor.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
     callbacks : callable or sequence of callable
         As in `fmcli.train`.
     warm_start : bool
-        Whether `fit` continues the model that it has trained before, if there is one.
+        Whether `fit` continues the model that it trained before, if there is one.
     verbose : int
         Whether to write the log to standard error, if the logger "fmcli" has no handler.
 

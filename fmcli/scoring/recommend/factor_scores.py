@@ -186,9 +186,9 @@ class FactorScores:
     def _fill(
         self, splitters: Sequence[Splitter], data: Dataset, start: int, stop: int, out: Singles, *, second: bool
     ) -> None:
-        """Write the vectors of rows, all draws side by side. At the end, an item has its own terms where a context has 1;
-        with lengths, a context also has its own terms where an item has 1. Without lengths, a context's own terms are
-        the same for all items and are left out."""
+        """Write the vectors of rows, all draws side by side. At the end, an item has its own terms where a context has
+        1; with lengths, a context also has its own terms where an item has 1. Without lengths, a context's own terms
+        are the same for all items and are left out."""
         total, at = np.zeros(stop - start), 0
         with np.errstate(over="ignore"):  # overflowing numbers have no bound, so their pairs are scored exactly
             for splitter in splitters:
