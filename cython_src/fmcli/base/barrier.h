@@ -1,4 +1,4 @@
-// A barrier for a fixed number of threads that meet many thousand times a second.
+// A barrier for a fixed number of threads that meet thousands of times per second.
 #ifndef FMCLI_BARRIER_H
 #define FMCLI_BARRIER_H
 
@@ -12,10 +12,10 @@ typedef struct Barrier {
     int generation;
 } Barrier;
 
-// Waits until all threads have arrived. What a thread wrote before is visible to all threads afterwards. A waiting
-// thread spins, because the others arrive soon if each has a core. Then it lets other threads run, and at last it sleeps,
-// in case other programs use the cores. With limits of 2^12 and 2^4, two threads on two cores slept so often that they were
-// slower than one; with these, more threads than cores take longer.
+// Waits until all threads have arrived. Earlier writes of each thread are visible to all threads afterwards. A waiting
+// thread spins, because the others arrive soon if each has a core; then it yields; finally it sleeps, in case other
+// programs use the cores. With limits of 2^12 and 2^4, two threads on two cores slept so often that they were slower
+// than one thread; with these limits, having more threads than cores takes longer.
 static inline void wait_for_all(Barrier* barrier) {
     enum { SPINS = 1 << 16, YIELDS = 1 << 12 };
     const struct timespec nap = {0, 20000};  // 20 microseconds

@@ -1,5 +1,5 @@
-// Arithmetic without denormal numbers, which take processors some hundred cycles each. Factors that a penalty shrinks
-// by a share in each step pass through them on their way to 0, and so do products of small factors.
+// Arithmetic without denormal numbers, which take processors hundreds of cycles each. Factors that a penalty shrinks in
+// each step pass through denormals on their way to 0, and so do products of small factors.
 #ifndef FMCLI_DENORMALS_H
 #define FMCLI_DENORMALS_H
 
@@ -11,8 +11,8 @@
 
 typedef uint64_t FloatingMode;
 
-// Takes denormal numbers for 0 in this thread from now on, results and operands; returns the mode before. These are the
-// same bits at every instruction set, because it is a mode of the processor's arithmetic, not of its instructions.
+// Treats denormal results and operands as 0 in this thread from now on; returns the previous mode. Results have the
+// same bits at every instruction set, because the mode belongs to the processor's arithmetic, not to its instructions.
 static inline FloatingMode flush_denormals(void) {
 #if defined(__SSE2__)
     enum { OPERANDS = 1 << 6, RESULTS = 1 << 15 };
@@ -30,7 +30,7 @@ static inline FloatingMode flush_denormals(void) {
 #endif
 }
 
-// Returns to an earlier mode.
+// Restores an earlier mode.
 static inline void return_to_mode(FloatingMode mode) {
 #if defined(__SSE2__)
     _mm_setcsr((unsigned)mode);

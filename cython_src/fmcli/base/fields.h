@@ -1,27 +1,27 @@
-// Helpers for models that use the fields of a sample, or that sum the entries with equal indices themselves.
+// Helpers for models that use the fields of a sample, or that sum entries with equal indices.
 #ifndef FMCLI_FIELDS_H
 #define FMCLI_FIELDS_H
 
 #include "fmcli/base/types.h"
 
-// The fields that occur in a sample, in the order of its entries. Slots are their positions in this order, from 0.
+// The fields in a sample, in the order of its entries. Slots are the positions in this order, from 0.
 typedef struct FieldEntries {
     ptrdiff_t slots;
-    int32_t* slot;   // of each entry; -1 if the model does not have its field: the entry is in no pair
+    int32_t* slot;   // of each entry; -1 if the model lacks its field: then the entry is in no pair
     int32_t* field;  // of each slot
-    int32_t* count;  // number of entries of each slot
+    int32_t* count;  // the number of entries of each slot
     int32_t* end;    // end of the arrays
 } FieldEntries;
 
-// Whether an entry forms a pair with another entry whose field has slot q.
+// Whether an entry forms a pair with an entry of another field, the field of slot q.
 static inline int has_partner(const FieldEntries* p, ptrdiff_t entry, ptrdiff_t q) {
     const int32_t slot = p->slot[entry];
     return slot >= 0 && (q != slot || p->count[q] > 1);
 }
 
-// Whether all entries have different indices and different fields, and the model has all of these fields.
+// Whether all entries have different indices and different fields, and the model has all the fields.
 static inline int all_single(const Sample* x, const FieldEntries* p) {
-    int single = p->slots == x->nnz;  // then every entry has a slot, and no two have the same
+    int single = p->slots == x->nnz;  // every entry has a slot, and no two share one
     for (ptrdiff_t i = 1; i < x->nnz && single; ++i) single = x->index[i] != x->index[i - 1];
     return single;
 }
@@ -34,8 +34,8 @@ static inline FieldEntries buckets_in(const Sample* x, ptrdiff_t fields, int32_t
     return p;
 }
 
-// Find the fields of a sample that are less than `fields`. The room begins with the number of slots and, for each
-// field, its slot + 1. The latter numbers must be 0 at the start, and are reset to 0 at the end.
+// Finds the fields of a sample that are below `fields`. The room begins with the number of slots, followed by slot + 1
+// of each field. These numbers must be 0 at the start, and are reset to 0 at the end.
 static inline FieldEntries bucket_by_field(const Sample* x, ptrdiff_t fields, int32_t* room) {
     int32_t* const slot_of = room + 1;
     FieldEntries p = buckets_in(x, fields, room);
@@ -59,7 +59,7 @@ static inline FieldEntries bucket_by_field(const Sample* x, ptrdiff_t fields, in
     return p;
 }
 
-// A sample's entries by field: the id of its entry, NO_ENTRY if it has none of the field, SEVERAL if more than one; and
+// Stores a sample's entries by field: the id of the field's entry, NO_ENTRY without an entry, SEVERAL for several; and
 // the entry's value.
 enum { NO_ENTRY = -1, SEVERAL = -2 };
 

@@ -13,7 +13,7 @@ inline uint64_t splitmix64(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-// The place of the features i < j: a hash of `bits` bits, or the pair's own place if `bits` is 0.
+// The place of the features i < j: a hash of `bits` bits, or a place of their own if `bits` is 0.
 inline int32_t pair_place(int64_t i, int64_t j, int bits) {
     if (bits) return (int32_t)(splitmix64(((uint64_t)i << 32) + (uint64_t)j) >> (64 - bits));
     return (int32_t)(j * (j - 1) / 2 + i);

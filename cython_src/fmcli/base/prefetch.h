@@ -8,7 +8,7 @@ namespace {
 
 enum { CACHE_LINE = 64 };
 
-// Prefetches the rows first + row[i], for writing if WRITE. Always inlined, as prefetch_line.
+// Prefetches rows first + row[i], for writing if WRITE. Always inlined, like prefetch_line.
 template <bool WRITE>
 inline __attribute__((always_inline)) void prefetch_rows(const Block& block, const int32_t* row, ptrdiff_t n, ptrdiff_t first) {
     const real* const base = block.body ? block.body : block.weight;

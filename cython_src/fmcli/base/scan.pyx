@@ -1,11 +1,11 @@
-"""Passes over all numbers of an array, such as the parameters among their solver state."""
+"""Passes over all numbers of an array, such as parameters interleaved with solver state."""
 
 import numpy as np
 
 from libc.stdint cimport int32_t
 
 cdef enum:
-    AXES = 3  # of a compiled loop
+    AXES = 3  # axes of a compiled loop
 
 ctypedef fused floating:
     float
@@ -29,14 +29,14 @@ def zeros(array):
 
 
 def most_frequent(const int32_t[::1] times, Py_ssize_t count):
-    """int32 (n): the positions of the largest positive values, at most `count`, in decreasing order of the value. Equal
-    values are in the order of their positions."""
+    """Return int32 (n): the positions of the largest positive values, at most `count`, in decreasing order of the
+    value. Equal values are in the order of their positions."""
     places_ = np.zeros(max(count, 0), dtype=np.int32)
     cdef int32_t[::1] places = places_
     cdef Py_ssize_t at, n = 0
     cdef int32_t j
     with nogil:
-        # Insertion into the sorted list of the largest values so far: most values are not larger than its last one.
+        # Insert into the sorted list of the largest values so far: most values do not exceed its last value.
         for j in range(<int32_t>times.shape[0]):
             if times[j] <= 0 or (n == places.shape[0] and (n == 0 or times[j] <= times[places[n - 1]])):
                 continue
@@ -50,7 +50,7 @@ def most_frequent(const int32_t[::1] times, Py_ssize_t count):
 
 
 def views_of(array):
-    """Views of an array with AXES axes each, in memory order; axes beyond that are the shortest ones."""
+    """Return views of an array with AXES axes each, in memory order; the shortest axes become single positions."""
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     array = array.transpose(order)
     array = array.reshape((1,) * (AXES - array.ndim) + array.shape)

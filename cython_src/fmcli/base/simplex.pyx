@@ -11,8 +11,8 @@ cdef void project_to_simplex(real* theta, Py_ssize_t n) noexcept nogil:
 
     The projection is max(theta - tau, 0) with tau = (sum of the entries above tau - 1) / their number. The iteration
     starts from all entries; tau only increases and entries only drop out, so it ends after at most n rounds. A theta
-    that is not finite has no projection and is not changed. A theta that is in the simplex up to rounding is not
-    changed either: otherwise, resuming a run would change theta, because that projects it again.
+    that is not finite has no projection and is unchanged. A theta in the simplex up to rounding is unchanged, too:
+    otherwise resuming a run, which projects theta again, would change it.
     """
     cdef double tau, sum = 0
     cdef Py_ssize_t i, kept = n, before = n + 1

@@ -1,6 +1,6 @@
-// Vectors of 4 and 8 reals, written with GCC's portable vector extensions: one source for every instruction set. The
-// file is compiled once for each instruction set under a target pragma. It must not call the standard library: the
-// linker could choose an inline function that is compiled for a newer machine, and an older machine would run it.
+// Vectors of 4 and 8 reals, in GCC's portable vector extensions: one source for every instruction set. The file is
+// compiled once for each instruction set under a target pragma. It must not call the standard library: the linker could
+// choose an inline function compiled for a newer machine, and an older machine would run it.
 #ifndef FMCLI_VECTOR_H
 #define FMCLI_VECTOR_H
 
@@ -27,13 +27,13 @@ typedef Unsigned<sizeof(real)>::type unsigned_like_real;
 template <class V>
 constexpr int width = sizeof(V) / sizeof(real);
 
-// The bytes of the machine's vectors; a file that is compiled for wider ones defines it. GCC before 13 does not define
+// The bytes of the machine's vectors; files compiled for wider vectors define it. GCC before 13 does not define
 // __AVX2__ after its target pragma.
 #ifndef VECTOR_BYTES
 #define VECTOR_BYTES 16
 #endif
 
-// Rows are not always aligned to the width of a vector. The compiler turns these copies into unaligned moves.
+// Rows are not always aligned to the vector width. The compiler turns these copies into unaligned moves.
 template <class V>
 inline V load(const real* p) {
     V v;
@@ -79,14 +79,14 @@ inline Vec4 evens(Vec4 a, Vec4 b) { return Vec4{a[0], a[2], b[0], b[2]}; }
 inline Vec4 odds(Vec4 a, Vec4 b) { return Vec4{a[1], a[3], b[1], b[3]}; }
 #endif
 
-// Turns four rows of four numbers into their columns.
+// Transposes four rows of four numbers.
 inline __attribute__((always_inline)) void transpose(Vec4 (&v)[4]) {
     const Vec4 a = alternating_low(v[0], v[1]), b = alternating_low(v[2], v[3]);
     const Vec4 c = alternating_high(v[0], v[1]), d = alternating_high(v[2], v[3]);
     v[0] = lows(a, b), v[1] = highs(a, b), v[2] = lows(c, d), v[3] = highs(c, d);
 }
 
-// Turns eight rows of eight numbers, the first ones here, into their columns, in three rounds of shuffles.
+// Transposes eight rows of eight numbers, of which v has the first N, in three rounds of shuffles.
 #if __has_builtin(__builtin_shufflevector)
 #define FMCLI_SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else  // GCC 11
@@ -133,7 +133,7 @@ inline V root(V x) {
 inline float power(float x, float y) { return __builtin_powf(x, y); }
 inline double power(double x, double y) { return __builtin_pow(x, y); }
 
-// Not inlined, because it is seldom needed, and as long as what calls it.
+// Not inlined: it is rarely needed, and as long as its callers.
 template <class V>
 __attribute__((noinline)) V power(V x, real y) {
     V r = x;
@@ -153,7 +153,7 @@ inline double sum(Vec8 v) {
 inline Vec4 folded(Vec4 v) { return v; }
 inline Vec4 folded(Vec8 v) { return low(v) + high(v); }
 
-// The compiler splits comparisons of vectors that are wider than the machine's into scalars, so the sign bit is used.
+// The compiler splits comparisons of vectors wider than the machine's into scalars, so this uses the sign bit.
 typedef unsigned_like_real Bits4 __attribute__((vector_size(sizeof(Vec4))));
 typedef unsigned_like_real Bits8 __attribute__((vector_size(sizeof(Vec8))));
 
@@ -175,8 +175,8 @@ inline V larger(V a, V b) {
     return real(0.5) * ((a + b) + magnitude(a - b));
 }
 
-// Conditions on the numbers of a vector, which may be combined by & and |, and the same for one double: whether any is
-// true; the numbers of `a` where they are true, and those of `b` elsewhere.
+// Conditions on the numbers of a vector, combinable by & and |, and the same for one double: `any` tells whether any is
+// true; `chosen` takes the numbers of `a` where they are true, and of `b` elsewhere.
 template <class V>
 using MaskOf = decltype(V{} < V{});
 typedef MaskOf<Vec4> Mask4;

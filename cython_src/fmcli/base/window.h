@@ -1,4 +1,4 @@
-// Comparisons of many bytes of a text at the same time.
+// Comparisons of many bytes of a text at a time.
 #ifndef FMCLI_WINDOW_H
 #define FMCLI_WINDOW_H
 
@@ -10,7 +10,7 @@
 
 namespace fmcli {
 
-constexpr int WINDOW = 32;  // bytes, each of which has a bit
+constexpr int WINDOW = 32;  // bytes, with a bit each
 
 // Which of the bytes at p are at most a space.
 inline __attribute__((always_inline)) uint32_t small_bytes(const char* p) {
@@ -28,7 +28,7 @@ inline __attribute__((always_inline)) uint32_t small_bytes(const char* p) {
     return found;
 }
 
-// Which of the bytes at p are this one.
+// Which of the bytes at p equal `byte`.
 inline __attribute__((always_inline)) uint32_t equal_bytes(const char* p, char byte) {
     uint32_t found = 0;
 #if defined(__SSE2__)

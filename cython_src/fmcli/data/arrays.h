@@ -14,7 +14,7 @@
 
 namespace fmcli {
 
-// Requests huge pages for memory that is about to be written. If the system has none, nothing happens.
+// Requests huge pages for memory that is about to be written. Does nothing if the system has none.
 inline void ask_for_huge_pages(void* begin, size_t bytes) {
     constexpr uintptr_t HUGE_PAGE = 2 << 20;
     const uintptr_t at = reinterpret_cast<uintptr_t>(begin);
@@ -26,10 +26,10 @@ inline void ask_for_huge_pages(void* begin, size_t bytes) {
 #endif
 }
 
-// A growing array of plain numbers. std::vector copies its elements when it grows, and initialises new elements. Here,
+// A growing array of plain numbers. std::vector copies its elements when it grows, and initializes new elements. Here,
 // realloc moves the pages of a large array, and capacity that is never written takes no physical memory. Large arrays
-// request huge pages, because rows are read in random order: with small pages, the lookup of addresses (TLB misses)
-// takes a tenth of the time of an epoch.
+// request huge pages, because rows are read in random order: with small pages, address lookups (TLB misses) take a
+// tenth of the time of an epoch.
 template <typename T>
 class Array {
   public:
@@ -45,7 +45,7 @@ class Array {
     size_t capacity() const { return capacity_; }
     T& operator[](size_t i) { return data_[i]; }
     const T& operator[](size_t i) const { return data_[i]; }
-    void resize(size_t size) { size_ = size; }  // within the capacity; new items are uninitialised
+    void resize(size_t size) { size_ = size; }  // within the capacity; new items are uninitialized
 
     void reserve(size_t capacity) {
         if (capacity <= capacity_) return;
@@ -84,8 +84,8 @@ class Array {
     T* data_ = nullptr;
     size_t size_ = 0, capacity_ = 0;
 
-    // The items in memory of another size. Those of a type with an alignment of its own begin with a cache line, so that
-    // none lies in two; realloc would not keep this.
+    // Moves the items to memory of another size. For a type with an alignment of its own, the memory begins at a cache
+    // line, so no item lies in two lines; realloc would not keep this.
     T* moved(size_t bytes) {
         constexpr size_t CACHE_LINE = 64;
         void* memory = nullptr;
@@ -100,7 +100,7 @@ class Array {
     }
 };
 
-// Makes a hash table twice as large, with empty slots. Returns the old one, whose slots the caller places again.
+// Doubles a hash table, with empty slots. Returns the old table; the caller inserts its slots again.
 template <typename Slot>
 Array<Slot> doubled(Array<Slot>& slots) {
     constexpr size_t FEWEST = 64;

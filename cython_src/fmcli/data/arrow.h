@@ -1,7 +1,8 @@
-// Tables that come by Arrow's C stream interface, written as CSV: https://arrow.apache.org/docs/format/CStreamInterface.html
+// Writes tables that come through Arrow's C stream interface as CSV:
+// https://arrow.apache.org/docs/format/CStreamInterface.html
 //
-// The structs are those of the specification, which asks programs to define them on their own. A producer does not tell
-// the sizes of its buffers; all else that it says is checked before it is followed.
+// The structs are those of the specification, which asks programs to define them themselves. A producer does not tell
+// the sizes of its buffers; everything else that it says is checked before use.
 #ifndef FMCLI_ARROW_H
 #define FMCLI_ARROW_H
 
@@ -68,7 +69,7 @@ struct ArrowArrayStream {
 
 namespace fmcli {
 
-// The kinds of cells. OTHER: they cannot be read.
+// The kinds of cells. OTHER: cells that cannot be read.
 enum class Cell : uint8_t {
     OTHER, EMPTY, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT, DOUBLE, DECIMAL,
     TEXT, LARGE_TEXT, VIEW, DAYS, MILLISECOND_DAYS, TIMESTAMP, LIST, LARGE_LIST, FIXED_LIST, DICTIONARY,
@@ -80,9 +81,9 @@ inline bool is_plain(Cell cell) { return cell < Cell::TEXT || (cell >= Cell::DAY
 inline bool is_list(Cell cell) { return cell >= Cell::LIST && cell <= Cell::FIXED_LIST; }
 inline bool is_fraction(Cell cell) { return cell >= Cell::FLOAT && cell <= Cell::DECIMAL; }
 
-// The type of a column. index : of a dictionary's numbers. inner : of a list's cells, or of a dictionary's (0 or 1).
-// size : of a FIXED_LIST, its length; of a TIMESTAMP, its units in a second. zoned : whether a TIMESTAMP has a time zone.
-// A decimal is a whole number of `size` bytes, divided by 10^scale.
+// The type of a column. index : the type of a dictionary's numbers. inner : the type of a list's cells, or of a
+// dictionary's (0 or 1). size : the length of a FIXED_LIST; the units per second of a TIMESTAMP. zoned : whether a
+// TIMESTAMP has a time zone. A decimal is an integer of `size` bytes, divided by 10^scale.
 struct ArrowType {
     Cell cell = Cell::OTHER;
     Cell index = Cell::OTHER;
@@ -94,7 +95,7 @@ struct ArrowType {
 
 constexpr int MOST_DIGITS = 76;  // of a decimal of 32 bytes
 
-// Whether cells are texts, also those in a dictionary.
+// Whether cells are texts, possibly in a dictionary.
 inline bool is_text(const ArrowType& type) {
     return type.cell == Cell::TEXT || type.cell == Cell::LARGE_TEXT || type.cell == Cell::VIEW ||
         (type.cell == Cell::DICTIONARY && is_text(type.inner[0]));
@@ -106,7 +107,7 @@ inline bool is_name(const ArrowType& type) {
     return type.cell == Cell::BOOL || type.cell == Cell::DICTIONARY;
 }
 
-// Whether cells are vectors of numbers: lists with fractions, or lists of one length.
+// Whether cells are vectors of numbers: lists of fractions, or lists of one common length.
 inline bool is_vector(const ArrowType& type) {
     if (!is_list(type.cell)) return false;
     const Cell inner = type.inner[0].cell;
@@ -156,7 +157,7 @@ inline ArrowType decimal_type(std::string_view format) {
     return type;
 }
 
-// The type of a schema; within a list, that of its cells, and within a dictionary, that of its values.
+// The type of a schema; in a list, the type of its cells; in a dictionary, the type of its values.
 inline ArrowType arrow_type(const ArrowSchema& schema, bool in_list = false, bool in_dictionary = false) {
     ArrowType type;
     const std::string_view format = schema.format ? schema.format : "";
@@ -195,7 +196,7 @@ inline ArrowType arrow_type(const ArrowSchema& schema, bool in_list = false, boo
     return type;
 }
 
-// A view of text: if it has at most INLINE bytes, they follow the length; otherwise, these numbers do.
+// A view of text: at most INLINE bytes follow the length; for longer text, these numbers do.
 struct ArrowView {
     static constexpr int32_t INLINE = 12;
     int32_t length;
@@ -207,9 +208,9 @@ struct ArrowView {
 // Writes the rows of batches as lines of CSV.
 class ArrowText {
 public:
-    std::string text;   // what has been written
+    std::string text;   // the text written so far
     std::string fault;  // why a batch or a row cannot be written
-    int64_t column = -1;  // of the fault; -1: of the batch
+    int64_t column = -1;  // of the fault; -1: the fault is in the batch
 
     void add_column(const ArrowSchema& schema, bool read) {
         types_.push_back(arrow_type(schema));
@@ -229,7 +230,7 @@ public:
         text.push_back('"');
     }
 
-    // Begins a batch; false: it is not one of the schema.
+    // Begins a batch; false: it does not fit the schema.
     bool begin(const ArrowArray& batch) {
         row_ = 0;
         column = -1;
@@ -251,7 +252,7 @@ public:
         return true;
     }
 
-    // Writes rows of the batch until the text has about `limit` bytes; false: there is a fault. `rows` : those so far.
+    // Writes rows of the batch until the text has about `limit` bytes; false: there is a fault. `rows` : counts rows.
     bool write(const ArrowArray& batch, size_t limit, int64_t& rows) {
         for (; row_ < batch.length && text.size() < limit; ++row_, ++rows) {
             const size_t begin = text.size();
@@ -263,7 +264,7 @@ public:
                 column = static_cast<int64_t>(at);
                 if (!write_cell(*batch.children[at], types_[at], batch.offset + row_)) return false;
             }
-            if (text.size() == begin) text.append("\"\"");  // a blank line would be no row
+            if (text.size() == begin) text.append("\"\"");  // a blank line would not be a row
             text.push_back('\n');
         }
         column = -1;
@@ -366,7 +367,7 @@ private:
         std::to_chars_result end{};
         if constexpr (std::is_floating_point_v<T>) {
             if (std::isnan(value)) return true;  // like a null
-            // A larger whole number may stand for several, and has an exponent: it is no id.
+            // A larger integer may stand for several numbers, and gets an exponent, so that it is not an id.
             constexpr T LARGEST = T(1ull << std::numeric_limits<T>::digits);
             char* const last = cell_.data() + WIDEST;
             // Adding 0 turns -0 into 0.
@@ -384,9 +385,9 @@ private:
 
     static int64_t floored(int64_t value, int64_t by) { return value / by - (value % by < 0); }
 
-    // Writes a day since 1970-01-01, and a time of a TIMESTAMP in its units, as 1997-09-20 13:05:10.25.
+    // Writes a day since 1970-01-01, and the time of a TIMESTAMP in its units, as 1997-09-20 13:05:10.25.
     bool time(int64_t days, int64_t clock, const ArrowType& type, std::string_view& found) {
-        // Days are counted from March of the year 0, so that leap days end years; ERA is 400 years.
+        // Days are counted from March of the year 0, so leap days end years; ERA is 400 years.
         constexpr int64_t ERA = 146097, TO_1970 = 719468, FOUR_YEARS = 1460, CENTURY = 36524;
         const int64_t since = days + TO_1970, era = floored(since, ERA), day_of_era = since - era * ERA;
         const int64_t year_of_era =
@@ -431,7 +432,7 @@ private:
             carry += static_cast<uint32_t>(~words[at]);
             words[at] = static_cast<uint32_t>(carry);
         }
-        cell_.clear();  // the digits, the last one first
+        cell_.clear();  // the digits, last one first
         while (std::any_of(words, words + count, [](uint32_t word) { return word != 0; })) {
             uint64_t rest = 0;
             for (int at = count; at-- > 0;) {
@@ -462,7 +463,7 @@ private:
         if (mark) cell_ += mark;
     }
 
-    // Finds the text of a cell that is no list; `found` has no data for a null.
+    // Finds the text of a cell other than a list; `found` has no data for a null.
     bool find(const ArrowArray& array, const ArrowType& type, int64_t row, std::string_view& found) {
         const int64_t at = array.offset + row;
         found = {};
@@ -498,7 +499,7 @@ private:
     bool find_text(const ArrowArray& array, bool large, int64_t at, std::string_view& found) {
         int64_t begin, end, before_last, last;
         bounds(array, large, at, begin, end);
-        // The last offset is the size of the buffer: the only one that the producer of a batch tells.
+        // The last offset is the size of the buffer, the only size that the producer of a batch tells.
         bounds(array, large, array.offset + array.length - 1, before_last, last);
         const char* const data = buffer<char>(array, 2);
         if (begin < 0 || begin > end || end > last || (begin < end && !data)) return fail("text lies outside of its buffer");
@@ -512,7 +513,7 @@ private:
         std::memcpy(&view, place, sizeof view);
         const char* data = place->prefix;
         if (view.length > ArrowView::INLINE) {
-            const int64_t buffers = array.n_buffers - 3;  // without the nulls, the views and the sizes
+            const int64_t buffers = array.n_buffers - 3;  // without nulls, views and sizes
             if (view.buffer < 0 || view.buffer >= buffers) return fail("text lies outside of its buffer");
             const int64_t size = static_cast<const int64_t*>(array.buffers[array.n_buffers - 1])[view.buffer];
             data = static_cast<const char*>(array.buffers[2 + view.buffer]);

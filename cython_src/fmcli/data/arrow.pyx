@@ -1,4 +1,4 @@
-"""Tables of other programs, by Arrow's C stream interface, as text: lines of CSV, the first of which is the header."""
+"""Tables of other programs as text, through Arrow's C stream interface: lines of CSV with a header."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t
@@ -51,14 +51,14 @@ cdef extern from "fmcli/data/arrow.h" namespace "fmcli" nogil:
         boolean ended(const ArrowArray& batch)
 
 cdef const char* CAPSULE = "arrow_array_stream"
-# Text is written until there is this much of it.
+# Text is written until there are about this many bytes.
 cdef size_t BUFFER_BYTES = 1 << 20
 
 
 class ArrowError(Exception):
     """A stream that cannot be read.
 
-    column : the name of the column at fault; None: none is.
+    column : the name of the column at fault; None: no column is.
     row : the number of the row, from 1.
     """
 
@@ -72,10 +72,10 @@ cdef class ArrowStream:
     cdef ArrowSchema schema
     cdef ArrowArray batch
     cdef ArrowText lines
-    cdef size_t taken  # bytes of the text
-    cdef object source  # what the stream reads from
+    cdef size_t taken  # bytes of the text already taken
+    cdef object source  # the object behind the stream
     cdef bytes separator
-    cdef list read_  # whether each column is
+    cdef list read_  # whether each column is read
     cdef boolean begun, ended
     cdef int64_t rows_
 
@@ -200,7 +200,7 @@ cdef class ArrowStream:
             raise ArrowError((<bytes> self.lines.fault).decode(), column, self.rows_ + 1)
         return not self.ended
 
-    # Raise the error that the producer has told.
+    # Raise the producer's error, if there is one.
     cdef require(self, int status):
         cdef const char* why
         if status:

@@ -1,4 +1,4 @@
-"""Rows whose values are shifted and divided by column, which gives entries to columns that are missing in a row."""
+"""Rows with values shifted and divided by column. Shifts add entries for columns that a row lacks."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from libc.stdint cimport int32_t, int64_t
 
 
 def centered(Dataset data, const float[::1] divisors, const float[::1] centers):
-    """Return the same rows with values (x - center) / divisor, by the centers and divisors of columns (float32,
-    features). Missing entries count as 0, so that each row gets an entry in each column whose center is not 0, unless
-    its value is the center.
+    """Return the rows with values (x - center) / divisor, with one center and divisor per column (float32, features).
+    Missing entries count as 0, so each row gets an entry in each column with a nonzero center, unless the value equals
+    the center.
 
-    Raises ValueError for rows with fields, because an added entry has none.
+    Raises ValueError for rows with fields, because an added entry has no field.
     """
     if data.field is not None:
         raise ValueError("rows with fields cannot be centered")
@@ -43,7 +43,7 @@ def centered(Dataset data, const float[::1] divisors, const float[::1] centers):
         numbering=data.numbering, unit=data.unit)
 
 
-# Write the entries of a centered row, unless `index` is NULL; return how many there are.
+# Write the entries of a centered row, unless `index` is NULL; return their number.
 cdef Py_ssize_t center_row(
     const Sample& x, const float* divisors, const float* centers, const int32_t[::1] columns, int32_t* index,
     float* value
@@ -63,7 +63,7 @@ cdef Py_ssize_t center_row(
             number = x.value[entry]
             entry += 1
         scaled = <float>((number - centers[column]) / divisors[column])
-        if scaled != 0:  # rows have no entries with zeros
+        if scaled != 0:  # rows have no zero entries
             if index != NULL:
                 index[entries] = column
                 value[entries] = scaled

@@ -8,7 +8,7 @@ cdef class Dataset:
     cdef readonly int32_t features
     cdef readonly object indptr, index, value, field, label, weight, group, numbering, unit
     cdef object shared
-    cdef Csr csr  # if all values are equal, every row uses `shared`, which is as long as the longest row
+    cdef Csr csr  # if all values are equal, all rows use `shared`, which is as long as the longest row
     cdef LabelArray labels
     cdef const double* weight_
 
@@ -30,6 +30,6 @@ cdef class Dataset:
     cdef inline double weight_of(self, Py_ssize_t i) noexcept nogil:
         return self.weight_[i] if self.weight_ != NULL else 1.0
 
-    # The weight of row i's loss in the mean over rows with this total weight, as in `shares`.
+    # The weight of row i's loss in a mean over rows with this total weight, as in `shares`.
     cdef inline double share_of(self, Py_ssize_t i, double total_weight) noexcept nogil:
         return self.weight_of(i) / total_weight

@@ -24,29 +24,29 @@ cdef extern from "fmcli/data/ordering.h" namespace "fmcli" nogil:
 
 
 cdef enum:
-    ROWS_AHEAD = 16  # that are prefetched before they are copied
+    ROWS_AHEAD = 16  # rows to prefetch before they are copied
 
-# The center and the scale of labels that losses see as they are.
+# The center and the scale of labels that losses see unchanged.
 NO_UNIT = (0.0, 1.0)
 
 
 cdef class Dataset:
-    """Sparse rows with labels. The arrays are checked once, so that compiled loops need not check them.
+    """Sparse rows with labels. The arrays are checked once, so compiled loops need not check them.
 
     Parameters
     ----------
     indptr : int64 array (rows + 1); row i has the entries indptr[i] .. indptr[i + 1] - 1.
     index : int32 array (nnz), the column of each entry, strictly increasing within a row. With fields, the pairs
         (index, field) are strictly increasing, and neither is negative.
-    value : float32 array (nnz) without zeros, or None if every value is 1. Equal values can be one number in memory, as
-        `repeated` makes them.
+    value : float32 array (nnz) without zeros, or None if every value is 1. Equal values can share one number in memory;
+        see `repeated`.
     label : float64 or int8 array (rows), or None if the rows have no labels.
     features : the number of columns; larger than every index.
     field : int32 array (nnz) or None.
     weight : float64 array (rows), or None if every weight is 1.
     group : array of integers (rows), or None; rows with the same number form a group.
-    trusted : whether indices and fields are known to be valid, so that they are not checked.
-    numbering : Numbering of the features that have columns; None: column j is feature j.
+    trusted : whether indices and fields are known to be valid, and need no check.
+    numbering : Numbering of the features with columns; None: column j is feature j.
     unit : (center, scale) of labels that are numbers: losses see (label - center) / scale, which `targets` returns.
 
     The arrays are kept, not copied. Raises ValueError if they are invalid or inconsistent.
@@ -92,7 +92,7 @@ cdef class Dataset:
         self.indptr, self.index, self.value, self.field = indptr, index, value, field
         self.label, self.weight, self.group, self.unit = label, weight, group, unit
         # Empty arrays have no first element; their pointers are NULL and never read. A NULL `field`, `labels` or
-        # `weight_` also means that there is no such array.
+        # `weight_` also means that the array does not exist.
         self.csr.indptr = &indptr_[0]
         self.csr.index = &index_[0] if self.nnz else NULL
         self.csr.field = &field_[0] if field is not None and self.nnz else NULL
@@ -144,11 +144,11 @@ cdef class Dataset:
             raise ValueError("the indices of a row are not increasing")
 
     def checked(self, const int32_t[::1] rows):
-        """Return these row indices if all of them are valid; otherwise raise IndexError."""
+        """Return the row indices if all are valid; otherwise raise IndexError."""
         self.check_rows(rows)
         return rows
 
-    # Raise IndexError unless all these row indices are valid.
+    # Raise IndexError unless all row indices are valid.
     cdef check_rows(self, const int32_t[::1] rows):
         cdef Py_ssize_t i
         if rows is None:
@@ -174,12 +174,12 @@ cdef class Dataset:
 
     @property
     def nbytes(self):
-        """Bytes that the arrays take."""
+        """The size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
     @property
     def dimension(self):
-        """The number of features, of which some may have no column: larger than every feature."""
+        """The number of features, including features without a column: larger than every feature."""
         return self.features if self.numbering is None else self.numbering.dimension
 
     @property
@@ -195,7 +195,7 @@ cdef class Dataset:
         return float((self.weight if rows is None else self.weight[rows]).sum())
 
     def shares(self, rows=None):
-        """float64: the weights of all rows, or of the rows with these indices, divided by their sum."""
+        """Return float64: the weights of all rows, or of the rows with these indices, divided by their sum."""
         count = self.rows if rows is None else len(rows)
         weight = np.ones(count) if self.weight is None else self.weight if rows is None else self.weight[rows]
         return weight / self.total_weight(rows)
@@ -206,8 +206,8 @@ cdef class Dataset:
         return label if self.unit == NO_UNIT else (label - self.labels.center) / self.labels.scale
 
     def changed(self, **arrays):
-        """Return the same rows with some of value, label, features, field, weight, group, numbering and unit replaced;
-        all other arrays are shared."""
+        """Return the same rows with some of value, label, features, field, weight, group, numbering and unit replaced.
+        The other arrays are shared."""
         kept = "value", "label", "features", "field", "weight", "group", "numbering", "unit"
         new = {**{name: getattr(self, name) for name in kept}, **arrays}
         trusted = "field" not in arrays and new["features"] >= self.features
@@ -240,10 +240,10 @@ cdef class Dataset:
             numbering=self.numbering, unit=self.unit)
 
     def joined(self, rows):
-        """Return a copy of the rows with these indices, with all their entries: also those of relations."""
+        """Return a copy of the rows with these indices, including the entries of relations."""
         return self.take(rows)
 
-    # Copy the elements of an array over all entries that belong to these rows, which begin at `indptr` in the copy.
+    # Copy the elements of an array of all entries that belong to these rows. indptr : of the copy.
     cdef entries_of(self, const int32_t[::1] rows, const int64_t[::1] indptr, const int32_t[::1] numbers):
         copy = np.empty(indptr[rows.shape[0]], dtype=np.int32)
         cdef int32_t[::1] taken = copy
@@ -258,7 +258,7 @@ cdef class Dataset:
         return copy
 
     def within(self, features):
-        """Return the same rows with columns for the first `features` features only."""
+        """Return the same rows with columns for only the first `features` features."""
         if self.numbering is not None:
             return self.renumbered(Numbering(np.arange(features, dtype=np.int32))).changed(numbering=None)
         if self.features == features:
@@ -268,24 +268,24 @@ cdef class Dataset:
         return self.selected(self.index, self.index < features, features, None)
 
     def compacted(self, in_place=False):
-        """Return the same rows with columns only for the features that occur in them. With `in_place`, this Dataset's
-        indices are overwritten, so that it must not be used again."""
+        """Return the same rows with columns for only the features that occur in them. With `in_place`, this Dataset's
+        indices are overwritten, and it must not be used again."""
         if self.numbering is not None:
             return self
         numbering = occurring(self.index, self.features)
         return self.renumbered(numbering, self.index if in_place else None)
 
     def with_columns(self, index, features):
-        """Return the same rows with other columns (int32, nnz), of `features` ones. The entries of a row may be in any
-        order, so that only `take`, `pieces.concatenated` and `ordered` may be used."""
+        """Return the same rows with other columns: index (int32, nnz), `features` columns. A row's entries may be in
+        any order, so only `take`, `pieces.concatenated` and `ordered` may be used on the result."""
         return Dataset(
             self.indptr, index, self.value, self.label, features, self.field, self.weight, group=self.group,
             trusted=True, unit=self.unit)
 
     def ordered(self, numbering, const int32_t[::1] columns, int threads=1):
-        """Return the same rows with the columns of a numbering: `columns` (features) are those of the columns here. The
-        entries of a row, which may be in any order here, are then in that of their columns. The arrays are overwritten,
-        so that this Dataset must not be used again."""
+        """Return the same rows with the columns of a numbering. columns (features) : the new column of each column
+        here. A row's entries may be in any order here, and are ordered by column in the result. The arrays are
+        overwritten, so this Dataset must not be used again."""
         if columns.shape[0] < self.features:
             raise ValueError(f"there are {columns.shape[0]} columns for {self.features} features")
         bounds = np.linspace(0, self.rows, threads + 1).astype(np.int64)
@@ -298,7 +298,7 @@ cdef class Dataset:
         cdef const int64_t[::1] indptr = self.indptr
         cdef int32_t[::1] index = self.index
         cdef int32_t[::1] field = self.field
-        cdef float[::1] value = None if self.csr.constant else self.value  # equal ones need no order
+        cdef float[::1] value = None if self.csr.constant else self.value  # equal values need no ordering
         if not self.nnz:
             return
         entries.indptr, entries.index = &indptr[0], &index[0]
@@ -312,13 +312,14 @@ cdef class Dataset:
             renumber_rows(entries, first, last, &columns[0])
 
     def renumbered(self, numbering, into=None, const int32_t[::1] columns=None, int threads=1):
-        """Return the same rows with the columns of a numbering. Entries of features that have no column there are left
-        out; if they share one, those of a row and field are added up. Raises BadInputError if a sum is too large.
+        """Return the same rows with the columns of a numbering. Entries of features without a column there are left
+        out; if they share a column there, a row's entries of each field in this column are summed. Raises BadInputError
+        if a sum is too large.
 
-        into : int32 (nnz), where the new indices are stored; by default a new array. If it is that of this Dataset,
-            this one must not be used again.
-        columns : int32 (features), the columns there of the columns here, if they are known.
-        threads : that compute the new indices.
+        into : int32 (nnz), the array for the new indices; None: a new array. If it is this Dataset's own index, this
+            Dataset must not be used again.
+        columns : int32 (features), the column there of each column here, if known.
+        threads : the number of threads that compute the new indices.
         """
         cdef Numbering lookup = None
         if numbering is self.numbering:
@@ -345,7 +346,7 @@ cdef class Dataset:
                 trusted=True, numbering=numbering, unit=self.unit)
         return self.selected(index, index != NOT_THERE, len(numbering), numbering)
 
-    # Return the rows with other indices, of which those of the shared column are merged.
+    # Return the rows with other indices, with entries in the shared column merged.
     cdef with_shared(self, indices, numbering):
         starts_ = np.zeros(self.rows + 1, dtype=np.int64)
         values = np.ones(self.nnz, dtype=np.float32) if self.value is None else self.value.copy()
@@ -371,10 +372,10 @@ cdef class Dataset:
             self.weight, group=self.group, trusted=True, numbering=numbering, unit=self.unit)
 
     def only(self, features):
-        """Return the same rows with only the entries of some features (bool, features)."""
+        """Return the same rows with only the entries of the chosen features (bool, features)."""
         return self.selected(self.index, features[self.index], self.features, self.numbering)
 
-    # Return the rows with only the chosen entries, which have these indices.
+    # Return the rows with only the chosen entries. indices : of these entries.
     cdef selected(self, index, kept, features, numbering):
         before = np.concatenate([[0], np.cumsum(kept)])
         value, field = [None if array is None else array[kept] for array in (self.value, self.field)]
@@ -383,7 +384,7 @@ cdef class Dataset:
             numbering=numbering, unit=self.unit)
 
     def count_outside(self, const unsigned char[::1] marks):
-        """Return the number of entries whose feature is not marked; the mark of feature j is bit j % 8 of marks[j //
+        """Return the number of entries whose feature is not marked; feature j has the mark in bit j % 8 of marks[j //
         8]."""
         cdef Py_ssize_t entry, inside = 0
         cdef int32_t j
@@ -396,7 +397,7 @@ cdef class Dataset:
         return self.nnz - inside
 
     def seen(self, rows=None):
-        """bool (features): whether each feature occurs in the rows with these indices (int32), or in any row."""
+        """Return bool (features): whether each feature occurs in the rows with these indices (int32), or in any row."""
         occurs = np.zeros(self.features, dtype=np.bool_)
         cdef unsigned char[::1] marks = occurs.view(np.uint8)
         cdef const int32_t[::1] chosen = rows
@@ -415,9 +416,9 @@ cdef class Dataset:
         return occurs
 
     def counts(self, const int32_t[::1] rows, int threads=1):
-        """int32 (features): the number of rows that have each feature, among the rows with these indices."""
+        """Return int32 (features): the number of rows with each feature, among the rows with these indices."""
         self.check_rows(rows)
-        # Each thread has its own counts, which must be cheap compared with the entries.
+        # Each thread has its own counts; adding these must be cheap compared with reading the entries.
         cdef Py_ssize_t parts = max(1, min(threads, self.nnz // max(self.features, 1)))
         bounds = np.linspace(0, rows.shape[0], parts + 1).astype(np.intp)
         counted = in_parallel(lambda part: self.counts_of(rows[bounds[part]:bounds[part + 1]]), range(parts), parts)
@@ -430,7 +431,7 @@ cdef class Dataset:
         cdef int32_t[::1] times = times_
         cdef Sample x
         cdef Py_ssize_t i, entry
-        cdef bint repeats = self.csr.field != NULL  # an id can be in several fields
+        cdef bint repeats = self.csr.field != NULL  # an id can be in several fields of a row
         with nogil:
             for i in range(rows.shape[0]):
                 self.sample(rows[i], &x)
@@ -439,8 +440,8 @@ cdef class Dataset:
         return times_
 
     def weights(self, const int32_t[::1] rows, int threads=1):
-        """Return (features) the weight of the rows that have each feature, among the rows with these indices: without
-        weights, how many have it."""
+        """Return (features) the weight of the rows with each feature, among the rows with these indices; without
+        weights, their number."""
         if self.weight is None:
             return self.counts(rows, threads)
         self.check_rows(rows)
@@ -508,7 +509,7 @@ cdef class Dataset:
 
     def moments(self, rows):
         """Return two float64 arrays (features): the mean of each column over the rows with these indices (int32), and
-        the sum of the squares of the differences from it, both weighted. Missing entries count as 0."""
+        the sum of squared differences from the mean, both weighted. Missing entries count as 0."""
         sums_, squares_, present_ = np.zeros(self.features), np.zeros(self.features), np.zeros(self.features)
         cdef double[::1] mean = sums_
         cdef double[::1] squares = squares_
@@ -556,9 +557,9 @@ cdef class Dataset:
     def normalised(self, known=None):
         """Return the same rows scaled to unit length; rows of length 0 do not change.
 
-        With `known` (bool, features), only the features that the model knows count towards the length of a row.
+        With `known` (bool, features), only known features count towards the length of a row.
         """
-        values = np.empty(self.nnz, dtype=np.float32)  # whose memory is used only if they differ
+        values = np.empty(self.nnz, dtype=np.float32)  # its memory is used only if the values differ
         cdef float[::1] out = values
         cdef const unsigned char[::1] marks = None if known is None else known.view(np.uint8)
         cdef Sample x
@@ -586,14 +587,15 @@ cdef class Dataset:
                         out[:at] = first
                     if not equal:
                         out[at] = value
-        # As those of rows with equally many ones, such as one for each field.
+        # This happens if all rows have equally many values of 1, such as one per field.
         return self.changed(value=repeated(first, self.nnz) if equal and self.nnz else values)
 
     def __len__(self):
         return self.rows
 
 
-# Store the columns of some entries. Returns how many have one. columns : see Dataset.renumbered; else `lookup` is used.
+# Store the columns of some entries. Returns the number of entries with a column. columns : see Dataset.renumbered; if
+# it is None, `lookup` is used.
 cdef Py_ssize_t renumber(
         const int32_t[::1] index, Numbering lookup, const int32_t[::1] columns, int32_t[::1] out):
     cdef Py_ssize_t entry, kept = 0
@@ -605,12 +607,12 @@ cdef Py_ssize_t renumber(
 
 
 def repeated(value, entries):
-    """float32 (entries): the same value for each entry, in the memory of one."""
+    """Return float32 (entries): the same value for each entry, in the memory of one."""
     return np.broadcast_to(np.float32(value), entries)
 
 
 def restored(indptr, index, value, label, features, field, weight, group, numbering, unit):
-    """Return a Dataset in another process; a single value is that of all entries."""
+    """Return a Dataset in another process; a scalar value is the value of all entries."""
     if value is not None and np.ndim(value) == 0:
         value = repeated(value, len(index))
     return Dataset(

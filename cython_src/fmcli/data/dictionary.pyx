@@ -7,20 +7,20 @@ from fmcli.data.numbering import Numbering
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-# The bytes between tokens, which cannot be in a name.
+# The bytes between tokens; names cannot contain them.
 BLANKS = b" \t\r\n"
-# At most, for each id: a number takes 8/3 slots of 16 bytes, and 12; a name 8/3 slots of 32, and 4.
+# Upper bounds per id: a number takes 8/3 slots of 16 bytes, and 12; a name takes 8/3 slots of 32, and 4.
 BYTES_TO_SEARCH_NUMBER, BYTES_TO_SEARCH_NAME = 55, 90
-SHARED = "(rare)"  # no id, because it would be a name
+SHARED = "(rare)"  # not an id: it would be a name
 
 cdef enum:
-    AHEAD = 16  # names whose memory is asked for in advance
+    AHEAD = 16  # names whose memory is prefetched
 
 
 cdef class FeatureIds:
-    """Ids of features, which get the columns 0, 1, 2, ... in the order in which they are added.
+    """Ids of features. They get the columns 0, 1, 2, ... in the order in which they are added.
 
-    An id is a number from 0 to 2^63 - 1, or a name (bytes). The parser adds ids while it reads; `sorted` then gives the
+    An id is a number from 0 to 2^63 - 1, or a name (bytes). The parser adds ids while it reads; then `sorted` gives
     columns that do not depend on the order of the rows.
     """
 
@@ -29,11 +29,11 @@ cdef class FeatureIds:
 
     @property
     def nbytes(self):
-        """Bytes that the ids take."""
+        """The size of the ids in bytes."""
         return self.ids.bytes()
 
     def column_of(self, id):
-        """Return the column of an id, a number or bytes, which is added if it is new."""
+        """Return the column of an id, a number or bytes. A new id is added."""
         return self.ids.add(id_of(id))
 
     def find(self, id):
@@ -41,7 +41,7 @@ cdef class FeatureIds:
         return self.ids.find(id_of(id))
 
     def add_numbers(self, const int64_t[::1] numbers):
-        """int32 (n): the columns of numbers, which are added if they are new."""
+        """Return int32 (n): the columns of numbers. New numbers are added."""
         columns_ = np.empty(numbers.shape[0], dtype=np.int32)
         cdef int32_t[::1] columns = columns_
         cdef Py_ssize_t i
@@ -54,12 +54,12 @@ cdef class FeatureIds:
         return columns_
 
     def add_all(self, FeatureIds other not None):
-        """int32 (n): the columns here of all columns of another object, whose ids are added."""
+        """Add all ids of another object. Returns int32 (n): the column here of each column there."""
         return np.array(self.ids.add_all(other.ids), dtype=np.int32)
 
     def sorted(self, occurs):
         """Return the Dictionary of the ids whose columns occur, and int32 (n): its column for each column here; -1 for
-        those that do not occur.
+        columns that do not occur.
 
         occurs : bool (n).
         """
@@ -117,17 +117,17 @@ cdef int32s(const int32_t* data, Py_ssize_t size):
 
 
 cdef class Dictionary:
-    """The columns of features by their ids: first the numbers in increasing order, then the names in increasing order
-    of their bytes. A feature's number in the model is its column.
+    """The columns of features by id: first the numbers in increasing order, then the names in increasing order of their
+    bytes. A feature's number in the model is its column.
 
     Parameters
     ----------
     numbers : int64 array (n), increasing, from 0.
-    text : uint8 array, the names one after the other.
-    ends : int64 array (m), where the names end.
-    with_shared : whether all other features have a column, too: the last one, which they share.
+    text : uint8 array, the concatenated names.
+    ends : int64 array (m), the end of each name.
+    with_shared : whether all other features share one more column, the last.
 
-    Raises ValueError for numbers or names that are not increasing, and for names that no token can have.
+    Raises ValueError for numbers or names that are not increasing, and for names that a token cannot contain.
     """
 
     def __init__(self, numbers, text, ends, with_shared=False):
@@ -163,7 +163,7 @@ cdef class Dictionary:
 
     @property
     def shared(self):
-        """The column of all features that have no id here; None: they have none."""
+        """The column of all features without an id here; None: they have none."""
         return len(self) - 1 if self.with_shared else None
 
     def subset(self, kept):
@@ -173,7 +173,7 @@ cdef class Dictionary:
         return made.sorted(kept)[0]
 
     def sharing(self, kept):
-        """Return the same, with a column that all other features share."""
+        """Return the Dictionary of some of the columns, with one more column that all other features share."""
         some = self.subset(kept)
         return Dictionary(some.numbers, some.text, some.ends, with_shared=True)
 
@@ -184,18 +184,18 @@ cdef class Dictionary:
 
     @property
     def arrays(self):
-        """The arrays that it keeps."""
+        """The arrays of the Dictionary."""
         return [self.numbers, self.text, self.ends]
 
     @property
     def bytes_to_search(self):
-        """About the bytes that `ids` takes."""
+        """The approximate size of `ids` in bytes."""
         search = BYTES_TO_SEARCH_NUMBER * len(self.numbers) + BYTES_TO_SEARCH_NAME * len(self.ends)
         return search + sum(array.nbytes for array in self.arrays)
 
     @property
     def ids(self):
-        """The ids as FeatureIds, which must not be changed; made when they are first needed."""
+        """The ids as FeatureIds, made on first use. They must not be changed."""
         if self.found is None:
             made = FeatureIds()
             made.add_numbers(self.numbers)
@@ -224,8 +224,8 @@ cdef class Dictionary:
         return [self.id(column) for column in columns]
 
     def id(self, column):
-        """Return the id of a column: a number, or a name as str, in which bytes that are not UTF-8 are escaped. The
-        shared column has SHARED."""
+        """Return the id of a column: a number, or a name as str, with escapes for bytes other than UTF-8. The shared
+        column has the id SHARED."""
         if column == self.shared:
             return SHARED
         place = column - len(self.numbers)
@@ -235,8 +235,8 @@ cdef class Dictionary:
         return self.text[start:self.ends[place]].tobytes().decode(errors="backslashreplace")
 
     def columns_from(self, source):
-        """int32 (n): the columns of the features of another numbering; -1 for those that have none here. A shared
-        column there has none."""
+        """Return int32 (n): the column here of each column of another numbering; -1 for features without a column here,
+        and for a shared column there."""
         cdef FeatureIds ours = self.ids, theirs
         cdef size_t i, count
         cdef Id id = named("", 0)
@@ -262,8 +262,8 @@ cdef class Dictionary:
         return columns_
 
     def united(self, other):
-        """Return the Dictionary of the features that this one or another numbering has; this one, if it has them all.
-        One with a shared column has all features."""
+        """Return the Dictionary of the features in this or another numbering; this one if it has them all. A Dictionary
+        with a shared column has all features."""
         if isinstance(other, Dictionary) and other.with_shared:
             return other
         if (self.columns_from(other) >= 0).all():

@@ -8,7 +8,7 @@
 
 namespace fmcli {
 
-// Eight bytes as a number in little-endian order.
+// Eight bytes as a little-endian number.
 inline uint64_t load8(const char* p) {
     uint64_t chunk;
     std::memcpy(&chunk, p, 8);
@@ -31,7 +31,7 @@ inline uint64_t load4(const char* p) {
     return chunk;
 }
 
-// The last step of MurmurHash3 (Austin Appleby, public domain), which maps no two numbers to the same one.
+// The last step of MurmurHash3 (Austin Appleby, public domain), a bijection.
 inline uint64_t mixed(uint64_t h) {
     h ^= h >> 33;
     h *= 0xff51afd7ed558ccd;
@@ -40,7 +40,7 @@ inline uint64_t mixed(uint64_t h) {
     return h ^ h >> 33;
 }
 
-// MurmurHash64A (Austin Appleby, public domain) with the seed 0, of bytes in little-endian order.
+// MurmurHash64A (Austin Appleby, public domain) with seed 0, of bytes in little-endian order.
 inline uint64_t murmur_hash(const char* p, size_t length) {
     constexpr uint64_t M = 0xc6a4a7935bd1e995;
     uint64_t h = length * M;
@@ -60,7 +60,7 @@ inline uint64_t murmur_hash(const char* p, size_t length) {
 
 constexpr uint64_t SEARCH_SEED = 0xa0761d6478bd642f;
 
-// Two words make one by the product of 128 bits, whose halves are added without carry, as in wyhash (Wang Yi, public
+// Combines two words by a product of 128 bits, whose halves are added without carry, as in wyhash (Wang Yi, public
 // domain).
 inline uint64_t joined_words(uint64_t h, uint64_t one, uint64_t other) {
     constexpr uint64_t OTHER_SEED = 0xe7037ed1a0b428db;
@@ -69,8 +69,8 @@ inline uint64_t joined_words(uint64_t h, uint64_t one, uint64_t other) {
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// A hash of bytes by which they are searched in memory: it is never stored in files. Words may overlap, so that no byte
-// beyond these is read.
+// A hash of bytes for searches in memory; it is never stored in files. Words may overlap, so no byte beyond the string
+// is read.
 inline uint64_t search_hash(const char* p, size_t length) {
     uint64_t h = SEARCH_SEED ^ length;
     const auto take = [&h](uint64_t one, uint64_t other) { h = joined_words(h, one, other); };
@@ -103,12 +103,12 @@ struct Id {
     uint64_t key = 0;  // the number, or the hash by which the name is searched
     const char* name = nullptr;
     size_t length = 0;
-    uint64_t low = 0, high = 0;  // the first bytes of the name, with zeros behind it
+    uint64_t low = 0, high = 0;  // the first bytes of the name, followed by zeros
 };
 
-constexpr size_t FIRST_BYTES = 16;  // of a name, which its Id contains
+constexpr size_t FIRST_BYTES = 16;  // of a name, stored in its Id
 
-// The Id of a name with these first bytes, which are the whole of a usual one.
+// The Id of a name with these first bytes, usually the whole name.
 inline Id name_of(const char* name, size_t length, uint64_t low, uint64_t high) {
     const uint64_t key = length <= FIRST_BYTES ? joined_words(SEARCH_SEED ^ length, low, high) : search_hash(name, length);
     return {key, name, length, low, high};
@@ -120,15 +120,15 @@ inline Id named(const char* name, size_t length) {
     return name_of(name, length, load8(first), load8(first + 8));
 }
 
-// The same, if FIRST_BYTES can be read from the name on: without a branch on its length, which is different from one name
-// of a text to the next.
+// The same if FIRST_BYTES bytes of the name can be read: without a branch on its length, which varies from name to
+// name.
 inline __attribute__((always_inline)) Id named_in_text(const char* name, size_t length) {
     static constexpr uint64_t KEPT[4] = {UINT64_MAX, UINT64_MAX, 0, 0};
     const char* const kept = reinterpret_cast<const char*>(KEPT) + FIRST_BYTES - std::min(length, FIRST_BYTES);
     return name_of(name, length, load8(name) & load8(kept), load8(name + 8) & load8(kept + 8));
 }
 
-// Whether a name comes before another one in the order of their bytes.
+// Whether a name precedes another in the order of their bytes.
 inline bool before(const Id& one, const Id& other) {
     const int difference = std::memcmp(one.name, other.name, std::min(one.length, other.length));
     return difference ? difference < 0 : one.length < other.length;

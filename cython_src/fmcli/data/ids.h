@@ -12,9 +12,9 @@
 
 namespace fmcli {
 
-// Ids in the order in which they were added, which is that of their columns 0, 1, ...
+// Ids in the order of their addition, which is the order of their columns 0, 1, ...
 //
-// Numbers are found by open addressing; a slot of their table has all that belongs to one.
+// Numbers are found by open addressing; a slot of the table has everything about one number.
 class Ids {
   public:
     Ids() = default;
@@ -31,8 +31,8 @@ class Ids {
         return (sizeof(int64_t) + sizeof(int32_t)) * numbers.size() + sizeof(Slot) * slots_.size() + names.bytes();
     }
 
-    // Asks for the memory in which an id is searched first. Always inlined: gcc takes a function that only prefetches for
-    // one without an effect, and removes calls of it.
+    // Prefetches the memory in which an id is searched first. Always inlined: gcc assumes that a function that only
+    // prefetches has no effect, and removes calls to it.
     __attribute__((always_inline)) void prefetch(const Id& id) const {
         if (id.name) names.prefetch(id);
         else if (slots_.size()) __builtin_prefetch(&slots_[first(id.key)]);
@@ -46,8 +46,8 @@ class Ids {
         return slot.taken ? slot.column : NO_COLUMN;
     }
 
-    // The column of an id, which is added if it is new. `row` identifies the caller's row; `repeated` is set if the id
-    // was already searched for it. Throws std::bad_alloc.
+    // The column of an id; a new id is added. `row` identifies the caller's row; `repeated` is set if the id was
+    // already searched for the row. Throws std::bad_alloc.
     __attribute__((always_inline)) int32_t add(const Id& id, uint32_t row, bool& repeated) {
         return id.name ? names.add(id, static_cast<int32_t>(size()), row, repeated) : add_number(id.key, row, repeated);
     }
@@ -57,13 +57,13 @@ class Ids {
         return add(id, 0, repeated);
     }
 
-    // What the columns of the first ids of another object are here.
+    // The columns here of the first ids of another object.
     struct United {
         std::vector<int32_t> columns;
         size_t numbers = 0, names = 0;
     };
 
-    // Adds the ids of another object that have been added there since the last time. Throws std::bad_alloc.
+    // Adds the ids of another object that were added there since the last call. Throws std::bad_alloc.
     void unite(const Ids& other, United& united) {
         united.columns.resize(other.size());
         add_each(united.numbers, other.numbers.size(), united.columns, [&other](size_t i) {
@@ -91,15 +91,15 @@ class Ids {
     }
 
   private:
-    // Of a number.
+    // A slot of a number.
     struct Slot {
         uint64_t key;
         int32_t column;
-        uint32_t row : 31;  // that searched it last
+        uint32_t row : 31;  // the last row that searched it
         uint32_t taken : 1;
     };
 
-    Array<Slot> slots_;  // as many as a power of two, or none
+    Array<Slot> slots_;  // their number is a power of two, or 0
 
     int32_t add_number(uint64_t number, uint32_t row, bool& repeated) {
         if (4 * (numbers.size() + 1) > 3 * slots_.size()) grow();
@@ -116,8 +116,8 @@ class Ids {
         return column;
     }
 
-    // Adds the ids from `first` to `last` - 1, which `item` returns with their columns elsewhere, and stores their columns
-    // here at these. Some are searched together, so that the memory for all of them is fetched at the same time.
+    // Adds the ids from `first` to `last` - 1 and stores their columns here; `item` returns each id with its column
+    // elsewhere. Ids are searched in batches, so the memory of a batch is fetched at the same time.
     template <class Item>
     void add_each(size_t first, size_t last, std::vector<int32_t>& columns, Item item) {
         constexpr size_t TOGETHER = 32;
@@ -135,7 +135,7 @@ class Ids {
 
     size_t first(uint64_t number) const { return mixed(number) & (slots_.size() - 1); }
 
-    // The place of a number in the table: its own, or the free one where it belongs.
+    // The position of a number in the table: its slot, or the free slot where it belongs.
     size_t place_of(uint64_t number) const {
         size_t at = first(number);
         while (slots_[at].taken && slots_[at].key != number) at = (at + 1) & (slots_.size() - 1);

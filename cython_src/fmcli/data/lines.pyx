@@ -1,12 +1,12 @@
-"""Rows that were made in memory: as text, or as numbers of their entries; numbered.h has these."""
+"""Rows made in memory: as text, or as numbers of their entries (numbered.h)."""
 
 from cpython.buffer cimport PyBuffer_FillInfo
 
 
 cdef class Lines:
-    """Lines of features, with PADDING bytes behind them: bytes that cannot be changed. Their memory is used again.
+    """Lines of features, followed by PADDING bytes. The bytes are read-only, and their memory is reused.
 
-    Some lines may be empty because the rows for which they stand have been skipped.
+    Some lines may be empty: they stand for skipped rows.
     """
 
     def __len__(self):
@@ -20,7 +20,7 @@ cdef class Lines:
 
 
 cdef class Entries:
-    """Rows as numbers of their entries. Their memory is used again.
+    """Rows as numbers of their entries. Their memory is reused.
 
     lines : a function that returns the same rows as Lines.
     """

@@ -15,10 +15,10 @@ namespace fmcli {
 
 constexpr int32_t NO_COLUMN = -1;
 
-// Names in the order in which they were added, with their columns.
+// Names in the order of their addition, with their columns.
 //
-// They are found by open addressing. A slot has all that belongs to a short name, so that a search usually reads one
-// line of memory, which the caller can have fetched in advance.
+// They are found by open addressing. A slot has everything about a short name, so a search usually reads one line of
+// memory, which the caller can prefetch.
 class Names {
   public:
     Names() = default;
@@ -40,7 +40,7 @@ class Names {
 
     int32_t column(size_t i) const { return slots_[order_[i]].column; }
 
-    // Asks for the memory in which a name is searched first. Always inlined, as Ids::prefetch.
+    // Prefetches the memory in which a name is searched first. Always inlined, like Ids::prefetch.
     __attribute__((always_inline)) void prefetch(const Id& name) const {
         if (slots_.size()) __builtin_prefetch(&slots_[first(name)]);
     }
@@ -53,12 +53,12 @@ class Names {
         return slot->length ? slot->column : NO_COLUMN;
     }
 
-    // Finds the column of a name; a new name gets this one. `row` identifies the caller's row; `repeated` is set if the
-    // name was already searched for it. Throws std::bad_alloc.
+    // Finds the column of a name; a new name gets `column`. `row` identifies the caller's row; `repeated` is set if the
+    // name was already searched for the row. Throws std::bad_alloc.
     __attribute__((always_inline)) int32_t add(const Id& name, int32_t column, uint32_t row, bool& repeated) {
         if (!slots_.size()) grow();
         Slot* slot = &slots_[first(name)];
-        if (!is_name(*slot, name)) slot = &found_or_added(name, column, ~row);  // nearly all are in their first slot
+        if (!is_name(*slot, name)) slot = &found_or_added(name, column, ~row);  // rare: nearly all are in their first
         repeated |= slot->row == row;
         slot->row = row;
         return slot->column;
@@ -70,21 +70,21 @@ class Names {
         size_t length;
     };
 
-    // The name in a slot, its column, and a request for its memory.
+    // The name in a slot, its column, and a prefetch of its memory.
     Text text_at(size_t slot) const { return {text_of(slots_[slot]), slots_[slot].length - 1}; }
     int32_t column_at(size_t slot) const { return slots_[slot].column; }
     __attribute__((always_inline)) void prefetch_at(size_t slot) const { __builtin_prefetch(&slots_[slot]); }
 
-    // The slots of the names in increasing order of their bytes. They are sorted by sixteen bytes, then those for which
-    // these are the same by the next sixteen, and so on.
+    // The slots of the names in increasing order of their bytes. They are sorted by sixteen bytes, then ties by the
+    // next sixteen, and so on.
     std::vector<uint32_t> in_order() const {
         std::vector<Key> keys, room;
         keys.reserve(size());
         for (size_t at = 0; at < slots_.size(); ++at)
             if (slots_[at].length) keys.push_back(key_of(static_cast<uint32_t>(at), 0));
         struct Range {
-            size_t first, last, common;  // the names from first to last - 1 have so many bytes in common
-            size_t word;                 // and those of their keys before this word
+            size_t first, last, common;  // names first to last - 1 have this many bytes in common
+            size_t word;                 // and the words of their keys before this one
         };
         std::vector<Range> left = {{0, keys.size(), 0, 0}};
         while (!left.empty()) {
@@ -120,28 +120,28 @@ class Names {
     }
 
   private:
-    // A slot of the table: two lie in a line of memory.
+    // A slot of the table: two slots fill a line of memory.
     struct alignas(32) Slot {
-        char first[FIRST_BYTES] = {};  // of the name, as in its Id; of a longer one, its key and where its text is
-        uint32_t row = 0;              // that searched it last
+        char first[FIRST_BYTES] = {};  // of the name, as in its Id; for a longer name, its key and its text's place
+        uint32_t row = 0;              // the last row that searched it
         int32_t column = 0;
         uint32_t length = 0;           // plus 1; 0 for a free slot
         uint32_t hash = 0;
     };
 
-    // Some bytes of a name, by which it is sorted.
+    // Some bytes of a name, as a key for sorting.
     struct Key {
         uint64_t words[2];  // as numbers with the same order; zeros follow the end of the name
         uint32_t slot;
-        uint8_t count;  // of the bytes, less than sixteen at the end of the name
+        uint8_t count;  // the number of bytes, below sixteen at the end of the name
     };
 
     Array<uint32_t> order_;  // the slot of each name
-    Array<char> long_text_;  // of the names that are longer than a slot
-    Array<Slot> slots_;      // as many as a power of two, or none
+    Array<char> long_text_;  // the texts of names that are longer than a slot
+    Array<Slot> slots_;      // their number is a power of two, or 0
     size_t text_bytes_ = 0;
 
-    // The slots in which a name may be: a line of memory, then the next one.
+    // The slots in which a name may be: the slots of a line of memory, then those of the next line.
     struct Probe {
         size_t at, mask;
         bool second = false;
@@ -168,7 +168,7 @@ class Names {
         return load8(slot.first) == name.key && same_bytes(text_of(slot), name.name, name.length);
     }
 
-    // The key of the name in a slot, of its bytes from `common` on.
+    // The key of the name in a slot, from byte `common` on.
     Key key_of(uint32_t at, size_t common) const {
         const Text name = text_at(at);
         const size_t count = std::min(name.length - common, FIRST_BYTES);
@@ -177,8 +177,8 @@ class Names {
         return {{__builtin_bswap64(load8(bytes)), __builtin_bswap64(load8(bytes + 8))}, at, static_cast<uint8_t>(count)};
     }
 
-    // Sorts keys whose words before one of them are the same: many by this word, and if it is the last one by their
-    // counts, one digit after the other from the last one on; few by all. Returns how many words they are sorted by.
+    // Sorts keys with equal words before `word`: many keys by this word (if it is the last, also by their counts) in a
+    // radix sort from the last digit on; few keys by all words. Returns the number of words that they are sorted by.
     static size_t sort_keys(Key* first, Key* last, size_t word, std::vector<Key>& room) {
         constexpr size_t FEW = 512, DIGITS = 9;
         const size_t size = static_cast<size_t>(last - first);
@@ -198,7 +198,7 @@ class Names {
             for (size_t digit = 1 - word; digit < DIGITS; ++digit) ++starts[digit][digit_of(*key, digit) + 1];
         Key *from = first, *to = room.data();
         for (size_t digit = 1 - word; digit < DIGITS; ++digit) {
-            if (starts[digit][digit_of(*first, digit) + 1] == size) continue;  // all have the same one
+            if (starts[digit][digit_of(*first, digit) + 1] == size) continue;  // all keys have the same digit
             for (size_t i = 1; i <= 256; ++i) starts[digit][i] += starts[digit][i - 1];
             for (size_t i = 0; i < size; ++i) to[starts[digit][digit_of(from[i], digit)]++] = from[i];
             std::swap(from, to);
@@ -207,14 +207,14 @@ class Names {
         return word + 1;
     }
 
-    // The place of a name in the table: its own, or the free one where it belongs.
+    // The position of a name in the table: its slot, or the free slot where it belongs.
     __attribute__((noinline)) size_t place_of(const Id& name) const {
         Probe probe(name.key, slots_.size());
         while (slots_[probe.at].length && !is_name(slots_[probe.at], name)) probe.next();
         return probe.at;
     }
 
-    // The slot of a name. A new name gets this column and row, which must not be the row that searches it.
+    // The slot of a name. A new name gets this column and row; `row` must differ from the row that searches it.
     __attribute__((noinline)) Slot& found_or_added(const Id& name, int32_t column, uint32_t row) {
         size_t place = place_of(name);
         if (slots_[place].length) return slots_[place];
@@ -239,9 +239,9 @@ class Names {
         return slot;
     }
 
-    // Names are placed in the order in which they were added, so that frequent names are found at once.
+    // Names are inserted in the order of their addition, so frequent names are found at once.
     void grow() {
-        constexpr size_t AHEAD = 16;  // names whose memory is asked for in advance
+        constexpr size_t AHEAD = 16;  // names whose memory is prefetched
         const Array<Slot> slots = doubled(slots_);
         for (size_t i = 0; i < size(); ++i) {
             if (i + AHEAD < size()) __builtin_prefetch(&slots[order_[i + AHEAD]]);

@@ -1,5 +1,5 @@
-// Rows whose labels and entries are numbers of texts, which are there once, however many rows have them. Rows of tables
-// are read twice as fast so, because most of their cells have occurred before.
+// Rows whose labels and entries are numbers of texts; each text is stored once. This doubles the speed of reading
+// tables, because most of their cells have occurred before.
 #ifndef FMCLI_NUMBERED_H
 #define FMCLI_NUMBERED_H
 
@@ -12,7 +12,7 @@
 
 namespace fmcli {
 
-// Texts, each with a line break behind it, and PADDING bytes behind the last one.
+// Texts, each followed by a line break, with PADDING bytes after the last one.
 struct Texts {
     Array<char> text;
     std::vector<size_t> begin;
@@ -30,7 +30,7 @@ struct Texts {
         return static_cast<int32_t>(begin.size() - 1);
     }
 
-    // Keeps only the first texts.
+    // Keeps only the first `size` texts.
     void cut(size_t size) {
         if (size == begin.size()) return;
         text.resize(begin[size]);
@@ -44,13 +44,13 @@ struct NumberedRows {
     Texts labels;
     Texts entries;  // with the value 1
     bool weighted = false, grouped = false, valued = false;
-    bool repeated = false;  // rows may have an entry more than once
+    bool repeated = false;  // whether rows may repeat an entry
     Array<int32_t> label;   // of each row
     Array<double> weight;   // if the rows are weighted
     Array<int64_t> group;   // if they are grouped
-    Array<int64_t> end;     // of the entries of each row
+    Array<int64_t> end;     // of each row's entries
     Array<int32_t> entry;
-    Array<float> value;     // of each entry if some are not 1; none is 0
+    Array<float> value;     // of each entry if some values are not 1; none is 0
 
     size_t size() const { return label.size(); }
 

@@ -21,7 +21,7 @@ cdef class Numbering:
         return self.before[feature >> 6] + ones(word & ((<uint64_t>1 << (feature & 63)) - 1))
 
 
-# The number of bits that are set. The processors that every build runs on have no instruction for it.
+# The number of set bits. There is no instruction for it that all supported processors have.
 cdef inline int32_t ones(uint64_t word) noexcept nogil:
     word -= word >> 1 & <uint64_t>0x5555555555555555
     word = (word & <uint64_t>0x3333333333333333) + (word >> 2 & <uint64_t>0x3333333333333333)

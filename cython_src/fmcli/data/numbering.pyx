@@ -1,12 +1,12 @@
-"""The numbering of the features that occur, so that a model can have columns for these only."""
+"""The numbering of the features that occur: a model needs columns only for these."""
 
 import numpy as np
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 cdef enum:
-    WORD = 64  # features with a common word of bits
-    SPAN = 1 << 15  # features with a common mark, so that a few large features cost no search of all words
+    WORD = 64  # features that share a word of bits
+    SPAN = 1 << 15  # features that share a mark, so a few large features cost no search of all words
 
 
 cdef class Numbering:
@@ -17,8 +17,8 @@ cdef class Numbering:
     ids : int32 array (columns), features in increasing order.
     dimension : a number above all features; by default the last feature plus 1.
 
-    A feature is looked up in a bitmap with the number of features before each word. Both are arrays of zeros of which
-    only the used parts take memory. Raises ValueError if the features are not increasing, or not below the dimension.
+    A feature is looked up in a bitmap, and in the number of features before each word. Both are arrays of zeros; only
+    their used parts take memory. Raises ValueError if the features are not increasing, or not below the dimension.
     """
 
     def __init__(self, ids, dimension=None):
@@ -48,12 +48,12 @@ cdef class Numbering:
 
     @property
     def shared(self):
-        """None: the other features do not share a column, as in a Dictionary."""
+        """None: the other features do not share a column, as they can in a Dictionary."""
         return None
 
     @property
     def arrays(self):
-        """The arrays that it keeps, without those for the search."""
+        """The arrays of the numbering, without those for searches."""
         return [self.ids]
 
     def subset(self, kept):
@@ -69,7 +69,7 @@ cdef class Numbering:
         return self.ids[columns].tolist()
 
     def columns_of(self, const int32_t[::1] features):
-        """int32 (n): the columns of features; -1 for those that have none."""
+        """Return int32 (n): the columns of features; -1 for features without a column."""
         columns_ = np.empty(features.shape[0], dtype=np.int32)
         cdef int32_t[::1] columns = columns_
         cdef Py_ssize_t i
@@ -79,7 +79,8 @@ cdef class Numbering:
         return columns_
 
     def columns_from(self, source):
-        """int32 (n): the columns of the features of another numbering; -1 for those that have none here."""
+        """Return int32 (n): the column here of each column of another numbering; -1 for features without a column
+        here."""
         if isinstance(source, Numbering):
             return self.columns_of(source.ids)
         columns = np.full(len(source), NOT_THERE, dtype=np.int32)
@@ -88,8 +89,8 @@ cdef class Numbering:
         return columns
 
     def united(self, other):
-        """Return the numbering of the features that either has; one of the two, if that has them all. If the other one
-        is a Dictionary, so is the result."""
+        """Return the numbering of the features in either numbering; one of the two if it has them all. With a
+        Dictionary, the result is a Dictionary."""
         if not isinstance(other, Numbering):
             return other.united(self)
         for one, another in ((self, other), (other, self)):
@@ -99,7 +100,7 @@ cdef class Numbering:
 
 
 def occurring(const int32_t[::1] index, Py_ssize_t dimension):
-    """Return the numbering of the features in an array, all of which are below the dimension and none is negative."""
+    """Return the numbering of the features in an array. All must be at least 0 and below the dimension."""
     bits_ = np.zeros((dimension + WORD - 1) // WORD, dtype=np.uint64)
     cdef uint64_t[::1] bits = bits_
     cdef uint8_t[::1] spans = np.zeros(dimension // SPAN + 1, dtype=np.uint8)
@@ -130,8 +131,8 @@ def occurring(const int32_t[::1] index, Py_ssize_t dimension):
 
 
 def moved(array, int axis, source, target, Py_ssize_t size, fill=0):
-    """Return the array with another length of an axis: the positions `source` of the axis are moved to `target`, and
-    the other positions are filled."""
+    """Return the array with another length of an axis: positions `source` move to `target`, and all other positions get
+    `fill`."""
     out = np.full((*array.shape[:axis], size, *array.shape[axis + 1:]), fill, dtype=array.dtype)
     before = (slice(None),) * axis
     out[(*before, target)] = array[(*before, source)]

@@ -1,4 +1,4 @@
-// Reads decimal numbers from text, correctly rounded: common spellings by a fast path, all others by std::from_chars.
+// Reads decimal numbers from text, correctly rounded: common spellings by a fast path, others by std::from_chars.
 #ifndef FMCLI_NUMBERS_H
 #define FMCLI_NUMBERS_H
 
@@ -13,19 +13,19 @@
 
 namespace fmcli {
 
-// The number of bytes that must be readable behind the last line break of a text: as many are looked at together. Bytes
-// behind the end of a token are loaded but ignored.
+// The number of readable bytes after the last line break of a text: this many bytes are loaded together. Bytes after
+// the end of a token are loaded but ignored.
 constexpr int PADDING = 32;
 
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
 inline bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 inline bool ends_token(char c) { return is_blank(c) || c == '\n'; }
 
-// Functions that read a part of each entry are inlined by force: the compiler makes calls of them if they have several
-// callers, and with a call for each number, real-valued text takes a tenth more time.
+// Functions that read a part of each entry are forcibly inlined: with several callers the compiler would emit calls,
+// and a call for each number makes reading real-valued text a tenth slower.
 
-// The digits at p, at most 8: their count, and the number that they form. There is no branch on a digit, so numbers of
-// different lengths cause no branch mispredictions.
+// The digits at p, at most 8: their count, and their number. There is no branch on a digit, so numbers of different
+// lengths cause no branch mispredictions.
 struct Digits {
     int count;
     uint32_t number;
@@ -59,7 +59,7 @@ inline const char* step(const char* p, int count) {
 
 constexpr uint64_t SCALE[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-// Appends the digits at p to w and adds the number of digits to `count`. Stops after 24 digits: w has overflowed then.
+// Appends the digits at p to w and their number to `count`. Stops after 24 digits, when w has overflowed.
 inline __attribute__((always_inline)) const char* take_run(const char* p, uint64_t& w, int& count) {
     Digits digits;
     do {
@@ -112,9 +112,9 @@ constexpr double POWER[2 * LARGEST_POWER + 1] = {
     1e8,   1e9,   1e10,  1e11,  1e12,  1e13,  1e14,  1e15,  1e16,  1e17,  1e18,  1e19,  1e20,  1e21, 1e22};
 
 // The float nearest to a decimal, computed in double. The error of the product is at most 3 units in the last place of
-// the double (one each for digits, power and product). Therefore rounding it to float can differ from rounding the
-// decimal itself only if the 29 bits that are cut off are that close to one half. Returns false in this case, and for
-// exponents outside the table.
+// the double (one each for digits, power and product). So rounding it to float can differ from rounding the decimal
+// only if the 29 bits that are cut off are this close to one half. Returns false in this case, and for exponents
+// outside the table.
 inline bool to_float(const Decimal& d, float& out) {
     constexpr uint32_t HALF = 1u << 28, GUARD = 4;
     if (d.exponent < -LARGEST_POWER || d.exponent > LARGEST_POWER) return false;
@@ -128,7 +128,7 @@ inline bool to_float(const Decimal& d, float& out) {
     return true;
 }
 
-// The double nearest to a decimal, if both factors are exact, so that only one operation rounds. Else returns false.
+// The double nearest to a decimal, if both factors are exact and only one operation rounds. Otherwise returns false.
 inline bool to_double(const Decimal& d, double& out) {
     if (d.exponent < -LARGEST_POWER || d.exponent > LARGEST_POWER || d.digits > int64_t(1) << 53) return false;
     double x = static_cast<double>(d.digits);
@@ -173,7 +173,7 @@ const char* read_number(const char* p, const char* end, Real& out) {
         bool below = ++p < end && *p == '-';
         p += p < end && (*p == '-' || *p == '+');
         if (p == end) return "is not a number";
-        constexpr int64_t ENOUGH = int64_t(1) << 50;  // more than the number of digits of any text
+        constexpr int64_t ENOUGH = int64_t(1) << 50;  // more than the digits of any text
         for (; p < end && is_digit(*p); ++p) exponent = std::min(exponent * 10 + (*p - '0'), ENOUGH);
         if (below) exponent = -exponent;
     }
@@ -181,8 +181,8 @@ const char* read_number(const char* p, const char* end, Real& out) {
 
     out = 0;
     if (!zero) {
-        // The library reports too large and too small numbers alike, and some libraries also report subnormals. The
-        // exponent distinguishes them.
+        // The library reports numbers that are too large or too small alike, and some libraries also report subnormals.
+        // The exponent tells them apart.
         auto result = std::from_chars(start, end, out);
         if (result.ec == std::errc::result_out_of_range && leading + exponent <= 0) out = 0;
         else if (result.ec != std::errc() || std::isinf(out))
@@ -192,7 +192,7 @@ const char* read_number(const char* p, const char* end, Real& out) {
     return nullptr;
 }
 
-// Reads a whole number >= 0 of at most 63 bits in [p, end). Returns nullptr, or the complaint.
+// Reads an integer >= 0 of at most 63 bits in [p, end). Returns nullptr, or the complaint.
 inline const char* read_whole(const char* p, const char* end, uint64_t& out) {
     if (p == end) return "is missing";
     const char* start = p;

@@ -22,7 +22,7 @@ class Renumbering {
   public:
     Renumbering(const Entries& rows, const int32_t* column) : rows_(rows), column_(column) {}
 
-    // Replaces each index of a row by its column. No two entries of a row may have the same index and field.
+    // Replaces each index of a row by its column. A row's entries must all differ in index or field.
     void renumber(int64_t row) {
         const int64_t start = rows_.indptr[row], count = rows_.indptr[row + 1] - start;
         int32_t* const index = rows_.index + start;
@@ -45,10 +45,10 @@ class Renumbering {
 
     const Entries rows_;
     const int32_t* const column_;
-    std::vector<int32_t> place_, order_, columns_;  // the new place of each entry
+    std::vector<int32_t> place_, order_, columns_;  // place_: the new position of each entry
     std::vector<float> values_;
 
-    // Finds the place of each entry by counting the smaller columns, without branches. Returns whether all columns
+    // Finds the position of each entry by counting the smaller columns, without branches. Returns whether all columns
     // differ.
     bool count_smaller(const int32_t* index, int64_t count) {
         place_.resize(static_cast<size_t>(count));
@@ -87,9 +87,9 @@ inline void renumber_rows(const Entries& rows, int64_t first, int64_t last, cons
     for (int64_t row = first; row < last; ++row) renumbering.renumber(row);
 }
 
-// Merges the entries of each row that have the last one of the columns, `shared`: those with the same field become one,
-// with the sum of their values, behind the other entries. The arrays are changed in place. Stores where rows begin, and
-// returns the number of entries, or -1 if a sum is too large for a float. Throws std::bad_alloc.
+// Merges each row's entries in the last column, `shared`: entries of the same field become one with the sum of their
+// values, after the other entries. Changes the arrays in place. Stores where rows begin, and returns the number of
+// entries, or -1 if a sum is too large for a float. Throws std::bad_alloc.
 inline int64_t merge_shared(const Entries& rows, int64_t count, int32_t shared, int64_t* starts) {
     struct Part {
         int32_t field;

@@ -1,4 +1,4 @@
-// Parses lines of libsvm or ffm text into rows. A fast path reads tokens in common spellings. All others take a slow
+// Parses lines of libsvm or ffm text into rows. A fast path reads tokens in common spellings. Other tokens take a slow
 // path, which accepts every allowed spelling and describes what is wrong with an invalid token.
 #ifndef FMCLI_PARSER_H
 #define FMCLI_PARSER_H
@@ -15,24 +15,24 @@ struct Span {
     const char* end = nullptr;
 };
 
-// An error in a text and its position.
+// An error in a text, and its position.
 struct Fault {
     const char* complaint = nullptr;  // "is not a number"
     const char* subject = "";         // "value"; empty if the complaint is about the whole token
     const char* expected = "";        // "index:value"
-    Span token, part;                 // the token, and its part that is the subject
+    Span token, part;                 // the token, and the part of it that is the subject
     const char* line = nullptr;       // the beginning of its line
     int64_t number = 0;               // the number of lines before it
 };
 
-// What was found in a text: the number of its lines, or of those before the first fault if none are skipped; how many
-// lines have faults; and the first of these.
+// What was found in a text: the number of its lines, or of the lines before the first fault if faults are not skipped;
+// the number of lines with faults; and the first faults.
 struct Found {
     int64_t lines = 0, faulty = 0;
     std::vector<Fault> faults;
 };
 
-constexpr size_t MOST_FAULTS = 10;  // that are described
+constexpr size_t MOST_FAULTS = 10;  // to describe
 constexpr const char* NO_BREAK_SPACE = "\xc2\xa0";  // in UTF-8
 
 inline const char* skip_blanks(const char* p) {
@@ -78,8 +78,8 @@ inline const char* number_end(const char* p) {
     return is_digit(*exponent) ? digits_end(exponent) : end;
 }
 
-// Whether a name begins like entries between which the blank is missing, or is another character: with index:number,
-// such as "1:0.5,2" and "1:0.52", or with numbers and separators, such as "1,2" and ",2". The name ends at a colon.
+// Whether a name begins like entries with a missing blank or another character between them: with index:number, such as
+// "1:0.5,2" and "1:0.52", or with numbers and separators, such as "1,2" and ",2". The name ends at a colon.
 inline bool has_several_numbers(Span name) {
     const char* const first = skip_separators(name.begin);
     const char* const end = number_end(first);
@@ -95,8 +95,8 @@ class Parser {
   public:
     explicit Parser(Rows& rows, const char* end = nullptr) : rows_(rows), end_(end) {}
 
-    // Parses all lines from p, which must end with a line break, followed by PADDING readable bytes. Stops at the first
-    // fault, unless lines with faults are skipped.
+    // Parses all lines from p on. They must end with a line break, followed by PADDING readable bytes. Stops at the
+    // first fault, unless lines with faults are skipped.
     Found parse(const char* p) {
         Found found;
         for (; p < end_; ++found.lines) {
@@ -120,8 +120,8 @@ class Parser {
         return found;
     }
 
-    // Appends numbered rows, and returns true. Appends nothing if lines of these rows would have a fault, or if these
-    // texts do not have what is read.
+    // Appends numbered rows, and returns true. Appends nothing and returns false if lines of these rows would have a
+    // fault, or if the texts lack what is read.
     bool append(const NumberedRows& from) {
         const Reading& reading = rows_.reading;
         const bool grouped = reading.groups == Groups::QUERY;
@@ -187,27 +187,27 @@ class Parser {
         const char* token;
     };
 
-    // The label of numbered rows.
+    // The label of a numbered row.
     struct Labelled {
         double y = NAN;
         bool known = false;
-        Span name;  // if it may be a new one
+        Span name;  // if it may be a new label name
     };
 
-    // An entry of numbered rows.
+    // An entry of a numbered row.
     struct Known {
         int32_t column;
         int32_t field;
     };
 
     static constexpr const char* SHAPE = ffm ? "field:index:value" : "index:value";
-    static constexpr uint64_t LARGEST_FIELD = INT32_MAX - 1;  // so that the count, the largest + 1, fits into int32
+    static constexpr uint64_t LARGEST_FIELD = INT32_MAX - 1;  // the count, the largest + 1, must fit into int32
     static constexpr uint64_t NO_INDEX = UINT64_MAX;
 
     Rows& rows_;
     const char* end_;
     const char* line_ = nullptr;
-    Span name_;  // the label of the row, if it may be a new name, which is added when the whole row has been read
+    Span name_;  // the row's label, if it may be a new name; it is added when the whole row has been read
     int64_t group_ = 0;  // of the row, if groups are stored
     Fault fault_;
     std::vector<Pending> pending_;  // those of the row, then those of longer rows
@@ -236,7 +236,7 @@ class Parser {
         return rows_.by_id ? entries_by_id(p, y, has_label, weight) : entries(p, y, has_label, weight);
     }
 
-    // Parses the entries at `position`, up to the line break. `parse_text` has reserved memory for all of them.
+    // Parses the entries at `position`, up to the line break. `parse_text` has reserved memory for all entries.
     bool entries(const char*& position, double y, bool has_label, double weight) {
         const Reading& reading = rows_.reading;
         const uint64_t limit = reading.limit;
@@ -258,7 +258,7 @@ class Parser {
             Entry entry;
             const char* next = plain_entry(p, entry);
             if (!next) {
-                Entry odd;  // `any_entry` takes its address, so `entry` can stay in registers
+                Entry odd;  // `any_entry` takes its address; `entry` can stay in registers
                 next = any_entry(p, odd);
                 if (!next) return false;
                 if (odd.id.name) odd.id.key = NO_INDEX;
@@ -320,8 +320,8 @@ class Parser {
         if (rows_.grouped()) rows_.group.push(group_);
     }
 
-    // Reads the entries of a row if an index is not the number in the text. All ids of the row are read first, so that
-    // the memory in which they are looked up is fetched at the same time.
+    // Reads the entries of a row whose indices are not the numbers in the text. All ids of the row are read first, so
+    // the memory for looking them up is fetched at the same time.
     bool entries_by_id(const char*& position, double y, bool has_label, double weight) {
         const Reading& reading = rows_.reading;
         Pending *pending = pending_.data(), *last = pending + pending_.size();
@@ -366,7 +366,7 @@ class Parser {
                 field[n] = static_cast<int32_t>(entry.field);
                 key = key << 32 | static_cast<int64_t>(entry.field);
             }
-            // Without a branch, which would be predicted for every other entry only: new columns are in no order.
+            // Without a branch: new columns are in no order, so it would be mispredicted for every other entry.
             untidy |= (entry.value == 0) | (in_order & (key <= last_key));
             last_key = key;
             index[n] = column;
@@ -433,7 +433,7 @@ class Parser {
         return static_cast<int32_t>(index);
     }
 
-    // The column of an id, or NO_COLUMN. `repeated` is set if the row has a growing column again.
+    // The column of an id, or NO_COLUMN. `repeated` is set if the row already has this growing column.
     __attribute__((always_inline)) int32_t column_of(const Id& id, uint32_t row, bool& repeated) {
         const Reading& reading = rows_.reading;
         switch (reading.space) {
@@ -471,7 +471,7 @@ class Parser {
         return true;
     }
 
-    // Takes a part of a token as the name of a label.
+    // Takes a part of a token as a label name.
     bool name(Span part, Span token, const char* expected, double& y, bool& has_label) {
         if (!rows_.reading.known_labels) {
             name_ = part;
@@ -533,13 +533,13 @@ class Parser {
         return fail("the row has no query number, which tells its group", "", "label qid:number", token, token);
     }
 
-    // The label of a row that has one.
+    // The label of a row with a label.
     Span first_token() const {
         const char* const p = skip_blanks(line_);
         return {p, token_end(p)};
     }
 
-    // Sets the group of the row whose entries begin at p, by its one feature in a field. A value of 0 is no feature.
+    // Sets the group of the row whose entries begin at p, by its one feature in a field. A value of 0 does not count.
     bool bucket_by_field(const char* p) {
         const char* const expected = "one feature in the field of the groups";
         bool found = false;
@@ -566,7 +566,7 @@ class Parser {
     }
 
     // Reads the entry at p if its ids are digits and its value is a plain decimal. Returns its end, or else nullptr.
-    // It is inlined in both callers by force: with a call for each entry, `predict` took 30 % more time.
+    // Forcibly inlined in both callers: with a call for each entry, `predict` took 30 % more time.
     __attribute__((always_inline)) static const char* plain_entry(const char* p, Entry& entry) {
         if (ffm) {
             p = plain_field(p, entry.field);
@@ -583,7 +583,7 @@ class Parser {
             if (digits.count == 8) {
                 digits = read_digits(p);
                 p = step(p, digits.count);
-                // 2^63 has 19 digits; a number of 19 digits does not overflow uint64.
+                // 2^63 has 19 digits; no number of 19 digits overflows uint64.
                 if (digits.count > 3) return nullptr;
                 entry.id.key = entry.id.key * SCALE[digits.count] + digits.number;
                 if (entry.id.key > INT64_MAX) return nullptr;
@@ -604,13 +604,13 @@ class Parser {
         return p && ends_token(*p) && to_float(decimal, value) ? p : nullptr;
     }
 
-    // Whether an id with this first character may be no name: a number, or one behind a separator.
+    // Whether an id with this first character may be a number, possibly after a separator, and so not a name.
     static bool may_be_no_name(char c) {
         return static_cast<unsigned char>(c - '+') <= ';' - '+' || c == NO_BREAK_SPACE[0];  // + , - . / 0 .. 9 : ;
     }
 
-    // Reads the entry at p if the first character of its id shows that this is a name, and its value is a plain decimal.
-    // Returns its end, or else nullptr.
+    // Reads the entry at p if the first character of its id shows a name, and its value is a plain decimal. Returns its
+    // end, or else nullptr.
     __attribute__((always_inline)) static const char* named_entry(const char* p, Entry& entry) {
         if (ffm) {
             p = plain_field(p, entry.field);
@@ -627,7 +627,7 @@ class Parser {
         return end;
     }
 
-    // The end of the token at p. There is no branch on a byte of a usual token, because names have different lengths.
+    // The end of the token at p. There is no branch on a byte of a usual token: lengths of names vary.
     __attribute__((always_inline)) static const char* name_end(const char* p) {
         for (;; p += WINDOW) {
             uint32_t small = small_bytes(p);
@@ -636,7 +636,7 @@ class Parser {
         }
     }
 
-    // The last colon of a token, or nullptr; without a branch on a byte, as above.
+    // The last colon of a token, or nullptr; without a branch on a byte, like name_end.
     __attribute__((always_inline)) static const char* last_colon(Span token) {
         const char* colon = nullptr;
         for (const char* p = token.begin; p < token.end; p += WINDOW) {
@@ -647,8 +647,8 @@ class Parser {
         return colon;
     }
 
-    // Reads the digits and the colon of a field. Returns their end, or nullptr. Fields usually have one or two digits and
-    // the same order in all rows, so branches are well predicted.
+    // Reads the digits and the colon of a field. Returns their end, or nullptr. Fields usually have one or two digits
+    // and the same order in all rows, so branches are well predicted.
     static const char* plain_field(const char* p, uint64_t& field) {
         field = 0;
         const char* const start = p;
@@ -656,7 +656,7 @@ class Parser {
         return p == start || *p != ':' ? nullptr : p + 1;
     }
 
-    // Reads an entry in any spelling. If it returns nullptr, it has set the fault.
+    // Reads an entry in any spelling. Returns nullptr after setting the fault.
     const char* any_entry(const char* p, Entry& entry) {
         const Span token = {p, token_end(p)};
         const auto colons = std::count(token.begin, token.end, ':');
@@ -692,7 +692,7 @@ class Parser {
         return token.end;
     }
 
-    // Reads a number, or a name: any other text that is not a decimal number, nor digits and colons only. Returns
+    // Reads a number, or a name: any other text that is neither a decimal number nor only digits and colons. Returns
     // nullptr, or the complaint.
     static const char* read_id(Span text, Id& id) {
         id = {};
@@ -700,7 +700,7 @@ class Parser {
         if (!wrong || text.begin == text.end) return wrong;
         double any;
         const auto is_part = [](char c) { return is_digit(c) || c == ':'; };
-        if (!std::all_of(text.begin, text.end, is_digit)) {  // else it is too large for a number
+        if (!std::all_of(text.begin, text.end, is_digit)) {  // otherwise it is too large for a number
             if (number_end(text.begin) == text.end && !read_number(text.begin, text.end, any)) return wrong;
             if (std::all_of(text.begin, text.end, is_part)) {
                 const auto colons = std::count(text.begin, text.end, ':');
@@ -724,7 +724,7 @@ class Parser {
         return {ffm ? std::find(token.begin, token.end, ':') + 1 : token.begin, last_colon(token)};
     }
 
-    // Sets the fault at the last entry of the line that has this index.
+    // Sets the fault at the last entry of the line with this index.
     bool sum_too_large(int32_t index) {
         Span token, part;
         const uint32_t row = static_cast<uint32_t>(rows_.label.size());
@@ -742,8 +742,8 @@ class Parser {
     }
 };
 
-// Appends the rows of the lines from begin to end. After a fault, the rows must not be used, unless the line is skipped.
-// Throws std::bad_alloc.
+// Appends the rows of the lines from begin to end. After a fault, the rows must not be used, unless the line was
+// skipped. Throws std::bad_alloc.
 inline Found parse_text(Rows& rows, const char* begin, const char* end) {
     rows.reserve_for_text(end - begin);
     return rows.reading.ffm ? Parser<true>(rows, end).parse(begin) : Parser<false>(rows, end).parse(begin);

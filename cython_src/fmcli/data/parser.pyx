@@ -1,4 +1,4 @@
-"""Parses text of the libsvm and ffm formats into rows; parser.h has the grammar, and rows.h the storage."""
+"""Parses libsvm and ffm text into rows; parser.h has the grammar, and rows.h the storage."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
@@ -95,11 +95,11 @@ cdef extern from "fmcli/data/parser.h" namespace "fmcli" nogil:
 
 
 PADDING = PADDING_
-MOST_FAULTS = MOST_FAULTS_  # that `Rows.parse` describes
+MOST_FAULTS = MOST_FAULTS_  # for `Rows.parse` to describe
 
-# An error in a text: the number of lines before its line, the number of its column and the bytes of its token, its
-# expected form, the name and the bytes of the invalid part (empty for the whole token), the complaint about it, and the
-# beginning of the line.
+# An error in a text: the number of lines before its line, its column, the bytes of its token, the token's expected
+# form, the name and the bytes of the invalid part (empty for the whole token), the complaint, and the beginning of the
+# line.
 Fault = namedtuple("Fault", "number column token expected subject part complaint line", module=__name__)
 
 cdef enum:
@@ -113,7 +113,7 @@ ctypedef fused number:
 
 
 cdef numpy_array(number* data, size_t size, dtype):
-    """An array that owns memory that malloc allocated."""
+    """Return an array that owns memory from malloc."""
     if size == 0:
         return np.empty(0, dtype)
     cdef array owner = <number[:size]> data
@@ -122,7 +122,7 @@ cdef numpy_array(number* data, size_t size, dtype):
 
 
 cdef described(TextFault fault, const char* end):
-    """A fault in a text that ends at `end` as a Fault."""
+    """Return the Fault of a fault in a text that ends at `end`."""
     return Fault(
         fault.number,
         fault.token.begin - fault.line + 1,
@@ -145,18 +145,18 @@ cdef class Rows:
     training : if true, each row needs a label, and blank lines are ignored. Otherwise labels are optional, and a blank
         line is an empty row.
     skip : whether to skip lines with faults. Without `training`, an empty row takes the place of each.
-    id_column : the number of the token of each line that is an id, which is skipped: 1, or 2 after the label; 0: none.
+    id_column : the position of the token that is an id in each line, and is skipped: 1, or 2 after the label; 0: none.
     label_weights : whether a label may be followed by a colon and the weight of the row. Each row then needs a label.
-    grouped : whether rows have groups, which needs `training`. It is told by the query number of each row.
-    group_field : the group is instead told by the one feature that each row has in this field.
+    grouped : whether rows have groups, by their query numbers. Needs `training`.
+    group_field : groups are instead given by each row's one feature in this field.
     label_names : the first names, if labels are names: the label of a row is the position of its name, and new names
         are added. None: labels are numbers.
-    known_labels : whether new names are faults instead, except for numbers, which count as no label. Not in training.
+    known_labels : whether new names are faults instead, and numbers count as no label. Not in training.
     limit : 0 <= limit < 2**31. Without `ids`, `growing` and `hash_bits`, the column of a feature is its number, and
         entries of names and of numbers >= limit are dropped and counted.
     growing : whether a name or a number >= limit instead begins a dictionary of all ids; see `is_numbered`.
     ids : FeatureIds; the column of a feature is that of its id, and entries of other ids are dropped and counted.
-    others : the column of other ids than these, instead; None: they have none.
+    others : the column of all other ids, instead of dropping them; None: they have none.
     hash_bits : the column of a feature is the last bits of the hash of its id; 0: ids are not hashed.
     refuse_unseen : whether entries that would be dropped are faults instead.
     """
@@ -208,12 +208,12 @@ cdef class Rows:
         del self.text
 
     def parse(self, text, Py_ssize_t start, Py_ssize_t stop):
-        """Append the rows of text[start:stop], which must end with a line break, followed by PADDING readable bytes.
+        """Append the rows of text[start:stop]. They must end with a line break, followed by PADDING readable bytes.
 
-        text : a buffer of bytes, or Lines, or Entries, all of whose rows are appended.
+        text : a buffer of bytes, or Lines, or Entries; all rows of Entries are appended.
 
-        Returns the number of lines, the number of lines with faults, and a list of the first such Faults. Without
-        `skip`, parsing stops at the first fault, and then the rows must not be used. Runs without the GIL. Raises
+        Returns the number of lines, the number of lines with faults, and a list of the first Faults. Without `skip`,
+        parsing stops at the first fault, and then the rows must not be used. Runs without the GIL. Raises
         MemoryError.
         """
         self.require()
@@ -242,27 +242,27 @@ cdef class Rows:
             found = parse_text(self.text[0], begin, begin + (stop - start))
         return found.lines, found.faulty, [described(fault, begin + (stop - start)) for fault in found.faults]
 
-    # Note which rows from `first` on stand for rows of tables with faults.
+    # Record which rows from `first` on stand for table rows with faults.
     cdef keep_skipped(self, int64_t first, const vector[int64_t]& skipped):
         cdef size_t i
         if not self.text.reading.training:
             for i in range(skipped.size()):
                 self.text.skipped.push_back(first + skipped[i])
 
-    # Raise ValueError if the rows were handed over to a Dataset.
+    # Raise ValueError if the rows were already handed over to a Dataset.
     cdef require(self):
         if self.text.indptr.size() == 0:
             raise ValueError("the rows were handed over")
 
     def has_room(self, Rows other):
-        """Return whether `make_room` for these rows leaves the arrays where they are."""
+        """Return whether `make_room` for these rows would leave the arrays in place."""
         self.require()
         other.require()
         return self.text.has_room(other.text[0])
 
     def make_room(self, Rows other):
-        """Make room for the rows of another object with the same options, behind the others. Returns a function that
-        copies them there, which must be called.
+        """Make room for the rows of another object with the same options, after the rows here. Returns a function that
+        copies them there; it must be called.
 
         Several threads may copy at the same time, but not while `make_room` moves the arrays. Runs without the GIL.
         Raises MemoryError.
@@ -281,7 +281,7 @@ cdef class Rows:
         self.text.reserve_for_growth(factor)
 
     def clear(self):
-        """Remove all rows, and keep the memory for new ones and some of a growing dictionary."""
+        """Remove all rows. Keeps their memory, and some ids of a growing dictionary."""
         self.require()
         self.text.clear()
 
@@ -295,7 +295,7 @@ cdef class Rows:
 
     @property
     def nbytes(self):
-        """Bytes that the rows take."""
+        """The size of the rows in bytes."""
         text = self.text
         return (self.ids.nbytes if self.is_numbered else 0) + (
             8 * (text.indptr.size() + text.label.size() + text.weight.size() + text.group.size())
@@ -304,13 +304,13 @@ cdef class Rows:
 
     @property
     def refused(self):
-        """Whether the last fault is an entry that `refuse_unseen` refuses, which is never skipped."""
+        """Whether the last fault is an entry refused by `refuse_unseen`, which is never skipped."""
         return self.text.refused
 
     @property
     def is_numbered(self):
-        """Whether there is a growing dictionary: the columns of the rows are then those of `ids`, and the entries of a
-        row may have any order."""
+        """Whether there is a growing dictionary: then the columns of the rows are those of `ids`, and a row's entries
+        may be in any order."""
         return self.text.by_id and self.text.reading.space == Space.GROWING
 
     @property
@@ -331,17 +331,17 @@ cdef class Rows:
 
     @property
     def repeated(self):
-        """The number of rows that have an index (if fields are kept: a field and index) more than once."""
+        """The number of rows that repeat an index (if fields are kept: a field and index)."""
         return self.text.repeated
 
     @property
     def unseen(self):
-        """The number of entries dropped because of the limit, without those of value 0."""
+        """The number of entries dropped because of the limit, except entries of value 0."""
         return self.text.unseen
 
     @property
     def skipped(self):
-        """int64 array: without `training`, the rows that stand for skipped lines."""
+        """int64 array: the rows that stand for skipped lines, without `training`."""
         return np.sort(np.array(self.text.skipped, dtype=np.int64))
 
     @property
@@ -351,7 +351,7 @@ cdef class Rows:
 
     @property
     def span(self):
-        """The smallest and the largest index, including dropped ones, of entries other than 0; None without entries."""
+        """The smallest and the largest index of nonzero entries, including dropped ones; None without entries."""
         text = self.text
         highest = max(text.beyond, text.features - 1)
         return None if highest < 0 else (min(text.lowest, highest), highest)
@@ -388,7 +388,7 @@ cdef class Rows:
 
 
 cdef class Room:
-    """The room for some rows among others; calling it copies them there, without the GIL."""
+    """The room for some rows among others. Calling it copies the rows there, without the GIL."""
 
     cdef readonly Rows rows
     cdef Rows total

@@ -15,34 +15,34 @@ namespace fmcli {
 // How the ids of features become columns.
 enum class Space {
     INDEX,    // a number is its column; names, and numbers from the limit on, are not in the model
-    GROWING,  // the same, but at the first id that is a name or a number from the limit on, all ids get columns by `ids`
+    GROWING,  // like INDEX, but from the first name or number at the limit on, all ids get columns by `ids`
     KNOWN,    // by `ids`; other ids are not in the model
-    HASHED,   // by the last bits of their hash
+    HASHED,   // by the last bits of the ids' hashes
 };
 
-// What tells the groups of rows.
+// The source of row groups.
 enum class Groups {
-    NONE,   // nothing: they are not stored
+    NONE,   // no groups are stored
     QUERY,  // the query number of each row
-    FIELD,  // the id of the one feature that each row has in a field
+    FIELD,  // the id of each row's one feature in a field
 };
 
 // The options of the parser.
 struct Reading {
-    bool ffm;          // entries are field:index:value; else index:value
-    bool keep_fields;  // store fields; else the entries of a row are merged by index
+    bool ffm;          // entries are field:index:value; otherwise index:value
+    bool keep_fields;  // store fields; otherwise the entries of a row are merged by index
     bool training;     // each row needs a label, and blank lines are ignored
-    bool skip;         // skip lines with an error: in training they are no rows, in prediction rows without entries
+    bool skip;         // skip lines with an error: in prediction they become rows without entries
     bool label_weights;  // a label may be followed by a colon and the weight of the row
-    Groups groups;     // other than NONE only in training
+    Groups groups;     // NONE unless in training
     uint64_t group_field;  // of FIELD
-    bool label_names;  // labels are names; the label of a row is then the position of its name
-    bool known_labels;  // in prediction: other names than the first ones are errors, and numbers count as no label
-    int id_column;     // the token that is an id, in prediction, which is not read: 1, or 2 after the label; 0: none
+    bool label_names;  // labels are names; the label of a row is the position of its name
+    bool known_labels;  // in prediction: names other than the first ones are errors, and numbers count as no label
+    int id_column;     // in prediction, the position of an id token to skip: 1, or 2 after the label; 0: none
     Space space;
     int hash_bits;     // of HASHED
-    bool refuse_unseen;  // an id that is not in the model is an error; else its entries are counted and dropped
-    int64_t limit;     // entries with an index below it are stored
+    bool refuse_unseen;  // an id that is not in the model is an error; otherwise its entries are counted and dropped
+    int64_t limit;     // entries with an index below the limit are stored
     Ids* ids;          // of GROWING and KNOWN; not owned, and in KNOWN shared and constant
     int32_t others;    // of KNOWN: the column of all other ids, or NO_COLUMN
 };
@@ -53,7 +53,7 @@ struct Rows {
         : reading(how), by_id(how.space == Space::KNOWN || how.space == Space::HASHED) { indptr.push(0); }
 
     const Reading reading;
-    bool by_id;  // an index is not the number in the text; with GROWING rows may then have any order of entries
+    bool by_id;  // indices are not the numbers in the text; with GROWING, a row's entries are then unordered
     Array<int64_t> indptr;
     Array<int32_t> index, field;
     Array<float> value;
@@ -66,9 +66,9 @@ struct Rows {
     int64_t comments = 0;  // comment lines
     int64_t labelled = 0;  // rows with a label
     int64_t repeated = 0;  // rows with a repeated index (if fields are kept: field and index)
-    int64_t unseen = 0;    // entries dropped because of the limit, without those of value 0
+    int64_t unseen = 0;    // entries dropped because of the limit, except entries of value 0
     int64_t features = 0, fields = 0;  // largest index and field + 1, including entries of value 0
-    int64_t lowest = INT64_MAX, beyond = -1;  // smallest stored index, and largest dropped one
+    int64_t lowest = INT64_MAX, beyond = -1;  // smallest stored index, and largest dropped index
     std::vector<int64_t> skipped;      // in prediction, the rows that stand for skipped lines
 
     // Reserves memory for all entries that a text can contain: the shortest are "1:1 " and "1:1:1 ".
@@ -79,7 +79,7 @@ struct Rows {
         if (valued) value.reserve(index.capacity());
     }
 
-    // Reserves memory for `factor` times the current number of rows and entries, so that growing arrays are not moved.
+    // Reserves memory for `factor` times the current number of rows and entries, so growing arrays are not moved.
     void reserve_for_growth(double factor) {
         auto times = [factor](size_t size) { return static_cast<size_t>(factor * static_cast<double>(size)); };
         indptr.reserve(times(indptr.size()));
@@ -99,7 +99,7 @@ struct Rows {
         valued = true;
     }
 
-    // Forgets the entries of a row that has not ended. In prediction, an empty row takes its place.
+    // Discards the entries of the current row. In prediction, an empty row takes its place.
     void skip_row() {
         if (valued) value.resize(index.size());
         if (reading.training) return;
@@ -117,7 +117,7 @@ struct Rows {
         labelled += has_label;
     }
 
-    // From now on, ids have columns by `ids`, in the order of their first occurrence.
+    // Switches to columns by `ids`, in the order of the ids' first occurrence.
     void number_ids() {
         for (size_t i = 0; i < index.size(); ++i) index[i] = reading.ids->add({static_cast<uint64_t>(index[i])});
         by_id = true;
@@ -158,14 +158,14 @@ struct Rows {
         return static_cast<int64_t>(n);
     }
 
-    // Where the rows of another object go, and what its labels are there.
+    // Where the rows of another object go, and their labels there.
     struct Place {
         size_t row = 0, entry = 0;
         bool valued = false, united = false;
         std::vector<int32_t> labels;
     };
 
-    // Whether `make_room` for these rows leaves the arrays where they are.
+    // Whether `make_room` for these rows would leave the arrays in place.
     bool has_room(const Rows& other) const {
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
         return other.by_id <= by_id && rows < indptr.capacity() && rows <= label.capacity() &&
@@ -173,8 +173,8 @@ struct Rows {
             (!reading.keep_fields || entries <= field.capacity()) && (!valued || entries <= value.capacity());
     }
 
-    // Makes room for the rows of another object behind the others, which `fill` then copies there. Several threads can
-    // fill different places, but meanwhile no array may be moved.
+    // Makes room for the rows of another object after the rows here; `fill` then copies them there. Several threads can
+    // fill different places, but no array may be moved meanwhile.
     Place make_room(Rows& other) {
         if (reading.space == Space::GROWING && other.by_id != by_id) (by_id ? other : *this).number_ids();
         const size_t entries = index.size() + other.index.size(), rows = label.size() + other.label.size();
@@ -229,8 +229,8 @@ struct Rows {
         return !valued || std::all_of(x, x + value.size(), [](float v) { return v == 1.0f; });
     }
 
-    // Removes all rows and keeps the memory; also some ids, which the next rows probably have, too, and which then need
-    // not be united with those of other rows again.
+    // Removes all rows. Keeps their memory, and some ids: the next rows probably repeat them, and then they need not be
+    // united with the ids of other rows again.
     void clear() {
         constexpr size_t MOST_KEPT = 1 << 16;
         indptr.resize(1);
@@ -259,7 +259,7 @@ struct Rows {
         float value;
     };
     std::vector<Entry> scratch, merged;
-    Ids::United united;  // the ids of these rows, with those of the rows that they are appended to
+    Ids::United united;  // the ids of these rows among the ids of the rows that they are appended to
 
     template <typename T>
     static void copy(const Array<T>& from, Array<T>& to, size_t at) {
@@ -267,8 +267,8 @@ struct Rows {
     }
 
     // A stable merge sort of runs that are sorted by insertion. Entries with equal keys keep their order, because the
-    // last bit of their sum depends on it. std::stable_sort is not used, because it uses a temporary buffer that C++17
-    // deprecates, and some compilers warn of it.
+    // last bit of their sum depends on it. std::stable_sort uses a temporary buffer that C++17 deprecates, and some
+    // compilers warn about it.
     void sort_scratch() {
         auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
         constexpr size_t RUN = 48;  // up to this length, insertion is faster than merging

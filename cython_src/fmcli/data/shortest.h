@@ -1,4 +1,4 @@
-// Writes numbers as the shortest decimal that reads back as the same one: floats by a fast path, the others by
+// Writes numbers as the shortest decimal that reads back as the same number: floats by a fast path, others by
 // std::to_chars, which writes the same text.
 #ifndef FMCLI_SHORTEST_H
 #define FMCLI_SHORTEST_H
@@ -11,13 +11,13 @@
 
 namespace fmcli {
 
-// More than any number has characters.
+// More characters than any number has.
 constexpr int WIDEST = 32;
 
-// A power of ten is the product of a number and of a power of two. The number has 64 bits, the first of which is set,
-// and is larger than exact by at most one in the last bit.
+// A power of ten as the product of a number and a power of two. The number has 64 bits with the first bit set, and
+// exceeds the exact value by at most one in the last bit.
 struct TensTable {
-    enum { FIRST = -31, LAST = 45 };  // all that floats need
+    enum { FIRST = -31, LAST = 45 };  // all powers that floats need
     uint64_t numbers[LAST - FIRST + 1] = {};
 
     constexpr TensTable() {
@@ -25,7 +25,7 @@ struct TensTable {
     }
 
    private:
-    enum { LIMBS = 8 };  // a whole number of 256 bits, the lowest 32 first
+    enum { LIMBS = 8 };  // an integer of 256 bits, the lowest 32 first
 
     static constexpr uint64_t number(int power) {
         // A division of 2^255 leaves more than 64 bits, and a product with 10^45 has fewer than 256.
@@ -57,13 +57,13 @@ struct TensTable {
 
 inline constexpr TensTable TENS;
 
-// The upper 32 bits of the product, the last of which is also set if there are others below it ("rounded to odd").
+// The upper 32 bits of the product; the last one is also set if any lower bit is ("rounded to odd").
 inline uint32_t odd_product(uint64_t tens, uint32_t number) {
     const unsigned __int128 product = (unsigned __int128)tens * number;
     return uint32_t(product >> 64) | (uint32_t(uint64_t(product) >> 32) > 1);
 }
 
-// digits * 10^exponent, the shortest decimal that is read as a positive float, and of these the nearest to it: Giulietti,
+// digits * 10^exponent, the shortest decimal that reads as this positive float, and the nearest of these: Giulietti,
 // "The Schubfach way to render doubles" (2021), figure 4, for floats. Its digits may end with zeros.
 inline uint32_t shortest_digits(uint32_t bits, int& exponent) {
     constexpr int MANTISSA = 23, LEAST = -149;
@@ -75,7 +75,7 @@ inline uint32_t shortest_digits(uint32_t bits, int& exponent) {
     const int k = (q * 1262611 - (is_power ? 524031 : 0)) >> 22;
     const int shift = q + ((-k * 1741647) >> 19) + 1;  // log2(10)
     const uint64_t tens = TENS.numbers[-k - TensTable::FIRST];
-    // In quarters of 10^k: the float, and the interval's ends, which belong to it if c is even.
+    // In quarters of 10^k: the float, and the ends of the interval, which belong to it if c is even.
     const uint32_t value = odd_product(tens, (4 * c) << shift);
     const uint32_t low = odd_product(tens, (4 * c - 2 + is_power) << shift) + is_odd;
     const uint32_t high = odd_product(tens, (4 * c + 2) << shift) - is_odd;
@@ -83,7 +83,7 @@ inline uint32_t shortest_digits(uint32_t bits, int& exponent) {
     const uint32_t tenth_is_in = low <= 40 * tenth, tenth_after = 40 * tenth + 40 <= high;
     const uint32_t is_in = low <= 4 * below, after = 4 * below + 4 <= high, middle = 4 * below + 2;
     const uint32_t rounded = (value > middle) | ((value == middle) & below);
-    // Without branches, which would depend on what is as good as random: a mask in place of each.
+    // Masks in place of branches, which would depend on nearly random bits.
     const uint32_t up = (after & (is_in ^ after)) | (rounded & ~(is_in ^ after) & 1);
     const uint32_t shorter = (below >= 10) & (tenth_is_in ^ tenth_after);
     exponent = k + int(shorter);
@@ -91,7 +91,7 @@ inline uint32_t shortest_digits(uint32_t bits, int& exponent) {
     return ((tenth + tenth_after) & mask) | ((below + up) & ~mask);
 }
 
-// The eight digits of a number below 10^8, a byte each, the first one lowest. All at once: numbers of different lengths
+// The eight digits of a number below 10^8, a byte each, first digit lowest. All at once: numbers of different lengths
 // cause no branch mispredictions.
 inline uint64_t eight_digits(uint32_t number) {
     const uint64_t fours = number / 10000 | uint64_t(number % 10000) << 32;
@@ -102,7 +102,7 @@ inline uint64_t eight_digits(uint32_t number) {
 }
 constexpr uint64_t CHARACTERS = 0x3030303030303030;  // added to digits
 
-// The nine digits of a number from 10^8 on, and how many there are without zeros at the end.
+// The nine digits of a number >= 10^8, and their count without zeros at the end.
 struct NineDigits {
     char first;
     uint64_t others;  // characters
@@ -121,7 +121,7 @@ struct NineDigits {
     }
 };
 
-// Writes a number, and returns the end. There must be room for WIDEST characters.
+// Writes a number, and returns the end. Needs room for WIDEST characters.
 inline char* write_number(char* out, int64_t value) {
     if (uint64_t(value) >= 100000000) return std::to_chars(out, out + WIDEST, value).ptr;
     const uint64_t digits = eight_digits(uint32_t(value));
@@ -134,14 +134,14 @@ inline char* write_number(char* out, int64_t value) {
 inline char* write_number(char* out, double value) { return std::to_chars(out, out + WIDEST, value).ptr; }
 
 inline char* write_number(char* out, float value) {
-    constexpr float ALL_EXACT = 1 << 24;  // larger ones are not their digits followed by zeros
+    constexpr float ALL_EXACT = 1 << 24;  // larger floats are not their digits followed by zeros
     const float size = std::fabs(value);
     if (!(size >= FLT_MIN && size < ALL_EXACT)) return std::to_chars(out, out + WIDEST, value).ptr;
     uint32_t bits;
     std::memcpy(&bits, &size, sizeof bits);
     int exponent;
     const uint32_t number = shortest_digits(bits, exponent);
-    // A mantissa of 24 bits has seven to nine digits, and one less if it is shorter.
+    // A mantissa of 24 bits has seven to nine digits, and a shorter one has one digit less.
     static constexpr uint32_t TO_NINE[] = {1000, 100, 10, 1};
     const int above = (number >= 1000000) + (number >= 10000000) + (number >= 100000000);
     const int leading = 6 + above + exponent;  // the digits before the point
@@ -149,8 +149,8 @@ inline char* write_number(char* out, float value) {
     const int count = digits.count;
     *out = '-';
     out += std::signbit(value);
-    // The shorter of both notations: with a point, zeros before or after the digits count; with an exponent, e-05 does,
-    // and a point after the first one of several digits.
+    // The shorter of both notations: with a point, zeros before or after the digits count; with an exponent, e-05
+    // counts, and so does a point after the first of several digits.
     const int most = 4 + (count > 1);
     if (leading <= 0 && 2 - leading <= most) {
         std::memcpy(out, "0.000000", 8);

@@ -12,7 +12,7 @@ cdef extern from *:
     #include "fmcli/base/types.h"
 
     // The longest number is -d.ddde-ddd with max_digits10 digits. The other 8 characters are the sign, the point, the
-    // e, the sign and at most three digits of the exponent, and the separator that follows the number.
+    // e, the sign and at most three digits of the exponent, and the separator after the number.
     constexpr ptrdiff_t LONGEST = std::numeric_limits<real>::max_digits10 + 8;
     """
     const Py_ssize_t LONGEST
@@ -53,11 +53,11 @@ cdef char* write(char* out, const double* values, Py_ssize_t rows, Py_ssize_t co
     cdef real value
     while values < end:
         for column in range(columns):
-            # Adding 0 turns -0 into 0. This is done after rounding, which can turn tiny numbers into -0.
+            # Adding 0 turns -0 into 0. This comes after rounding, which can turn tiny numbers into -0.
             value = <real> values[column]
             value = value + 0
             if value != value:
-                value = NAN  # always with the same sign; the sign of 0/0 depends on the processor
+                value = NAN  # always with the same sign: the sign of 0/0 depends on the processor
             out = write_number(out, value)
             out[0] = b" " if column + 1 < columns else b"\n"
             out += 1

@@ -1,10 +1,10 @@
-// The instruction sets that this machine has, of those that kernels are compiled for.
+// The instruction sets of this machine for which kernels are compiled.
 #ifndef FMCLI_LEVELS_H
 #define FMCLI_LEVELS_H
 
-// Whether the machine has the instructions of the level v3 (x86-64-v3: AVX2), which scripts/declarations.py names. They are
-// checked one by one because older compilers do not accept "x86-64-v3" here. A level for AVX-512 was tried: with these
-// vectors of eight lanes it was 3 to 6 % slower than v3.
+// Whether the machine has the instructions of the level v3 (x86-64-v3: AVX2) in scripts/declarations.py. They are
+// checked one by one because older compilers do not accept "x86-64-v3" here. A level for AVX-512 was 3 to 6 % slower
+// than v3 with these vectors of eight lanes.
 static inline bool has_v3() {
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -8,11 +8,11 @@ namespace {
 
 typedef double Vec4d __attribute__((vector_size(4 * sizeof(double))));
 
-// log(1 + t) for 0 <= t <= 1, by sums, products and a division alone, so that all instruction sets give the same bits:
-// 2 artanh(s) with s = t / (2 + t), by the series of artanh, to some 5e-16 of the result. Even and odd terms are apart, which
-// halves the chain of operations.
+// log(1 + t) for 0 <= t <= 1, only with sums, products and a division, so all instruction sets give the same bits:
+// 2 artanh(s) with s = t / (2 + t), by the series of artanh, with an error of about 5e-16 of the result. Even and odd
+// terms are separate, which halves the chain of operations.
 inline __attribute__((always_inline)) Vec4d log_of_one_plus(Vec4d t) {
-    constexpr int TERMS = 16;  // the next one is (1/9)^16 / 33 of the first at most
+    constexpr int TERMS = 16;  // the next term is at most (1/9)^16 / 33 of the first
     const Vec4d s = t / (2 + t), square = s * s, fourth = square * square;
     Vec4d even = {}, odd = {};
 #pragma GCC unroll 16
@@ -25,7 +25,7 @@ inline __attribute__((always_inline)) Vec4d log_of_one_plus(Vec4d t) {
 
 inline double log_of_one_plus(double t) { return log_of_one_plus(t + Vec4d{})[0]; }
 
-// Adds log(1 + t[i]) to each of n values. Not inlined, because loops over samples seldom call it.
+// Adds log(1 + t[i]) to each of n values. Not inlined, because loops over samples rarely call it.
 inline __attribute__((noinline)) void add_logs(double* value, const double* t, ptrdiff_t n) {
     ptrdiff_t i = 0;
     for (Vec4d x, v; i + 4 <= n; i += 4) {

@@ -5,11 +5,11 @@ import numpy as np
 from fmcli.losses.arguments cimport ScalarLoss
 from libc.math cimport INFINITY, M_2_PI, M_PI, M_SQRT1_2, NAN, erfc, exp, fabs, log, log1p, sqrt
 
-# A bisection has at most this many steps; most intervals of doubles cannot be halved so often.
+# The most steps of a bisection; most intervals of doubles cannot be halved this often.
 HALVINGS = 100
 # Below this margin, the tail of the normal distribution is computed from the first terms of its series.
 cdef double FAR = -30
-# A label value without rows counts as this part of a row, so that the logarithm of its frequency is finite.
+# A label value without rows counts as this part of a row, so the logarithm of its frequency is finite.
 RARE = 0.5
 
 
@@ -22,16 +22,16 @@ cdef double slope_of(void* loss, double label, const double* score, double* slop
 
 
 def log_odds(probability, weight, rows):
-    """float64 (1): the log-odds of the weighted mean of probabilities, which differs from 0 and 1 at least by
-    RARE / rows; by default, each row has one of them."""
+    """Return float64 (1): the log-odds of the weighted mean of probabilities, kept away from 0 and 1 by at least
+    RARE / rows. rows : None: one per probability."""
     least = RARE / (rows or len(probability))
     mean = np.clip(np.average(probability, weights=weight), least, 1 - least)
     return np.array([np.log(mean) - np.log1p(-mean)])
 
 
 # log(1 + exp(-margin)) without a logarithm: returns max(0, -margin), and sets slope[0] to the derivative and slope[1]
-# to t, such that the result plus log(1 + t) is the loss. It takes exp of negative numbers only, which does not
-# overflow; the sign of the margin is hard to predict, so that there is no branch on it.
+# to t, so the result plus log(1 + t) is the loss. exp gets only negative numbers and does not overflow. The sign of the
+# margin is hard to predict, so there is no branch on it.
 cdef inline double parts_of_margin(double margin, double* slope) noexcept nogil:
     slope[1] = exp(-fabs(margin))
     slope[0] = -(slope[1] if margin > 0 else 1) / (1 + slope[1])
@@ -61,19 +61,19 @@ cdef double logistic_parts(void* self, double label, const double* score, double
 cdef class Loss:
     """Base of all losses.
 
-    For a score that is not a number, the loss and its slope are NaN, so that training stops. Every comparison with NaN
-    is false; therefore, the branch that is taken if a comparison is false must keep NaN.
+    For a NaN score, the loss and its slope are NaN, so training stops. Every comparison with NaN is false; therefore
+    the branch for a false comparison must keep NaN.
 
     Attributes
     ----------
-    smoothness : a bound on the second derivative with respect to one score; infinite if there is none.
-    outputs : number of scores of a sample.
+    smoothness : a bound on the second derivative by one score; infinite if there is none.
+    outputs : the number of scores of a sample.
     """
 
     def __cinit__(self, *args, **keywords):
         self.outputs = 1
 
-    # Raise ValueError unless the loss takes this number of scores, and these labels.
+    # Raise ValueError unless the loss accepts this number of scores, and these labels.
     cdef check(self, label, int outputs):
         if outputs != self.outputs:
             raise ValueError(f"the number of scores must be {self.outputs}, not {outputs}")
@@ -82,11 +82,11 @@ cdef class Loss:
     cdef double value(self, double y, const double* score) noexcept nogil:
         return 0
 
-    # Write dl/dscore (C) and return l(y, score); both share the expensive computations.
+    # Write dl/dscore (C) and return l(y, score); both share expensive computations.
     cdef double slope(self, double y, const double* score, double* slope) noexcept nogil:
         return 0
 
-    # The second derivative with respect to one score, or a bound on it.
+    # The second derivative by one score, or a bound on it.
     cdef double curvature(self, double y, const double* score) noexcept nogil:
         return self.smoothness
 
@@ -95,7 +95,7 @@ cdef class Loss:
         return ScalarLoss(<void*>self, slope_of, False)
 
     def evaluate(self, double y, double[::1] score):
-        """(l, dl/dscore) of one sample, for tests and to inspect a loss; score is an array of C numbers."""
+        """Return (l, dl/dscore) of one sample, for tests and inspection. score : an array of C numbers."""
         self.check(np.array([y]), score.shape[0])
         slope = np.empty(score.shape[0])
         cdef double[::1] out = slope
@@ -103,10 +103,10 @@ cdef class Loss:
         return value, slope
 
     def best_constant(self, label, weight, rows=None):
-        """Return the constant scores (C) with the smallest mean loss, or 0 if it is better to start from 0.
+        """Return the constant scores (C) with the smallest mean loss; 0 if starting from 0 is better.
 
-        label, weight : the label and the weight of each row, or each label once and its total weight.
-        rows : the number of rows, if it is not that of the labels.
+        label, weight : the label and the weight of each row, or each distinct label and its total weight.
+        rows : the number of rows, if it differs from the number of labels.
         """
         return np.zeros(1)
 
@@ -151,14 +151,14 @@ cdef class Logistic(Loss):
         return ScalarLoss(NULL, logistic_parts, True)
 
     def best_constant(self, label, weight, rows=None):
-        """Return the log-odds of the two labels, one of which may be missing in the training rows."""
+        """Return the log-odds of the two labels; one of them may be missing in the training rows."""
         return log_odds(label > 0, weight, rows)
 
 
 cdef class Bpr(Loss):
-    """log(1 + exp(-difference)), where the only score is that of one row minus that of a row with a smaller label.
+    """log(1 + exp(-difference)); the only score is the score of one row minus that of a row with a smaller label.
 
-    The labels only tell which rows make such a pair. [BPR] is Rendle et al., "BPR: Bayesian Personalized Ranking from
+    Labels only tell which rows form pairs. [BPR] is Rendle et al., "BPR: Bayesian Personalized Ranking from
     Implicit Feedback", UAI 2009, equation for BPR-Opt in section 4.1.
     """
 
@@ -174,7 +174,7 @@ cdef class Bpr(Loss):
 
 
 cdef class Probit(Loss):
-    """-log Phi(y score), for labels -1 and +1; Phi is the distribution function of a standard normal number."""
+    """-log Phi(y score), for labels -1 and +1; Phi is the distribution function of the standard normal distribution."""
 
     def __init__(self):
         self.smoothness = 1
@@ -191,14 +191,14 @@ cdef class Probit(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight, rows=None):
-        """Return the normal quantile of the share of +1, which differs from 0 and 1 at least by RARE / rows."""
+        """Return the normal quantile of the share of +1, kept away from 0 and 1 by at least RARE / rows."""
         from scipy.special import ndtri
 
         least = RARE / (rows or len(label))
         return np.array([ndtri(np.clip(np.average(label > 0, weights=weight), least, 1 - least))])
 
 
-# The sum of which 1 + it, times exp(-m^2 / 2) / (-m sqrt(2 pi)), is Phi(m) for m far below 0.
+# (1 + s) exp(-m^2 / 2) / (-m sqrt(2 pi)) is Phi(m) for m far below 0; returns s.
 cdef inline double tail_series(double m) noexcept nogil:
     cdef double s = 1 / (m * m)
     return s * (-1 + s * (3 + s * (-15 + s * 105)))
@@ -206,10 +206,10 @@ cdef inline double tail_series(double m) noexcept nogil:
 
 cdef class Ordinal(Loss):
     """-log(Phi(score_y) - Phi(score_{y+1})), for ordered labels y = 0 .. outputs: score_j is the score of the sample
-    minus the j-th cutpoint, for j = 1 .. outputs, and the ones before and after these are inf and -inf.
+    minus the j-th cutpoint, for j = 1 .. outputs; score_0 is inf, and score_{outputs + 1} is -inf.
 
     So the label is the number of cutpoints below the score plus a standard normal number. The first cutpoint is 0, and
-    a priori, the logarithms of the gaps between them are N(gap_mean, gap_std^2).
+    the logarithms of the gaps between cutpoints have the prior N(gap_mean, gap_std^2).
     """
 
     cdef readonly double gap_mean, gap_std
@@ -250,7 +250,7 @@ cdef class Ordinal(Loss):
         return value
 
     def best_constant(self, label, weight, rows=None):
-        """Return the normal quantiles of the shares of labels above each cutpoint; a label may be missing."""
+        """Return the normal quantiles of the share of labels above each cutpoint; a label may be missing."""
         from scipy.special import ndtri
 
         least = RARE / (rows or len(label))
@@ -350,7 +350,7 @@ cdef class Huber(Loss):
         return self.value(y, score)
 
     def best_constant(self, label, weight, rows=None):
-        """Return the score at which the mean slope is 0, by bisection between the smallest and the largest label."""
+        """Return the score with a mean slope of 0, by bisection between the smallest and the largest label."""
         low, high = np.min(label), np.max(label)
         for _ in range(HALVINGS):
             middle = (low + high) / 2

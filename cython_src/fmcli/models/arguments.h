@@ -1,44 +1,44 @@
-// Structs that are arguments of the models' kernels, and a model as the solvers' kernels see it.
+// Structs for arguments of the models' kernels, and a model as the solvers' kernels see it.
 #ifndef FMCLI_MODELS_ARGUMENTS_H
 #define FMCLI_MODELS_ARGUMENTS_H
 
 #include "fmcli/base/types.h"
 #include "fmcli/losses/arguments.h"
 
-// Draws of the parameters of a model that are scored at once.
+// The number of draws of a model's parameters that are scored at once.
 enum { DRAWS_TOGETHER = 8 };
 
-// A run of samples on which a row solver trains a linear model, a model of second order, or a field-aware
-// model whose samples have no field twice, of one output.
+// A run of samples on which a row solver trains, for one output: of a linear model, a second-order model, or a
+// field-aware model on samples without repeated fields.
 enum { NO_BLOCK = -1 };
 typedef struct SampleRun {
     const Csr* data;
     LabelArray label;               // of the rows of `data`
-    const double* weight;          // of these rows; NULL: all 1
-    double weight_scale;           // of each weight, in the gradient alone
-    const int32_t* order;          // numbers of rows; those from `stop` to `end` - 1 are only prefetched
+    const double* weight;          // of the rows; NULL: all are 1
+    double weight_scale;           // factor of the weights, only in the gradient
+    const int32_t* order;          // numbers of rows; rows `stop` to `end` - 1 are only prefetched
     ptrdiff_t start, stop, end;
     ScalarLoss loss;
     const Block* block;  // the model's blocks
-    int bias, features, constant, beta;  // numbers of blocks, or NO_BLOCK
+    int bias, features, constant, beta;  // block numbers, or NO_BLOCK
     int weights;       // of a field-aware model: the block of its features' weights, or NO_BLOCK
     ptrdiff_t fields;  // of a field-aware model: the rows of each feature; 0: the model is not field-aware
     bool trains_beta;
     real *sums;    // work space of `second_order`
-    real *buffer;  // work space for the gradients of `constant` and `beta`, where the model has them: lanes each
+    real *buffer;  // work space for the gradients of `constant` and `beta`, if the model has them: lanes each
     void* solver;
     void (*before)(void* solver, ptrdiff_t i);  // called before the score of sample order[i]; NULL: nothing to do
 } SampleRun;
 
-// The samples and factors that column kernels of a field-aware model read.
+// The samples and factors for column kernels of a field-aware model.
 typedef struct FieldColumns {
     Csr rows;         // each index occurs at most once in a row
     Factors v;        // the factors of one output for the first field
     ptrdiff_t apart;  // reals from a feature's factors for one field to those for the next
     int32_t fields;
-    int32_t feature, field;  // the feature and field of the viewed factors; field -1: the row has those of all fields
-    bool by_field;           // whether caches have the ids of their samples' entries by field, and unless all are
-                             // equal, their values
+    int32_t feature, field;  // the feature and field of the viewed factors; field -1: the row has all fields
+    bool by_field;           // whether caches have the ids of their samples' entries by field and, unless all are
+                             // equal, the values
 } FieldColumns;
 
 #endif

@@ -28,12 +28,12 @@ cdef class Bilinear(ColumnModel):
     """b + <w, x> + <sum over i in group 0 of u_i x_i, sum over j in group 1 of v_j x_j> ([HO] 6.1).
 
     The group of a feature is its field in the training data, 0 or 1; features of other fields have only a linear
-    weight. With `split_index`, group 0 contains the features with a smaller index and group 1 all others, regardless of
-    their fields. During scoring, every feature keeps the group that it had in training.
+    With `split_index`, group 0 contains the features with a smaller index and group 1 all others, regardless of their
+    fields. In scoring, every feature keeps its group of training.
 
     `constants` contains `group` (features): 0, 1, or -1 for neither. A feature belongs to at most one group, so its u
-    or v is one row of `UV` (classes, features, rank). In the arrays U and V of `exported`, the features of the other
-    group are 0.
+    or v is one row of `UV` (classes, features, rank). In the arrays U and V of `exported`, features of the other group
+    are 0.
     """
 
     cdef int pairs
@@ -55,7 +55,7 @@ cdef class Bilinear(ColumnModel):
         if not self.constants:
             self.set_groups(self.by_index_alone())
 
-    # The groups without the data: those of `split_index`, or no group for any feature.
+    # The groups without data: by `split_index`, or no group for any feature.
     cdef by_index_alone(self):
         group = np.full(self.features, NEITHER if self.split_index is None else 1, dtype=np.int32)
         if self.split_index is not None:
@@ -190,7 +190,7 @@ cdef class Bilinear(ColumnModel):
             if self.linear:
                 kernels.linear_gradient(&once, s.slope[c], gradient[self.pairs].weight)
 
-    # A sample's cache contains the factor sums of the two groups. The score contains their inner product.
+    # A sample's cache contains the factor sums of both groups. The score contains their inner product.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return self.sums_size()
 
@@ -198,7 +198,7 @@ cdef class Bilinear(ColumnModel):
         if x.nnz:
             memcpy(cache, s.work + output * self.sums_size(), self.sums_size() * sizeof(real))
 
-    # The view of a row, moved to the factors of its side where those of both groups lie side by side.
+    # The view of a row, moved to its side's factors where both groups' sums lie side by side.
     cdef inline ColumnView on_side(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView on_side = v[0]
         on_side.at += self.side[v.row] * (self.sums_size() // 2)

@@ -1,4 +1,4 @@
-// Prefetching for all models, and columns of parameters that occur in several kinds of them, for coordinate descent.
+// Prefetching for all models, and columns of parameters that several kinds of models share, for coordinate descent.
 
 #include "fmcli/base/columns.h"
 #include "fmcli/base/prefetch.h"
@@ -46,7 +46,7 @@ void product_score_gradient(const ColumnView* view, int functions, ptrdiff_t lan
     }
 }
 
-// Multiply the derivatives q by the share of the parameters in the score, the cache's number at index `behind`.
+// Multiply the derivatives q by the parameters' share in the score, the cache's number at index `behind`.
 void share_score_gradient(const ColumnView* view, ptrdiff_t behind, real* q) {
     const ColumnView v = *view;
     for (ptrdiff_t i = 0; i < v.n; ++i, q += v.apart) {

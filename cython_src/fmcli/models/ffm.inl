@@ -119,13 +119,13 @@ void field_pairs_gradient(const Factors* factors, ptrdiff_t apart, const Sample*
 //
 // The derivative of a score by v_{j,f} is x_j times the sum of x_i v_{i,field(j)} over the sample's other entries i of
 // field f. The cache of a sample has the entry of each field, unless there are too many fields. Fields with several
-// entries, and rows with the factors for all fields, are found in the sample itself.
+// entries, and rows with the factors for all fields, need a search in the sample.
 
 // A pair of the visited row with another entry of a sample.
 typedef struct FieldPair {
     const real* other;  // the other feature's factors for the field of the visited feature
     real x;             // the product of the two values
-    int32_t sample;     // its number in the view
+    int32_t sample;     // the number of the sample in the view
     int32_t field;      // of the other entry
 } FieldPair;
 
@@ -144,8 +144,8 @@ inline ptrdiff_t place_of(const Sample& x, int32_t feature) {
     return low;
 }
 
-// Call meet(FieldPair) for all pairs of the visited feature, sample by sample: pairs with the entries of one field, or,
-// if the field is NO_FIELD, of all fields of the model. The factors of the pairs are prefetched before the calls.
+// Call meet(FieldPair) for all pairs of the visited feature, sample by sample: pairs with entries of one field or, if
+// the field is NO_FIELD, of all fields of the model. The factors of the pairs are prefetched before the calls.
 template <class F>
 inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) {
     FieldPair found[MEETINGS];
@@ -182,7 +182,7 @@ inline void each_pair(const ColumnView& v, const FieldColumns& columns, F meet) 
 }
 
 // Call f(at, d) for the lanes of the view that the pair affects, LANES at a time: d are the derivatives of the score by
-// the parameters from position `at` of the view, which are the other feature's factors times the product of the values.
+// the parameters from position `at` of the view: the other feature's factors times the product of the values.
 template <class F>
 inline void each_common(const ColumnView& v, const FieldColumns& columns, const FieldPair& m, F f) {
     const ptrdiff_t begins = columns.field == NO_FIELD ? m.field * columns.v.lanes : 0;
@@ -191,7 +191,7 @@ inline void each_common(const ColumnView& v, const FieldColumns& columns, const 
     for (ptrdiff_t at = first; at < end; at += LANES) f(at - v.at, load<Vec4>(m.other + at - begins) * m.x);
 }
 
-// A sample's entries by field, as its cache has them.
+// A sample's entries by field, from its cache.
 struct EntriesByField {
     EntriesByField(const ColumnView& v, const FieldColumns& columns, ptrdiff_t i)
         : id(reinterpret_cast<const int32_t*>(cache_of(v, i))),
@@ -211,11 +211,11 @@ void field_prefetch_states(const ColumnView* view, const FieldColumns* columns) 
     }
 }
 
-// The derivatives by factors for one field, if each sample has one entry of it; else false.
+// The derivatives by factors for one field, if each sample has one entry of the field; otherwise returns false.
 bool by_single_entries(const ColumnView& v, const FieldColumns& columns, real* q) {
     const real* other[MEETINGS];
     real x[MEETINGS];
-    int32_t field = 0;  // of the visited feature, mostly the same in all samples
+    int32_t field = 0;  // of the visited feature, usually the same in all samples
     for (ptrdiff_t i = 0; i < v.n; ++i) {
         const EntriesByField entries(v, columns, i);
         const int32_t id = entries.id[columns.field];

@@ -19,23 +19,23 @@ from fmcli.models.parameters cimport MAX_BLOCKS
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memmove, memset
 
-# The number of features whose unused factors are cleared at a time: so many that Python's overhead is negligible.
+# The number of features whose unused factors are cleared at a time: enough to make Python's overhead negligible.
 CLEARED_ROWS = 1 << 16
 MOST_ROWS = 2**31 - 1  # rows are numbered by int32
 
 cdef enum:
     BITS = 8  # in a byte of packed marks
     LINE = 64 // sizeof(real)  # reals in a cache line
-    MOST_FIELDS = 4  # for each entry of a sample, on average, up to which coordinate descent has the entries by field
+    MOST_FIELDS = 4  # fields per entry of a sample, on average, up to which coordinate descent has entries by field
 
 
 cdef class FFM(ColumnModel):
     """b + <w, x> + sum over pairs of <v_{i,field(j)}, v_{j,field(i)}> x_i x_j (Juan et al. 2016).
 
     If an index occurs in several fields of a sample, it counts as several entries, whose pairs with each other are
-    included. Entries of fields that the training data does not have are in no pair. Without a group penalty, each
-    v_{j,f} is a separate parameter row. With a group penalty (`by_row`), all v_{j,f} of a feature are in one row.
-    In both cases, a sample updates only the factors that are in one of its pairs.
+    included. Entries of fields that the training data lacks are in no pair. Without a group penalty, each v_{j,f} is a
+    separate parameter row. With a group penalty (`by_row`), all v_{j,f} of a feature are in one row. In both cases, a
+    sample updates only factors in one of its pairs.
 
     `constants` has `met` (features, bytes): bit f % 8 of byte f // 8 is set if v_{j,f} was in a pair of the training
     data. All other factors are 0.
@@ -70,7 +70,7 @@ cdef class FFM(ColumnModel):
     def prepare(self, source, generator):
         if source.data.nnz and source.data.field is None:
             raise BadInputError("the rows have no fields, which ffm needs")
-        self.source = source  # read by `allocate`, after the parameters have been allocated
+        self.source = source  # `allocate` reads it, after the parameters have been allocated
 
     def inherit(self, previous, seen):
         self.previous_met = previous.constants["met"]
@@ -100,8 +100,8 @@ cdef class FFM(ColumnModel):
             met[:rows, :size] |= self.previous_met
         self.constants = {"met": met}
 
-    # Mark in `met` the factors that are in a pair of these samples. Most samples have the fields of the one before, and
-    # most of their features were marked at the same place of such a sample.
+    # Mark in `met` the factors in a pair of these samples. Most samples have the fields of the sample before, and most
+    # of their features were marked at the same place of such a sample.
     cdef mark(self, Dataset data, const int32_t[::1] rows, unsigned char[:, ::1] met):
         cdef int32_t[::1] room = np.zeros(self.ids_size(data.longest) + 1, dtype=np.int32)
         cdef unsigned char[::1] here = np.zeros(met.shape[1] + 1, dtype=np.uint8)
@@ -187,7 +187,7 @@ cdef class FFM(ColumnModel):
         return ColumnModel.most_rows(self, b, longest)
 
     # The room of `bucket_by_field`; for each entry and slot, the position of a gradient and possibly a row id; indices
-    # and sums of values by index; and, with whole rows, the marks of the factors that are touched.
+    # and sums of values by index; and, with whole rows, the marks of touched factors.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         cdef Py_ssize_t most = min(self.fields, longest), marks = 0
         if self.whole:
@@ -224,13 +224,13 @@ cdef class FFM(ColumnModel):
                     if x.field[j] < self.fields:
                         prefetch_reals(row + x.field[j] * apart, apart)
 
-    # The sample with its values summed by index. Behind the arrays of `bucket_by_field`, `rows` stores the position of
+    # The sample with its values summed by index. After the arrays of `bucket_by_field`, `rows` stores the position of
     # the gradient of each entry and slot, then row ids, then the sums by index.
     cdef inline Sample by_index(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         cdef int32_t* room = p.end + 2 * x.nnz * p.slots
         return summed(x, room, <float*>(room + x.nnz))
 
-    # Whether no two pairs of a sample share a row, so that its gradient needs no sums, and may be a formula.
+    # Whether no two pairs of a sample share a row; then its gradient needs no sums, and may be a formula.
     cdef inline bint by_pairs(self, const Sample* x, const FieldEntries* p) noexcept nogil:
         return not self.whole and all_single(x, p)
 
@@ -253,8 +253,7 @@ cdef class FFM(ColumnModel):
             for c in range(self.outputs):
                 s.gradients[c * self.n_blocks + self.pairs].touched = self.marks_behind(x, &p)
 
-    # The positions of gradients in whole rows, which are ordered by index, and the marks of the factors that are in a
-    # pair.
+    # The positions of gradients in whole rows, ordered by index, and the marks of the factors in a pair.
     cdef void place_in_rows(self, const Sample* x, const FieldEntries* p, Py_ssize_t rows) noexcept nogil:
         cdef Py_ssize_t i, q, place, row = -1, each = self.padded() // LANES
         cdef uint8_t* marks = self.marks_behind(x, p)
@@ -286,7 +285,7 @@ cdef class FFM(ColumnModel):
             for q in range(p.slots):
                 next_id[q] = first + p.field[q]
             next_id += p.slots
-            if p.count[slot] == 1:  # the entry has no partner in its field: remove that id
+            if p.count[slot] == 1:  # the entry has no partner in its field: remove this id
                 next_id -= 1
                 removed = next_id - p.slots + 1 + slot
                 memmove(removed, removed + 1, (p.slots - 1 - slot) * sizeof(int32_t))
@@ -389,8 +388,8 @@ cdef class FFM(ColumnModel):
                     break
         return single
 
-    # A derivative is computed from the sample's entries of one field. The cache has their ids by field, and unless all
-    # are equal their values, if this needs no more memory than the columns.
+    # A derivative is computed from the sample's entries of one field. The cache has their ids by field and, unless all
+    # values are equal, their values, if this needs no more memory than the columns.
     cdef Py_ssize_t cache_size(self, Dataset data):
         cdef Py_ssize_t r, i
         cdef Sample x

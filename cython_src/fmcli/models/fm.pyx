@@ -22,7 +22,7 @@ cdef class SecondOrder(Weighted):
     For each factor, the sum over pairs is A^2(a) = ((sum a)^2 - sum a^2) / 2, in time linear in the entries.
     """
 
-    cdef int pairs, constant_block  # blocks of the features' factors and of the constant's; 0: no constant
+    cdef int pairs, constant_block  # blocks of the features' factors, and of the constant's (0: no constant)
     cdef bint linear
 
     def __init__(self, features, outputs, rank, *, bias, linear=False, constant=None, beta=None):
@@ -42,7 +42,7 @@ cdef class SecondOrder(Weighted):
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.outputs * self.sums_size()
 
-    # The sums, and the kernel values if the kernels are weighted. Both are padded even if the parameter rows are not.
+    # The sums and, if the kernels are weighted, the kernel values. Both are padded even if the parameter rows are not.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
         return 2 * ((self.vectors[self.pairs][0].lanes + LANES - 1) // LANES * LANES)
 
@@ -177,8 +177,8 @@ def constant_row(rank):
 
 
 cdef class SHFM(SecondOrder):
-    """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so an interaction is non-zero only if both
-    main effects are."""
+    """Strongly hierarchical FM [SH]: main effects are <v_0, v_j>, so an interaction is nonzero only if both main
+    effects are."""
 
     def __init__(self, features, outputs, *, rank, bias=True):
         super().__init__(features, outputs, rank, bias=bias, constant=constant_row(rank))

@@ -13,16 +13,16 @@ typedef struct ModelKernels {
     // out[i] = slope * x_i
     void (*linear_gradient)(const Sample* x, double slope, real* out);
     // sum over factors f of beta_f A^2. `constant` is the factor row of a feature that is 1 in every sample, or NULL;
-    // `beta` is NULL if all are 1. Stores in `sums` (lanes, padded) what the gradient needs: sum_j v_j x_j and, if beta
-    // is given, A^2 of each factor after them.
+    // `beta` is NULL if all are 1. Stores in `sums` (lanes, padded) what the gradient needs: sum_j v_j x_j, followed by
+    // A^2 of each factor if beta is given.
     double (*second_order)(const Factors* v, const Sample* x, const real* constant, const real* beta, real* sums);
     // out[i * apart] <- bias + <w, x> + second_order for the samples i = start .. stop - 1 of `data`, or its samples
     // rows[i]; without weights, w->at is NULL. `sums` is temporary.
     void (*second_order_scores)(const Factors* v, const Factors* w, double bias, const Csr* data, const int32_t* rows,
                                 ptrdiff_t start, ptrdiff_t stop, real* sums, double* out, ptrdiff_t apart);
-    // The scores of second order by at most DRAWS_TOGETHER draws of the parameters: out[d * apart + i] for draw d. The
-    // factors of a feature in all draws, padded, lie one after the other from its row of `v` on, and then the weights
-    // in DRAWS_TOGETHER draws, from its row of `w` on, if there are some.
+    // The second-order scores by at most DRAWS_TOGETHER draws of the parameters: out[d * apart + i] for draw d. The
+    // factors of a feature in all draws, padded, follow each other from its row of `v` on; the weights in
+    // DRAWS_TOGETHER draws, if there are weights, from its row of `w` on.
     void (*second_order_draws)(const Factors* v, const Factors* w, const double* bias, ptrdiff_t draws, const Csr* data,
                                const int32_t* rows, ptrdiff_t start, ptrdiff_t stop, double* out, ptrdiff_t apart);
     // The derivatives by the factors of the constant feature and by beta, if these are not NULL.
@@ -53,29 +53,29 @@ typedef struct ModelKernels {
                                real* out);
     // out[i] = |x - point i|^2 minus the smallest of these distances
     void (*distances)(const Points* points, const Sample* x, double* out);
-    // Columns: the scores of samples start .. stop - 1 without structural parameters, and the sums of each factor, in the
-    // samples' states.
+    // Columns: the scores of samples start .. stop - 1 without structural parameters, and the sums of each factor, in
+    // the samples' states.
     void (*second_order_states)(const Factors* v, const Factors* w, double bias, const Csr* data, ptrdiff_t start,
                                 ptrdiff_t stop, int output, const SampleStates* states);
     // The effect of a view's parameters on the scores of its samples.
     void (*prefetch_sample_states)(const ColumnView* v);
-    // q <- derivatives: by only a weight; by numbers whose derivatives are in the caches, from index `behind` on; by
+    // q <- derivatives: by only a weight; by numbers whose derivatives are in the caches from index `behind` on; by
     // factors whose sums come first in the caches.
     void (*weight_score_gradient)(const ColumnView* v, real* q);
     void (*cached_score_gradient)(const ColumnView* v, ptrdiff_t behind, real* q);
     void (*pairs_score_gradient)(const ColumnView* v, const real* row, const real* beta, real* q);
-    // Update the caches for a step of `row`: the sums and, unless `values` is 0, the A^2 of each factor, which begin at
-    // index `values`.
+    // Update the caches for a step of `row`: the sums and, unless `values` is 0, the A^2 of each factor, from index
+    // `values` on.
     void (*pairs_update_cache)(const ColumnView* v, const real* row, const real* step, ptrdiff_t values);
-    // q <- derivatives of the sum over factors of prod_t z_t by coefficients of linear functions z, whose values (`functions`
-    // times `lanes`) come first in the caches.
+    // q <- derivatives of the sum over factors of prod_t z_t by coefficients of linear functions z, whose values
+    // (`functions` times `lanes`) come first in the caches.
     void (*product_score_gradient)(const ColumnView* v, int functions, ptrdiff_t lanes, real* q);
     // Multiply q by the number at index `behind` of the caches.
     void (*share_score_gradient)(const ColumnView* v, ptrdiff_t behind, real* q);
     // Score gradients and score changes for the pairs of a field-aware model.
     void (*field_score_gradient)(const ColumnView* v, const FieldColumns* columns, real* q);
     void (*field_score_changes)(const ColumnView* v, const FieldColumns* columns, const real* step, double* out);
-    // Prefetch what they read of the samples' states.
+    // Prefetch what these functions read of the samples' states.
     void (*field_prefetch_states)(const ColumnView* v, const FieldColumns* columns);
 } ModelKernels;
 

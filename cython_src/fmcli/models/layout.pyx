@@ -13,8 +13,8 @@ REAL_TYPE = np.dtype(np.float32 if REAL == "float" else np.float64)
 # The name of the array of the cutpoints between ordered labels.
 CUTPOINTS = "cutpoints"
 CACHE_LINE = 64
-MOST_COLUMNS = 1 << 24  # of a row, so that sizes computed from it are far from overflow
-# Among a block's axes, the axis of features.
+MOST_COLUMNS = 1 << 24  # in a row: keeps sizes computed from it far from overflow
+# The axis of features, among a block's axes.
 FEATURES = "features"
 # The constraints on a block's bodies, and the roles of blocks; None: no constraint, no special role.
 CONSTRAINTS = (None, "simplex")
@@ -31,7 +31,7 @@ class Array(NamedTuple):
 
 
 def array_of(name, size):
-    """Return the array whose rows have the given size: columns, or (vectors, columns)."""
+    """Return the array whose rows have this size: columns, or (vectors, columns)."""
     columns = size[1] if isinstance(size, tuple) else size
     if not 1 <= columns <= MOST_COLUMNS:
         raise ValueError(f"{name} cannot have {columns} columns")
@@ -43,30 +43,31 @@ class BlockLayout:
 
     Parameters
     ----------
-    axes : the axes of the rows of one class: FEATURES (one row for each feature), numbers, or () for a single row; at
-        most one axis besides FEATURES. In memory, the rows of a feature are adjacent, whatever the order of the axes.
-    body : ((name, columns), ...), arrays of factors, which are side by side in a row; may be empty. (vectors, columns)
-        in place of columns gives the array two axes.
-    weight : name of the one linear weight that follows the body, or None.
-    touched : the rows that affect a sample's score: those of its "features", "all", or "selected" by the model's
-        `rows`.
-    penalized_as : "w" if the weight is penalized as a linear weight, "v" if as a factor, as bodies always are.
+    axes : the axes of the rows of one class: FEATURES (one row per feature), numbers, or () for a single row; at most
+        one axis besides FEATURES. In memory, the rows of a feature are adjacent, whatever the order of the axes.
+    body : ((name, columns), ...), arrays of factors, side by side in a row; may be empty. (vectors, columns) in place
+        of columns gives the array two axes.
+    weight : the name of the one linear weight after the body, or None.
+    touched : the rows that affect a sample's score: the rows of its "features", "all" rows, or rows "selected" by the
+        model's `rows`.
+    penalized_as : "w" if the weight is penalized as a linear weight, "v" if as a factor. Bodies are always penalized as
+        factors.
     penalty : "full"; "l2" for fitted kernel weights, to which only the factors' L2 penalty applies; "none" for
         structural parameters.
     trained : whether training updates the rows.
     affine : the largest set of a row's parameters in which scores are jointly affine while all others are fixed: the
         whole "row", one "vector" of its body, or only "one" parameter.
     start : "random": bodies start from N(0, init_std^2); or a number, the start value. Weights start from 0.
-    constraint : "simplex": each body is kept on the probability simplex; such a body has one vector. None: free.
+    constraint : "simplex": each body stays on the probability simplex; such a body has one vector. None: free.
     role : "kernel weights": fitted weights of kernels. Coordinate descent updates them first, jointly with the bias,
         and the nuclear norm applies to them. None: no special role.
 
     Attributes
     ----------
-    packed : whether rows take as little memory as possible, even if their weights are then in other cache lines; set
-        by Model.pack.
+    packed : whether rows take as little memory as possible, even if their weights are then in other cache lines; set by
+        Model.pack.
 
-    Raises ValueError for a constraint or a role that no solver knows, so that none is silently ignored.
+    Raises ValueError for a constraint or a role that no solver knows, so none is silently ignored.
     """
 
     def __init__(
@@ -87,12 +88,12 @@ class BlockLayout:
 
     @property
     def names(self):
-        """Names of the block's arrays."""
+        """The names of the block's arrays."""
         return [array.name for array in self.body] + ([self.weight] if self.weight else [])
 
     @property
     def vectors(self):
-        """The number of columns of each vector of a body, in order."""
+        """The number of columns of each vector of the body, in order."""
         return [array.columns for array in self.body for _ in range(array.vectors)]
 
     @property
@@ -102,12 +103,12 @@ class BlockLayout:
 
     @property
     def lanes(self):
-        """The number of reals in a body, with each vector padded."""
+        """The number of reals in the body, with each vector padded."""
         return sum(map(padded, self.vectors))
 
     @property
     def rows_each(self):
-        """The number of rows for each feature; without an axis of features, the number of all rows."""
+        """The number of rows per feature; without an axis of features, the number of all rows."""
         (size,) = [axis for axis in self.axes if axis != FEATURES] or [1]
         return size
 
@@ -121,7 +122,7 @@ class BlockLayout:
 
 
 def normal(shape, init_std, generator):
-    """N(0, init_std^2) numbers of the real type, which may be infinite."""
+    """Return N(0, init_std^2) numbers of the real type. They may be infinite."""
     values = generator.standard_normal(shape, dtype=REAL_TYPE)
     with np.errstate(over="ignore"):
         values *= REAL_TYPE.type(init_std)
@@ -132,7 +133,7 @@ def allocate(Py_ssize_t size, dtype=REAL_TYPE):
     """Return an array of zeros, page-aligned and in huge pages if the system has them; by default of the build's real
     type.
 
-    Physical memory is used only once it is written to.
+    Physical memory is used only when it is written to.
 
     Raises MemoryError.
     """
@@ -144,7 +145,7 @@ def padded(Py_ssize_t columns):
 
 
 def row_stride(Py_ssize_t reals):
-    """Return the stride of rows, in reals: a small row never straddles two cache lines, a large row begins at one."""
+    """Return the stride of rows in reals: a small row never straddles two cache lines, a large row begins at one."""
     cdef Py_ssize_t size = reals * REAL_TYPE.itemsize, stride = REAL_TYPE.itemsize
     while stride < size and stride < CACHE_LINE:
         stride *= 2
@@ -152,8 +153,8 @@ def row_stride(Py_ssize_t reals):
 
 
 def row_strides(layout, int slots):
-    """Return the strides of bodies and weights; weights follow the bodies in the same rows unless that costs a cache
-    line, or memory if rows are packed."""
+    """Return the strides of bodies and weights. Weights follow the bodies in the same rows unless this costs a cache
+    line, or, if rows are packed, memory."""
     cdef Py_ssize_t body = (1 + slots) * layout.lanes
     cdef Py_ssize_t weight = 1 + slots if layout.weight else 0
     cdef Py_ssize_t together = row_stride(body + weight)

@@ -11,14 +11,14 @@ from fmcli.models.model cimport ColumnModel, Joined
 
 
 def bias_block(bias):
-    """Return a list with the layout of the bias, the first of a model's blocks; empty without a bias."""
+    """Return a list with the layout of the bias, a model's first block; empty without a bias."""
     return [BlockLayout(axes=(), weight="bias", penalty="none")] if bias else []
 
 
 cdef class Linear(ColumnModel):
-    """Linear model: one weight for each feature; the baseline of [SH] and [SGL].
+    """Linear model: one weight per feature; the baseline of [SH] and [SGL].
 
-    Depending on loss and penalty, it is a generalized linear model, for example the Lasso or logistic regression.
+    Depending on loss and penalty, this is a generalized linear model, such as the Lasso or logistic regression.
     """
 
     def __init__(self, features, outputs, *, bias=True):

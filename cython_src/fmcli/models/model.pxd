@@ -6,12 +6,12 @@ from libc.stdint cimport int32_t
 
 cdef enum:
     NONE = -1
-    SAMPLES_AHEAD = 2  # between prefetching the parameter rows of a sample and scoring it
+    SAMPLES_AHEAD = 2  # from prefetching the parameter rows of a sample to scoring it
 
 
 cdef class Model(Resumable):
     cdef int32_t* every_row  # 0, 1, 2, ...: the row ids of blocks whose rows all affect every sample
-    cdef readonly int pair_block  # whose gradient can be a formula of second order; NONE: there is none
+    cdef readonly int pair_block  # the block whose gradient can be a second-order formula, or NONE
 
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest)
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest)

@@ -15,11 +15,11 @@ from libc.stdlib cimport calloc, free
 cdef class Model(Resumable):
     """Base of all models: the scores of a sample, and their derivatives by all parameters that it touches.
 
-    The loops of row solvers, L-BFGS, scoring and explanations use this interface; coordinate descent does for models
-    that are no ColumnModel. A subclass passes its blocks to `__init__`, and defines `score` and `gradient`. It defines
-    `rows` and `most_rows` if a score depends on other rows than those of the sample's features and the blocks without
-    features, `ids_size` and `work_size` if it needs work space, `describe` if it is of the form of a SampleRun, and
-    `split` for explanations. `anchored` and `joined` are further interfaces, which only some models have.
+    The loops of row solvers, L-BFGS, scoring and explanations use this interface; coordinate descent uses it for models
+    other than ColumnModel. A subclass passes its blocks to `__init__`, and defines `score` and `gradient`. It defines
+    `rows` and `most_rows` if a score depends on rows other than those of the sample's features and of blocks without
+    features, `ids_size` and `work_size` if it needs work space, `describe` if it has the form of a SampleRun, and
+    `split` for explanations. `anchored` and `joined` are further interfaces that only some models have.
     """
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
@@ -39,27 +39,27 @@ cdef class Model(Resumable):
 
     @property
     def anchored(self):
-        """The model, if it has anchors (fmcli.models.anchored.Anchored); None for others."""
+        """The model itself if it has anchors (fmcli.models.anchored.Anchored); otherwise None."""
         return None
 
     @property
     def joined(self):
-        """The sums of parts of samples (Joined), if rows may have relations; None for others."""
+        """The sums of parts of samples (Joined), if rows may have relations; otherwise None."""
         return None
 
     def update_needed(self, Py_ssize_t batch):
-        """Return bytes that are kept for a batch of samples until their update, beside the gradients."""
+        """Return the bytes, besides gradients, that are kept for a batch of samples until their update."""
         return 0
 
     def split(self):
         """Return how a score splits into terms of sets of features (fmcli.models.split.Split).
 
-        Raises UsageError for a kind that has no terms, with the reason.
+        Raises UsageError, with the reason, for a kind without such terms.
         """
         raise UsageError("this kind of model does not state the terms of its scores")
 
     def remeasure(self):
-        """Update what the model derives from its parameters; called after they have been written to."""
+        """Update what the model derives from its parameters. Called after parameters have been written."""
 
     def end_epoch(self):
         """Called after each epoch, before the parameters are read."""
@@ -83,7 +83,7 @@ cdef class Model(Resumable):
     cdef Py_ssize_t scoring_work_size(self, Py_ssize_t longest):
         return self.work_size(longest)
 
-    # Prefetch the rows of a sample that will be used soon. What is computed for this may be stored in the Scratch.
+    # Prefetch the rows of a sample that will be used soon. Results of this may be stored in the Scratch.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef int b, c, p
         for b in range(self.n_blocks):
@@ -98,11 +98,11 @@ cdef class Model(Resumable):
                 if self.weight_memory[b].base != NULL:
                     prefetch_mapped(&self.weight_memory[b], self.features, x, c)
 
-    # Threads may share a model while nothing updates it: `rows`, `score` and `gradient` write only to the Scratch. If
-    # a model writes anything else there, it does so atomically, as llfm does with its marks, or not once it is frozen.
+    # Threads may share a model while nothing updates it: `rows`, `score` and `gradient` write only to the Scratch. A
+    # model may write elsewhere only atomically, like the marks of llfm, and never once it is frozen.
 
     # Set s.gradients to the rows that the sample touches. Here: the rows of its features in blocks by feature, and all
-    # rows of the other blocks.
+    # rows of other blocks.
     cdef void rows(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef const int32_t* row[MAX_BLOCKS]
         cdef Py_ssize_t n[MAX_BLOCKS]
@@ -116,7 +116,7 @@ cdef class Model(Resumable):
             n[b] = x.nnz if self.by_feature[b] else self.block[b].rows
 
     # Set s.gradients to the n[b] rows row[b] of each block b, in every class: gradient c * n_blocks + b belongs to
-    # block b of class c, and the gradient buffer is divided in that order.
+    # block b of class c. The gradient buffer is divided in this order.
     cdef void cut(self, const int32_t** row, const Py_ssize_t* n, Scratch* s) noexcept nogil:
         cdef int b, c
         cdef real* room = s.gradient_buffer
@@ -157,7 +157,7 @@ cdef class Model(Resumable):
     cdef void gradient(self, const Sample* x, Scratch* s) noexcept nogil:
         pass
 
-    # Describe the model's blocks to steps for runs of samples; returns whether it is linear or of second order.
+    # Describe the model's blocks for steps over runs of samples. Returns whether the model is linear or second-order.
     cdef bint describe(self, SampleRun* run) noexcept nogil:
         run.block = self.block
         run.before = NULL
@@ -167,7 +167,7 @@ cdef class Model(Resumable):
         run.trains_beta = False
         return False
 
-    # Whether a run may have samples of these data.
+    # Whether a run may contain samples of these data.
     cdef bint takes_run_of(self, Dataset data):
         return True
 
@@ -175,7 +175,7 @@ cdef class Model(Resumable):
     cdef void finish_update(self, Scratch* s) noexcept nogil:
         self.constrain()
 
-    # Fill the buffers for the weights of block b with the derivatives of the scores; called after `rows` of x, for the
+    # Fill the buffers for the weights of block b with the derivatives of the scores. Called after `rows` of x, for the
     # columns of a block whose rows the model selects.
     cdef void weight_derivatives(self, int b, const Sample* x, Scratch* s) noexcept nogil:
         cdef int c
@@ -185,8 +185,8 @@ cdef class Model(Resumable):
         self.gradient(x, s)
 
 
-# x <- sample i of the data, or sample rows[i]; s.score <- its scores. The rows of a later one, before `stop`, are
-# prefetched.
+# x <- sample i of the data, or sample rows[i]; s.score <- its scores. Prefetches the rows of a later sample before
+# `stop`.
 cdef void score_sample(
     Model model, Dataset data, const int32_t* rows, Py_ssize_t i, Py_ssize_t stop, Sample* x, Scratch* s
 ) noexcept nogil:
@@ -207,18 +207,18 @@ cdef void prefetch_mapped(const VectorMemory* of, Py_ssize_t features, const Sam
 cdef class ColumnModel(Model):
     """Base of models with fast derivatives for a row of parameters and all samples that it affects.
 
-    Coordinate descent and Gibbs sampling use this interface. The state of a sample has its scores and a cache, which
-    the model defines: intermediate results, from which the derivatives by one row follow in little time. A subclass
-    defines `cache_size`, `fill_cache`, `score_gradient` and `update_cache`; without a cache, its size is 0, and only
-    `score_gradient` is needed. If scores are not affine in single parameters, it also defines `score_curvature`, and
-    `score_changes` if changes of scores follow from the cache.
+    Coordinate descent and Gibbs sampling use this interface. The state of a sample has its scores and a cache that the
+    model defines: intermediate results that make the derivatives by one row cheap. A subclass defines `cache_size`,
+    `fill_cache`, `score_gradient` and `update_cache`; with a cache of size 0, only `score_gradient` is needed. If
+    scores are not affine in single parameters, it also defines `score_curvature`, and `score_changes` if changes of
+    scores follow from the cache.
     """
 
-    # The number of reals in a sample's cache for each class; NONE if `gradient` is to be used for these data.
+    # The number of reals in a sample's cache per class; NONE to use `gradient` for these data.
     cdef Py_ssize_t cache_size(self, Dataset data):
         return NONE
 
-    # Fill the cache with what the other functions need to know about x; called after `score` of x.
+    # Fill the cache with what the other functions need to know about x. Called after `score` of x.
     cdef void fill_cache(self, const Sample* x, Scratch* s, int output, real* cache) noexcept nogil:
         pass
 
@@ -239,35 +239,36 @@ cdef class ColumnModel(Model):
     cdef void prefetch_states(self, const ColumnView* v) noexcept nogil:
         kernels.prefetch_sample_states(v)
 
-    # q <- the derivatives of the samples' scores with respect to the row's parameters.
+    # q <- the derivatives of the samples' scores by the row's parameters.
     cdef void score_gradient(self, const ColumnView* v, real* q) noexcept nogil:
         pass
 
-    # out <- the second derivatives with respect to each single parameter, in the same order; False if they are all 0.
+    # out <- the second derivatives by each single parameter, in the same order; False if they are all 0.
     cdef bint score_curvature(self, const ColumnView* v, real* out) noexcept nogil:
         return False
 
-    # out[i] <- the exact change of the i-th score by a step; False if that needs new scores.
+    # out[i] <- the exact change of the i-th score by a step; False if new scores are needed.
     cdef bint score_changes(self, const ColumnView* v, const real* step, double* out) noexcept nogil:
         return False
 
-    # Update the caches for a step; called before the parameters are updated.
+    # Update the caches for a step. Called before the parameters are updated.
     cdef void update_cache(self, const ColumnView* v, const real* step) noexcept nogil:
         pass
 
 
 cdef class Joined:
-    """The sums of parts of samples, for a model whose rows may have relations; a model has one as `joined`.
+    """The sums of parts of samples, for a model whose rows may have relations; the model has one as `joined`.
 
-    A part is some entries that samples have in common. The cache of a sample is the sum of the caches of its parts, and
-    its score is the sum of their own scores, of what all samples have, and of the inner product of the caches of each
-    pair of parts. So a part affects a sample like one feature of value 1, whose factors are the cache of the part, and
-    whose weight is its own score. RelatedSums and RelationRows depend on nothing else. A subclass defines `part`.
+    A part is a set of entries that samples share. The cache of a sample is the sum of the caches of its parts, and its
+    score is the sum of the parts' own scores, of the terms that all samples have, and of the inner product of the
+    caches of each pair of parts. So a part affects a sample like one feature of value 1, with the part's cache as
+    factors and its own score as the weight. RelatedSums and RelationRows depend on nothing else. A subclass defines
+    `part`.
     """
 
     def __init__(self, ColumnModel model not None):
         self.model = model
 
-    # sums <- the cache of a part, which has the entries of x; returns its own score, without what all samples have.
+    # sums <- the cache of a part with the entries of x; returns its own score, without the terms that all samples have.
     cdef double part(self, const Sample* x, int output, real* sums) noexcept nogil:
         return 0

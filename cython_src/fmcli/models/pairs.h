@@ -1,5 +1,5 @@
-// Linear scores, and the pairs of a factorization machine with their derivatives, for the kernels of models and the loops
-// of solvers.
+// Linear scores, and the pairs of a factorization machine with their derivatives, for the kernels of models and the
+// loops of solvers.
 #ifndef FMCLI_PAIRS_H
 #define FMCLI_PAIRS_H
 
@@ -7,7 +7,7 @@
 
 namespace {
 
-// A sample of which is known when this is compiled whether all its values are 1, which are then not read.
+// A sample for which it is known at compile time whether all values are 1, which are then not read.
 template <bool ONES>
 struct KnownSample : Sample {};
 inline float value_of(const Sample& x, ptrdiff_t i) { return x.value[i]; }
@@ -28,8 +28,8 @@ inline __attribute__((always_inline)) double linear_score(const Factors& weights
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-// The derivative of one factor's pairs by the parameter v of a feature with the value x: x times the sum of v x over
-// the other entries, which is the sum over all entries minus v x. `scale` is x, or x times a constant.
+// The derivative of one factor's pairs by the parameter v of a feature with value x: x times the sum of v x over the
+// other entries, which is the sum over all entries minus v x. `scale` is x, or x times a constant.
 template <class V, class X, class Scale>
 inline __attribute__((always_inline)) V pairs_derivative(V sum, V v, X x, Scale scale) {
     return scale * (sum - v * x);
@@ -91,8 +91,8 @@ inline __attribute__((always_inline)) double pairs(const Factors& v, const X& x,
     return total;
 }
 
-// Where the factors of a sample's entries are in a field-aware model: row(i) + of(j) are those of entry i for the field of
-// entry j. Here, they are computed; the rows of a feature are of_feature reals apart, those for a field `apart`.
+// The factors of a sample's entries in a field-aware model: row(i) + of(j) points to the factors of entry i for the
+// field of entry j. Here they are computed: a feature's rows are of_feature reals apart, its rows for a field `apart`.
 template <class Real>
 struct FieldRows {
     Real* at;
@@ -103,12 +103,12 @@ struct FieldRows {
     inline ptrdiff_t of(ptrdiff_t j) const { return x.field[j] * apart; }
 };
 
-// Here, they are listed once, for the many loops over the entries of a sample.
+// The same factors, listed once for the many loops over the entries of a sample.
 struct ListedFieldRows {
     real** rows;
     ptrdiff_t* offsets;
 
-    // The room has two such words for each entry.
+    // The room has two words for each entry.
     ListedFieldRows(real* room, ptrdiff_t entries)
         : rows(reinterpret_cast<real**>(room)), offsets(reinterpret_cast<ptrdiff_t*>(rows + entries)) {}
 

@@ -4,12 +4,12 @@ cdef enum:
     MAX_BLOCKS = 8
 
 
-# The memory of the weights of a block, or of one vector of its bodies, with or without solver state beside it.
+# The memory of a block's weights, or of one vector of its bodies, with or without solver state beside it.
 cdef struct VectorMemory:
     real* base
     Py_ssize_t output_stride, feature_stride, row_stride  # reals between classes, features, and the rows of a feature
     Py_ssize_t lanes
-    Py_ssize_t offset  # of its gradient in the gradient of a row
+    Py_ssize_t offset  # of the vector's gradient in the gradient of a row
 
 
 cdef class Parameters:
@@ -28,7 +28,7 @@ cdef class Parameters:
     cdef bint constrained    # whether any block is on the simplex
     cdef readonly bint has_bias
     cdef bint attached
-    cdef int generation  # how often rows were allocated or attached; not positive while there are none
+    cdef int generation  # how often rows were allocated or attached; not positive while there are no rows
     cdef object memory, room
 
     # The p-th vector of the bodies in block b, for one output; `row` is the index on the axis besides features.

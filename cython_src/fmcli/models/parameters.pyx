@@ -1,4 +1,4 @@
-"""The arrays of a model's parameters: their memory, and how they start."""
+"""The arrays of a model's parameters: their memory, and their start values."""
 
 import itertools
 
@@ -14,9 +14,9 @@ from fmcli.base.types cimport LANES, Block, real
 from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport calloc, free
 
-# The number of rows whose start values are drawn by one thread; the values depend on it.
+# One thread draws the start values of this many rows; the values depend on this number.
 START_ROWS = 1 << 16
-# So many of them are drawn at a time, so that what a thread draws takes no memory that counts.
+# A thread draws this many numbers at a time, to use little memory.
 START_NUMBERS = 1 << 16
 MOST_BYTES = 1 << 60  # more than any address space
 
@@ -24,26 +24,27 @@ MOST_BYTES = 1 << 60  # more than any address space
 cdef class Parameters:
     """The parameters of a model: arrays in blocks of rows, whose memory training, copies and files share.
 
-    Penalties, row solvers, priors, checkpoints, and the checks and exports of model files use this interface alone. A
-    model that has arrays outside its blocks adds them in `bytes_needed`, `shapes`, `allocate`, `attach`, `live` and
-    `exported`; all others only pass their blocks.
+    Penalties, row solvers, priors, checkpoints, and the checks and exports of model files use only this interface. A
+    model with arrays outside its blocks adds them in `bytes_needed`, `shapes`, `allocate`, `attach`, `live` and
+    `exported`; other models only pass their blocks.
 
     Parameters
     ----------
-    features : number of columns d.
-    outputs : number of scores of a sample, C.
+    features : the number of columns d.
+    outputs : the number of scores of a sample, C.
     layout : the model's blocks; the bias, if there is one, is the first.
 
     Attributes
     ----------
     parameters : name -> array view of the build's real type, with the names and shapes under which models are
         exported, leading axis C. Writing to a view changes the model. Empty before `allocate` or `attach`.
-    states : name -> views of the solver's state, one for each slot, of the shapes of the parameters.
-    constants : name -> array that the model takes from its data and that is not trained; saved and exported with it.
-    slots : number of reals of solver state beside each parameter.
+    states : name -> views of the solver's state, one per slot, in the shapes of the parameters.
+    constants : name -> array that comes from the model's data and is not trained; saved and exported with the model.
+    slots : the number of reals of solver state beside each parameter.
     has_bias : whether each score has one bias.
-    absent : number of further features, which have no columns because they do not occur: their parameters are 0.
-    cutpoints : number of cutpoints between ordered labels, an array of their own; set before `allocate` or `attach`.
+    absent : the number of further features, without columns because they do not occur: their parameters are 0.
+    cutpoints : the number of cutpoints between ordered labels, in an array of their own; set before `allocate` or
+        `attach`.
     """
 
     def __init__(self, Py_ssize_t features, int outputs, layout):
@@ -70,14 +71,14 @@ cdef class Parameters:
             self.block[b].rows = block.rows(features)
             self.block[b].body = self.block[b].weight = self.weight_memory[b].base = NULL
             for p, columns in enumerate(block.vectors):
-                self.vectors[b][p].lanes = padded(columns)  # as training has them
+                self.vectors[b][p].lanes = padded(columns)  # as in training
 
     def __dealloc__(self):
         cdef int b
         for b in range(MAX_BLOCKS):
             free(self.vectors[b])
 
-    # Raise ValueError unless there are rows, and, if `training`, unless they can be trained.
+    # Raise ValueError unless there are rows and, with `training`, unless they can be trained.
     cdef require(self, bint training=False):
         if self.generation <= 0:
             raise ValueError("the model has no rows yet: allocate it, or attach arrays")
@@ -85,8 +86,8 @@ cdef class Parameters:
             raise ValueError("the model was attached to arrays: it cannot be trained")
 
     def pack(self):
-        """Let rows take as little memory as possible, for solvers that do not visit them at random, to which an
-        access more for each row costs nothing; called before `allocate`."""
+        """Let rows take as little memory as possible, for solvers that do not visit rows at random and so lose nothing
+        by one more access per row. Called before `allocate`."""
         for layout in self.layout:
             layout.packed = True
 
@@ -98,7 +99,7 @@ cdef class Parameters:
 
     @property
     def columns(self):
-        """The numbers that are computed from the scores of a sample: its score minus each cutpoint, or the scores."""
+        """The numbers computed from a sample's scores: the score minus each cutpoint, or the scores."""
         return self.cutpoints or self.outputs
 
     @property
@@ -108,11 +109,11 @@ cdef class Parameters:
         return self.outputs * (sum(rows) + self.cutpoints)
 
     def export_needed(self):
-        """Return bytes of the arrays that `exported` allocates."""
+        """Return the bytes of the arrays that `exported` allocates."""
         return 0
 
     def exported(self):
-        """Return the arrays of the model, by the names under which they are exported."""
+        """Return the arrays of the model by exported name."""
         return {**self.parameters, **self.constants}
 
     def allocate(self, int slots):
@@ -163,12 +164,12 @@ cdef class Parameters:
             self.memory.append(self.parameters[CUTPOINTS])
         self.attached, self.generation = False, abs(self.generation) + 1
 
-    # The numbers in the work space for the prox of a whole row, Block.room.
+    # The number of doubles in Block.room, the work space for the prox of a whole row.
     cdef Py_ssize_t room_size(self):
         return 6 * (max([0] + [layout.lanes for layout in self.layout]) + LANES)
 
     def shapes(self):
-        """Return name -> shape of every array in `parameters`, also before they are allocated."""
+        """Return name -> shape of every array in `parameters`, even before allocation."""
         shapes = {}
         for layout in self.layout:
             leading = (self.outputs, *layout.leading(self.features))
@@ -181,12 +182,13 @@ cdef class Parameters:
         return shapes
 
     def live(self, state=True):
-        """Return all arrays that training changes, at this moment: parameters, state, and what belongs to them; without
-        the `state`, what a model has that is trained no further. No copies."""
+        """Return all arrays that training changes, in their current state: parameters, solver state, and what belongs
+        to them; without `state`, the arrays of a model that is not trained further. No copies."""
         return list(self.memory) if state else list(self.parameters.values())
 
     def snapshot(self, state=True, earlier=()):
-        """Return a copy of the live arrays, for `restore`; in the memory of an earlier one, as far as it has theirs."""
+        """Return a copy of the live arrays, for `restore`; it reuses the memory of an earlier snapshot where
+        possible."""
         copies = []
         for array, copy in itertools.zip_longest(self.live(state), earlier):
             if copy is None or copy.shape != array.shape:
@@ -196,18 +198,18 @@ cdef class Parameters:
         return copies
 
     def require_snapshot(self, snapshot, state=True):
-        """Raise ValueError unless these may be the live arrays of this model; they may be from a file."""
+        """Raise ValueError unless these may be the live arrays of this model. They may come from a file."""
         require_each_like("the model", snapshot, self.live(state))
 
     def restore(self, snapshot, state=True):
-        """Restore the live arrays, as they were at some moment, of this model or of one with the same rows."""
+        """Restore the live arrays from a snapshot, of this model or of one with the same rows."""
         for array, kept in zip(self.live(state), snapshot, strict=True):
             copy_to(array, kept)
 
     def attach(self, arrays):
-        """Use arrays without copying them, for example arrays mapped from a file; such a model cannot be trained.
+        """Use arrays without copying them, for example arrays mapped from a file. The model then cannot be trained.
 
-        Raises ValueError if a shape or type is not the model's, KeyError if an array is missing.
+        Raises ValueError if a shape or type does not fit the model, KeyError if an array is missing.
         """
         cdef Py_ssize_t p
         self.generation = -abs(self.generation)
@@ -230,7 +232,7 @@ cdef class Parameters:
         self.attached, self.generation = True, abs(self.generation) + 1
 
     def project(self):
-        """Project the constrained rows; called after they have been written to."""
+        """Project the constrained rows. Called after they have been written."""
         self.constrain()
 
     cdef void constrain(self) noexcept nogil:
@@ -244,19 +246,19 @@ cdef class Parameters:
                     project_to_simplex(self.block[b].body + r * self.block[b].body_stride, self.block[b].columns)
 
 
-# A view of an array as it is exported, which begins at `at`; its rows of shape `in_row` are `stride` reals apart.
+# A view of an array in its exported shape, from `at` on; its rows of shape `in_row` are `stride` reals apart.
 cdef view(Parameters owner, base, layout, Py_ssize_t at, Py_ssize_t stride, in_row):
     steps = [layout.rows(owner.features) * stride]
     steps += [(layout.rows_each if axis == FEATURES else 1) * stride for axis in layout.axes]
     steps += [padded(columns) for columns in in_row[1:]] + [1] * bool(in_row)
     shape = (owner.outputs, *layout.leading(owner.features), *in_row)
     size = REAL_TYPE.itemsize
-    if 0 in shape:  # the data have no features: there is nothing to view
+    if 0 in shape:  # the data has no features: there is nothing to view
         return np.zeros(shape, REAL_TYPE)
     return np.ndarray(shape, REAL_TYPE, base, at * size, tuple([step * size for step in steps]))
 
 
-# The memory among rows for training, in which a feature's rows lie together; `rows` of each class.
+# The memory among rows for training, where a feature's rows are adjacent; `rows` : of each class.
 cdef place(VectorMemory* out, layout, Py_ssize_t rows, real* base, Py_ssize_t stride, Py_ssize_t lanes):
     out.base, out.lanes = base, lanes
     out.output_stride = rows * stride
@@ -280,52 +282,51 @@ cdef place_mapped(VectorMemory* out, layout, array, Py_ssize_t at, Py_ssize_t la
 
 
 cdef class Resumable(Parameters):
-    """Parameters that start from random numbers, or from those of an earlier model of the same kind.
+    """Parameters that start from random numbers, or from an earlier model of the same kind.
 
     The preparation of a run, warm starts and new features use this interface. A model whose arrays depend on its
-    training data defines `prepare`, and `inherit` if an earlier model has them, too. One with arrays in which features
-    have places in another way than by the axes of its blocks defines `feature_axis`, `known`, `owners` or
-    `fitted_constants`.
+    training data defines `prepare`, and `inherit` if an earlier model has such arrays. A model that places features in
+    arrays other than by the axes of its blocks defines `feature_axis`, `known`, `owners` or `fitted_constants`.
     """
 
     def prepare(self, source, generator):
-        """Learn what the model needs to know about its training data (TrainingRows), with a numpy.random.Generator;
-        called before `allocate`."""
+        """Learn what the model needs to know about its training data (TrainingRows). generator :
+        numpy.random.Generator. Called before `allocate`."""
 
     def inherit(self, previous, seen):
-        """Take over what a previous model of this kind, which is attached, knows about its data; called between
-        `prepare` and `allocate`. `seen` says which of its features occurred (bool).
+        """Take over what an attached earlier model of this kind knows about its data. Called between `prepare` and
+        `allocate`. `seen` : whether each of its features occurred (bool).
 
         Raises UsageError or BadInputError if this model cannot resume from it.
         """
 
     def feature_axis(self, name):
-        """Return the position of the axis of features in an array, with the axis of classes counted; None without one.
-        """
+        """Return the position of the axis of features in an array, counting the axis of classes; None without one."""
         for layout in self.layout:
             if name in layout.names and layout.by_feature:
                 return 1 + layout.axes.index(FEATURES)
         return None
 
     def known(self, name, seen):
-        """Which values of an array took part in training: bool, of the shape of the array's axes after the classes, or
-        of the first of these axes. `seen` says which features occurred. A later model takes these values over."""
+        """Return which values of an array took part in training, and are taken over by a later model: bool, with the
+        shape of
+        the axes after the classes, or of the first of these axes. `seen` : whether each feature occurred."""
         for layout in self.layout:
             if name in layout.names and layout.by_feature:
                 return seen.reshape([-1 if axis == FEATURES else 1 for axis in layout.axes])
         return np.ones((), dtype=np.bool_)
 
     def owners(self, int b, features):
-        """Return int32 (rows of block b in one class): the feature, out of some (bool), that each row belongs to,
-        because it enters no score without this feature; -1: none of them."""
+        """Return int32 (rows of block b in one class): for each row, the feature among `features` (bool) without which
+        the row enters no score; -1: none of them."""
         layout = self.layout[b]
         if not layout.by_feature:
             return np.full(self.block[b].rows, -1, dtype=np.int32)
         return np.repeat(np.where(features, np.arange(self.features), -1).astype(np.int32), layout.rows_each)
 
     def fitted_constants(self, constants):
-        """Return name -> array of constants of a model with as many features and perhaps fewer fields, as this one has
-        them, of those that differ."""
+        """Return name -> array for the constants of a model with the same features and possibly fewer fields, in the
+        shape that this model needs; only constants that differ."""
         return {}
 
     def start(self, seen, init_std, generator, threads=1):
@@ -334,11 +335,11 @@ cdef class Resumable(Parameters):
         Parameters
         ----------
         seen : bool array (features), whether the feature occurs in the training data.
-        init_std : a number, or a list with one for each array of random values.
-        generator : numpy.random.Generator; its numbers are used in the order of blocks, classes, rows and columns. Of
-            an array for each feature, each START_ROWS rows after the first ones have a generator of their own, which
-            it spawns, so that the values do not depend on the number of threads.
-        threads : how many of them draw values.
+        init_std : a number, or a list with a number for each array of random values.
+        generator : numpy.random.Generator; its numbers are used in the order of blocks, classes, rows and columns. In
+            an array by feature, each block of START_ROWS rows after the first has its own generator, spawned from this
+            one, so the values do not depend on the number of threads.
+        threads : the number of threads that draw values.
         """
         stds = iter(init_std) if isinstance(init_std, list) else itertools.repeat(init_std)
         for layout in self.layout:
@@ -362,7 +363,7 @@ cdef class Resumable(Parameters):
 
 
 def start_rows(task):
-    """Set the start values of some features, given what `Resumable.start` collects for them."""
+    """Set the start values of some features. task : as `Resumable.start` collects it."""
     values, seen, std, generator = task
     step = max(1, START_NUMBERS // max(1, values[:1].size))
     for at in range(0, len(values), step):

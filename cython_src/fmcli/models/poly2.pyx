@@ -15,21 +15,21 @@ from fmcli.models.parameters cimport MAX_BLOCKS
 from libc.stdint cimport UINT32_MAX, int32_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
-MOST_ENTRIES = 1 << 16  # of a sample, so that its pairs can be numbered by int32
+MOST_ENTRIES = 1 << 16  # in a sample: its pairs are numbered by int32
 
 cdef enum:
     MOST_BITS = 30  # entries and positions of the table are numbered by int32
-    # The largest number of entries of a sample whose places are kept, and whose weights are prefetched: the weights of
+    # The largest number of entries of a sample whose places are kept and whose weights are prefetched: the weights of
     # more pairs, over 4095, would evict each other from the cache.
     MOST_KEPT = 91
-    # The number of samples whose places are kept: more than are prefetched ahead. One more is kept besides, if it was
-    # not prefetched.
+    # The number of samples whose places are kept: more than are prefetched ahead. One more sample is kept if it was not
+    # prefetched.
     KEPT = 4
-    # The smallest number of slots of the hash table, so that pairs of short samples hardly ever collide.
+    # The smallest number of slots of the hash table; pairs of short samples then hardly ever collide.
     FEWEST_SLOTS = 1 << 12
 
 
-# The size of a hash table for n entries: a power of two, so large that at most half of the table is used.
+# The size of a hash table for n entries: a power of two, large enough that at most half of the table is used.
 cdef inline Py_ssize_t table_size(Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t size = FEWEST_SLOTS
     while size < 2 * n:
@@ -51,13 +51,13 @@ cdef inline Py_ssize_t kept_size(Py_ssize_t longest) noexcept nogil:
 cdef struct Room:
     Py_ssize_t longest
     int32_t* next_kept  # where the next prefetched sample is kept
-    int32_t* waiting    # whether the weights of the sample that was kept last are still to be prefetched
+    int32_t* waiting    # whether the weights of the last kept sample still have to be prefetched
     int32_t* kept
     Py_ssize_t kept_size
-    int32_t* with_one   # the places of an entry's pairs with those before it
+    int32_t* with_one   # the places of an entry's pairs with earlier entries
     int32_t* entries
-    # A hash table of the positions of entries. A used slot contains `end` - 1 - the position; greater numbers are of
-    # earlier samples, so that the table need not be cleared for each sample.
+    # A hash table of the positions of entries. A used slot contains `end` - 1 - the position; larger numbers are from
+    # earlier samples, so the table need not be cleared for each sample.
     uint32_t* slots
     uint32_t* end
 
@@ -72,14 +72,14 @@ cdef inline Room room_of(const Scratch* s) noexcept nogil:
     return room
 
 
-# List each of n hashed entries once in room.entries, which may be `place`, add up the products of equal entries, and
-# return the number of different ones.
+# List each of n hashed entries once in room.entries, which may be `place`; add up the products of equal entries; return
+# the number of distinct entries.
 cdef Py_ssize_t unite(const int32_t* place, real* product, Py_ssize_t n, const Room* room) noexcept nogil:
     cdef Py_ssize_t k, at, found = 0, mask = table_size(n) - 1
     cdef uint32_t end = room.end[0]
     cdef uint32_t* slots = room.slots
     cdef int32_t* entries = room.entries
-    if <Py_ssize_t>end < n:  # at first, it is 0
+    if <Py_ssize_t>end < n:  # `end` is 0 at first
         memset(slots, 255, table_size(pairs_of(room.longest)) * sizeof(uint32_t))
         end = UINT32_MAX
     for k in range(n):
@@ -100,7 +100,7 @@ cdef class Poly2(ColumnModel):
     """b + <w, x> + sum over pairs i < j of W_ij x_i x_j ([SGL] SEC-REG).
 
     The weights of the pairs are a table. If all pairs fit into 2^pair_bits entries, pair i < j has the entry
-    j(j - 1)/2 + i, which stays the same when features are added. Otherwise, its entry is a hash with 2^pair_bits
+    j(j - 1)/2 + i, which does not change when features are added. Otherwise, its entry is a hash with 2^pair_bits
     values, and pairs of a sample that share an entry are one coordinate.
     """
 
@@ -144,7 +144,7 @@ cdef class Poly2(ColumnModel):
     cdef Py_ssize_t most_rows(self, int b, Py_ssize_t longest):
         return pairs_of(longest) if b == self.table else ColumnModel.most_rows(self, b, longest)
 
-    # The Room, in training with a hash table unless all pairs have their own entries.
+    # The Room; in training with a hash table, unless all pairs have their own entries.
     cdef Py_ssize_t ids_size(self, Py_ssize_t longest):
         cdef Py_ssize_t pairs = pairs_of(longest)
         return self.scoring_ids_size(longest) + pairs + (0 if self.exact else table_size(pairs))
@@ -169,7 +169,7 @@ cdef class Poly2(ColumnModel):
         self.places(x, 0, x.nnz, at + 1 + x.nnz)
         return at + 1 + x.nnz
 
-    # The places of all pairs of a sample; NULL if there are none, or too many to keep them.
+    # The places of all pairs of a sample; NULL if there are none, or too many to keep.
     cdef inline int32_t* kept(self, const Sample* x, const Room* room) noexcept nogil:
         cdef int32_t* at = room.kept
         cdef int _
@@ -181,7 +181,7 @@ cdef class Poly2(ColumnModel):
             at += room.kept_size
         return self.keep(x, at - room.kept_size)
 
-    # The places of the pairs of entry j with those before it.
+    # The places of the pairs of entry j with earlier entries.
     cdef inline const int32_t* places_with(
         self, const Sample* x, Py_ssize_t j, const int32_t* kept, const Room* room
     ) noexcept nogil:
@@ -190,8 +190,8 @@ cdef class Poly2(ColumnModel):
         self.places(x, j, j + 1, room.with_one)
         return room.with_one
 
-    # The next call of `score` prefetches the weights of the pairs, one for each pair that it reads: the processor waits
-    # at a prefetch while many others are on their way.
+    # The next call of `score` prefetches the weights of the pairs, one for each pair that it reads: the processor
+    # stalls at a prefetch while many others are in flight.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef Room room = room_of(s)
         ColumnModel.prefetch(self, x, s)

@@ -22,7 +22,7 @@ constexpr ptrdiff_t SAMPLES_AHEAD = 3;
 
 inline ptrdiff_t number_of(const int32_t* rows, ptrdiff_t i) { return rows ? rows[i] : i; }
 
-// Always inlined, as prefetch_line.
+// Always inlined, like prefetch_line.
 inline __attribute__((always_inline)) void prefetch_rows(const Factors* factors, ptrdiff_t reals, const Sample& x) {
     for (ptrdiff_t i = 0; i < x.nnz; ++i) prefetch_reals(factors->at + x.index[i] * factors->stride, reals);
 }
@@ -32,7 +32,7 @@ template <class Sums, class Put>
 inline __attribute__((always_inline)) void each_score(const Factors& v, const Factors& w, double bias, const Csr& csr,
                                                       const int32_t* rows, ptrdiff_t start, ptrdiff_t stop,
                                                       Sums sums_of, Put put) {
-    // In arrays of their own, a row of one factor is as long as its weight, which lies anywhere.
+    // In arrays of their own, a row of one factor would be as long as its weight's, which lies elsewhere.
     const bool together = w.at && w.stride == v.stride && w.at >= v.at && w.at - v.at < v.stride;
     const ptrdiff_t reals = together ? w.at - v.at + 1 : v.lanes;
     for (ptrdiff_t i = start; i < stop; ++i) {
@@ -141,7 +141,7 @@ void second_order_gradient(const Factors* factors, const Sample* x, const real* 
     });
 }
 
-// Coordinate descent. A cache contains the sum of each factor and, from offset `values`, the kernel value of each.
+// Coordinate descent. A cache contains the sum of each factor and, from offset `values` on, each factor's kernel value.
 void pairs_score_gradient(const ColumnView* view, const real* row, const real* beta, real* q) {
     const ColumnView v = *view;
     by_run(v.lanes, [&](ptrdiff_t at, auto run) __attribute__((always_inline)) {

@@ -12,16 +12,16 @@ class Beta(NamedTuple):
     """The weights of the factors.
 
     If the order is odd, the factors can absorb the weight of a kernel. If it is even, they can absorb only its absolute
-    value, not its sign. By default, weights of even order are therefore fitted and start with both signs, and weights
-    of odd order stay 1.
+    value, not its sign. So by default, weights of even order are fitted and start with both signs, and weights of odd
+    order stay 1.
 
     Parameters
     ----------
-    rank : number of factors, each with one weight.
-    order : order of the kernels.
+    rank : the number of factors, each with one weight.
+    order : the order of the kernels.
     fit : whether the weights are fitted or keep their start values; None: fitted if the order is even.
     start : "alternate" for 1, -1, 1, ...; "ones"; "random" for standard normal numbers; None: "alternate" if the order
-        is even, else "ones".
+        is even, otherwise "ones".
     """
 
     rank: int

@@ -1,4 +1,4 @@
-"""The scratch memory in which a thread scores samples, and computes their gradients."""
+"""The scratch memory in which a thread scores samples and computes their gradients."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 
 
 cdef class Workspace:
-    """Scratch memory of one thread: to score samples of up to `longest` entries and, with `gradients`, to compute their
+    """Scratch memory of one thread: for scores of samples with up to `longest` entries and, with `gradients`, for their
     gradients.
 
     Without `gradients`, Scratch.gradient_buffer is NULL.
@@ -38,7 +38,7 @@ cdef class Workspace:
         self.scratch.longest = longest
         self.model, self.generation = model, model.generation
 
-    # Raise ValueError unless the workspace fits the model, with its current layout, and the samples of the data.
+    # Raise ValueError unless the workspace fits the model with its current layout, and the samples of the data.
     cdef fit(self, Model model, Dataset data):
         if self.model is not model or self.generation != model.generation:
             raise ValueError("the workspace was made for another model, or before its rows were laid out anew")
@@ -47,12 +47,12 @@ cdef class Workspace:
 
     @staticmethod
     def bytes_needed(model, longest, gradients=True):
-        """Return bytes that a workspace needs."""
+        """Return the bytes that a workspace needs."""
         return sum(kind.itemsize * size for kind, size in Workspace._parts(model, longest, gradients))
 
     @staticmethod
     def _parts(Model model, Py_ssize_t longest, bint gradients):
-        """[(type, size), ...] of work, gradient buffer, scores and slopes, ids, and sparse gradients."""
+        """Return [(type, size), ...] of work, gradient buffer, scores and slopes, ids, and sparse gradients."""
         cdef int b
         rows = sum([model.most_rows(b, longest) * (model.block[b].lanes + 1) for b in range(model.n_blocks)])
         return [
@@ -64,7 +64,7 @@ cdef class Workspace:
         ]
 
 
-# The workspace of one thread for samples of the data; raises ValueError if the model has fewer columns than they.
+# The workspace of one thread for samples of the data. Raises ValueError if the model has fewer columns than the data.
 cdef Workspace workspace_for(Model model, Dataset data, bint gradients=True):
     cdef Workspace workspace = Workspace(model, data.longest, gradients)
     workspace.fit(model, data)

@@ -4,8 +4,8 @@
 
 #include "fmcli/base/types.h"
 
-// Penalty strengths for one part of a row: l1 |v| + l2/2 v^2 for each of its numbers v, and `group` times a penalty of
-// the whole row. `group_penalty` is the index of the latter in the list of group_penalties.h.
+// Penalty strengths for one part of a row: l1 |v| + l2/2 v^2 for each number v, and `group` times a penalty of the
+// whole row. `group_penalty` is the index of the group penalty in the list of group_penalties.h.
 template <class T>
 struct StrengthOf {
     T l1, l2, group;
@@ -24,7 +24,7 @@ typedef struct ScaledProx {
     real decay;      // 1 / (1 + rate * l2)
 } ScaledProx;
 
-// The first prox steps of FOBOS combined, as deferred.h defines it.
+// The first prox steps of FOBOS, combined; see deferred.h.
 typedef struct CombinedSteps {
     double decay, sum;
 } CombinedSteps;

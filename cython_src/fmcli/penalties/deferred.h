@@ -6,8 +6,8 @@
 
 namespace {
 
-// Several prox steps of elementwise.h combined: parameters are multiplied by `decay`, then soft-thresholded by
-// l1 * rate. If a group penalty acts, its prox with h = 1/rate follows.
+// Several prox steps of elementwise.h combined: parameters are multiplied by `decay`, then soft-thresholded by l1 *
+// rate. If a group penalty acts, its prox with h = 1/rate follows.
 template <class V>
 struct DeferredProx {
     V decay, rate;
@@ -19,7 +19,7 @@ inline V prox(V v, const DeferredProx<V>& steps, const PenaltyStrength& s) {
 }
 
 // The steps 1 .. t combined, from the steps 1 .. t - 1: the decay is the product of 1/(1 + rate_s l2), and the sum is
-// D_t = (D_{t-1} + rate_t)/(1 + rate_t l2). Both remain bounded in long runs if l2 > 0.
+// D_t = (D_{t-1} + rate_t)/(1 + rate_t l2). Both stay bounded in long runs if l2 > 0.
 inline CombinedSteps with_step(const CombinedSteps& before, double rate, double l2) {
     return {before.decay / (1 + rate * l2), (before.sum + rate) / (1 + rate * l2)};
 }
@@ -30,13 +30,13 @@ inline DeferredProx<real> steps_between(const CombinedSteps& a, const CombinedSt
     return {(real)left, (real)(b.sum - left * a.sum)};
 }
 
-// Several steps with the same h = 1/rate combined: the decay is exp(-g) with g = steps log(1 + l2 rate), and the combined
-// rate is (1 - decay)/l2. Both are power series, which need few terms if l2 rate <= TINY and g <= SHORT.
+// Several steps with the same h = 1/rate combined: the decay is exp(-g) with g = steps log(1 + l2 rate), and the
+// combined rate is (1 - decay)/l2. Both are power series that need few terms if l2 rate <= TINY and g <= SHORT.
 constexpr bool IN_FLOAT = sizeof(real) == sizeof(float);
 constexpr double TINY = 1.0 / 4096, SHORT = 1.0 / 32;
-constexpr double WEAK = 1.0 / 64;  // up to this bound of l2 rate, a longer series is used for more steps
+constexpr double WEAK = 1.0 / 64;  // up to this bound of l2 rate, a longer series serves more steps
 
-// The number of steps of rates up to `rate` for which this holds, at most `most`; -1: there is none.
+// The number of steps, at most `most`, with rates up to `rate` for which the short series holds; -1: none.
 inline int32_t few_steps(double rate, double l2, int32_t most) {
     const double t = rate * l2;
     return t > TINY ? -1 : t * most <= SHORT ? most : (int32_t)(SHORT / t);
@@ -70,14 +70,14 @@ struct Decay {
     V decay, drop;  // drop = 1 - decay, with its own digits
 };
 
-// decay = exp(-g) for any g >= 0: g k log(2) + r with |r| <= log(2)/2, and 2^-k is made from its bits.
+// decay = exp(-g) for any g >= 0: g = k log(2) + r with |r| <= log(2)/2, and 2^-k is made from its bits.
 template <class V>
 inline Decay<V> decay_by(V g) {
     constexpr int DIGITS = IN_FLOAT ? 23 : 52;                       // of a real, after the first
     constexpr real ROUNDS = real(1.5) * real((int64_t)1 << DIGITS);  // adding it rounds a number to an integer
-    constexpr real LOG2 = IN_FLOAT ? 0x1.62e4p-1 : 0x1.62e42fefap-1;  // in so few digits that k LOG2 is exact
+    constexpr real LOG2 = IN_FLOAT ? 0x1.62e4p-1 : 0x1.62e42fefap-1;  // with so few digits that k LOG2 is exact
     constexpr real REST = IN_FLOAT ? 0x1.7f7d1cf79abcap-20 : 0x1.cf79abc9e3b3ap-40;
-    constexpr real MOST = IN_FLOAT ? 80 : 700;  // exp(-MOST) is tiny beside 1, and not subnormal
+    constexpr real MOST = IN_FLOAT ? 80 : 700;  // exp(-MOST) is tiny compared with 1, and not subnormal
     g = chosen(is_less(g, MOST - V{}), g, MOST - V{});
     const V shifted = g * real(1 / 0x1.62e42fefa39efp-1) + ROUNDS, k = shifted - ROUNDS;
     const V r = (g - k * LOG2) - k * REST, part = r * exp_ratio<IN_FLOAT ? 7 : 13>(r), one = 1 + V{};
@@ -85,8 +85,8 @@ inline Decay<V> decay_by(V g) {
     return {scale - scale * part, (1 - scale) + scale * part};
 }
 
-// The combined decay and 1 - decay for any number of steps and any t = l2 rate; `weak`: whether all t are at most WEAK. Not
-// inlined, because it is seldom needed.
+// The combined decay and 1 - decay for any number of steps and any t = l2 rate; `weak`: whether all t are at most WEAK.
+// Not inlined, because it is rarely needed.
 template <class V>
 __attribute__((noinline)) Decay<V> decay_of_many_steps(V t, V steps, bool weak) {
     if (weak) return decay_by(steps * (t * log_ratio<IN_FLOAT ? 4 : 9>(t)));
@@ -99,8 +99,8 @@ __attribute__((noinline)) Decay<V> decay_of_many_steps(V t, V steps, bool weak) 
     return found;
 }
 
-// `steps` steps of the same rate combined, at most 1/least. few: few_steps of 1/least; many: whether any of the numbers
-// of steps is greater. The result for a number of a vector does not depend on those beside it.
+// `steps` steps of the same rate, at most 1/least, combined. few: few_steps of 1/least; many: whether any number of
+// steps exceeds it. The result for a number of a vector does not depend on its neighbors.
 template <class V>
 inline __attribute__((always_inline)) DeferredProx<V> equal_steps(V rate, V steps, real least, real l2, int32_t few, bool many) {
     if (l2 == 0) return {1 + V{}, steps * rate};

@@ -8,7 +8,7 @@
 
 namespace {
 
-// The sums from which the penalty of some parameters follows for any strengths. T is a double or a vector of doubles.
+// Sums that give the penalty of some parameters for any strengths. T is a double or a vector of doubles.
 template <class T>
 struct PenaltySums {
     T magnitudes = {}, squares = {};
@@ -37,7 +37,7 @@ inline bool acts(const StrengthOf<T>& s) {
 
 // The soft threshold sign(x) max(|x| - threshold, 0), without branches: x + |x| is twice the positive part of x, and
 // x - |x| is twice its negative part, both without rounding. The threshold is a scalar, or a vector with one threshold
-// for each lane.
+// per lane.
 template <class V, class Threshold>
 inline V soft(V x, Threshold threshold) {
     if constexpr (sizeof threshold < sizeof(Vec4))
@@ -47,7 +47,7 @@ inline V soft(V x, Threshold threshold) {
 }
 
 // The prox of u is argmin_v h/2 (v - u)^2 + l1 |v| + l2/2 v^2; its argument is hu = h u. It has two steps: `reduce`
-// turns the problem into minimising d/2 v^2 - c v, returns c and sets d; the solution of that problem is c / d. A group
+// turns the problem into minimizing d/2 v^2 - c v, returns c and sets d; the solution of this problem is c / d. A group
 // penalty acts between the two steps: it is added to the reduced problem.
 template <class V, class Strength>
 inline V reduce(V hu, V h, const Strength& s, V& d) {
@@ -61,7 +61,7 @@ inline V prox(V hu, V h, const Strength& s) {
     return c / d;
 }
 
-// The prox with h = 1/rate. Its formula is multiplied by the rate, so that a loop needs no division.
+// The prox with h = 1/rate. Its formula is multiplied by the rate, so a loop needs no division.
 inline ScaledProx scaled_prox(double rate, const PenaltyStrength& s) {
     return {(real)(rate * s.l1), (real)(1 / (1 + rate * s.l2))};
 }

@@ -1,4 +1,4 @@
-# The formulas of the penalties in C++: of the elementwise penalty, and of the group penalties of rows.
+# The formulas of the penalties in C++: of the elementwise penalty, and of group penalties of rows.
 from fmcli.penalties.arguments cimport CombinedSteps, ExactStrength, PenaltyStrength, ScaledProx
 from libc.stdint cimport int32_t
 

@@ -9,14 +9,14 @@
 
 namespace {
 
-// Let v minimise sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), where `fixed` is the sum of squares of the
+// Let v minimize sum_i (d_i/2 v_i^2 - c_i v_i) + l_g sqrt(|v|^2 + fixed), where `fixed` is the sum of squares of the
 // row's other parameters, which do not change. Then v_i = c_i / (d_i + l_g / nu) with nu = sqrt(|v|^2 + fixed). Returns
 // nu, or 0 if the whole row is 0. Newton's method solves psi(nu) = 1 with psi = (sum_i r_i^2)^(-1/2), r_i = c_i / t_i
 // and t_i = d_i nu + l_g (t = nu for fixed parameters). psi is increasing and concave, and linear if all d_i are equal.
-// Therefore no step goes beyond the root, from any start.
+// So no step goes beyond the root, from any start.
 //
 // squares, weighted: sums of c_i^2 and of c_i^2 d_i.
-// lowest: the smallest d_i, or 0 if it is not known.
+// lowest: the smallest d_i, or 0 if not known.
 // before: an initial guess of nu, or 0.
 // precision: the relative error of v at which the iteration stops. A step squares the error of nu; the share l_g / t_i
 // of that error reaches v_i.

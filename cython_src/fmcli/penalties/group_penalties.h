@@ -10,8 +10,8 @@
 //     steps_add_up    whether a prox step with strength a, followed by one with strength b, equals one with a + b. If
 //                     not, FOBOS applies deferred steps one by one.
 //
-// Omega must be convex, depend only on the absolute values of the parameters, and increase with them. Therefore l1 and
-// l2 can be applied first, which gives c and d (elementwise.h). Rows are padded with zeros (c_i = 0), which must not
+// Omega must be convex, depend only on the absolute values of the parameters, and increase with them. Then l1 and l2
+// can be applied first, which gives c and d (elementwise.h). Rows are padded with zeros (c_i = 0), which must not
 // change Omega.
 #ifndef FMCLI_GROUP_PENALTIES_H
 #define FMCLI_GROUP_PENALTIES_H
@@ -25,7 +25,7 @@ struct ListOf {
     static constexpr int count = sizeof...(Penalties);
     static constexpr const char* options[] = {Penalties::option...};
 
-    // Whether the penalty at this position in the list is this one.
+    // Whether the penalty at this position in the list is `Penalty`.
     template <class Penalty>
     static constexpr bool is(int place) {
         int i = 0;
@@ -43,7 +43,8 @@ struct ListOf {
 // The list of group penalties; PenaltyStrength::group_penalty is a position in it. At most one is active in a run.
 typedef ListOf<GroupNorm> GroupPenalties;
 
-// The number of group penalties, and the members of the one at a position in the list, for callers without templates.
+// The number of group penalties, and the members of the penalty at a position in the list, for callers without
+// templates.
 constexpr int group_penalties = GroupPenalties::count;
 inline const char* group_option(int place) { return GroupPenalties::options[place]; }
 

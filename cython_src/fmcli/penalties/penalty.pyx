@@ -16,23 +16,23 @@ GROUP_PENALTIES = tuple([group_option(place).decode() for place in range(group_p
 
 
 cdef class Penalty:
-    """Strengths for linear weights (w), for factors and all other penalized parameters (v), and of the group penalty.
+    """Strengths for linear weights (w), for factors and all other penalized parameters (v), and for the group penalty.
 
     Parameters
     ----------
-    nuclear : strength of sum_s |beta_s| |p_s|^2 ([PN] (29)), which replaces l2_v if it is not 0. Models that support it
-        have fitted weights beta of kernels of order 2; the factors p_s of the kernels are the bodies of their other
-        blocks.
-    l1_from_epoch : the first epoch in which l1 on factors, and the group penalty on rows with factors, are active:
-        factors near 0 are near a saddle point, and a penalty would keep them there unless they have grown first.
-    epochs : the number of epochs that the model has been trained for already.
-    groups : strengths by the options of the group penalties (GROUP_PENALTIES); at most one may be positive.
+    nuclear : the strength of sum_s |beta_s| |p_s|^2 ([PN] (29)), which replaces l2_v if it is not 0. Models that
+        support it have fitted weights beta of kernels of order 2; the factors p_s of the kernels are the bodies of
+        their other blocks.
+    l1_from_epoch : the first epoch in which l1 on factors, and the group penalty on rows with factors, are active.
+        Factors near 0 are near a saddle point; a penalty would keep them there unless they have grown first.
+    epochs : the number of epochs that the model has already been trained for.
+    groups : strengths by option of the group penalties (GROUP_PENALTIES); at most one may be positive.
 
     Attributes
     ----------
     group_option, group : the option of the active group penalty, or None, and its strength.
 
-    Raises ValueError for unknown group penalties, and if several are positive.
+    Raises ValueError for unknown group penalties, and if several strengths are positive.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ cdef class Penalty:
 
     @property
     def steps_add_up(self):
-        """Whether several prox steps of the group penalty on a row equal a single one (see group_penalties.h)."""
+        """Whether several prox steps of the group penalty on a row equal a single step (see group_penalties.h)."""
         return self.group == 0 or group_steps_add_up(self.group_penalty)
 
     def end_epoch(self):
-        """Count an epoch. Returns whether l1 or a group penalty begins to act on factors."""
+        """Count an epoch. Returns whether l1 or a group penalty starts to act on factors."""
         before = self.on_factors
         self.epochs += 1
         return self.on_factors and not before and (self.l1_v > 0 or self.group > 0)
@@ -90,7 +90,7 @@ cdef class Penalty:
         return self.strength(layout, True).l2, self.strength(layout, False).l2
 
     def value(self, Parameters model):
-        """R of the model's current parameters, with the penalties that are active in the current epoch."""
+        """Return R of the model's current parameters, with the penalties that are active in the current epoch."""
         cdef double total = 0
         cdef int i
         cdef ExactStrength body, weight
@@ -108,7 +108,7 @@ cdef class Penalty:
         return total
 
     def kernel_norms(self, Parameters model):
-        """float64 (outputs, rank): |p_s|^2 of each kernel."""
+        """Return float64 (outputs, rank): |p_s|^2 of each kernel."""
         factors = [
             model.parameters[array.name].astype(float) for layout in model.layout for array in layout.body
             if layout.penalty == "full"]

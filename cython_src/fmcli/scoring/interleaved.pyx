@@ -1,4 +1,4 @@
-"""Several draws of the parameters of a factorization machine, with those of a feature side by side in memory."""
+"""Several draws of a factorization machine's parameters, interleaved by feature in memory."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ DRAWS_TOGETHER = MOST_DRAWS  # for Python
 
 
 cdef class InterleavedFM:
-    """Scores of all draws in one pass over the rows, which takes a third of the time of a pass for each: what an entry
-    refers to is found once, and lies in few cache lines. The scores have the bits of fmcli.models.fm.FM.
+    """Scores of all draws in one pass over the rows, in a third of the time of separate passes: the parameters of an
+    entry are found once, and lie in few cache lines. The scores have the same bits as by fmcli.models.fm.FM.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ cdef class InterleavedFM:
 
     @staticmethod
     def bytes_needed(features, rank, draws):
-        """Return bytes that so many draws take."""
+        """Return the bytes that this many draws take."""
         return REAL_TYPE.itemsize * features * (draws * ((rank + LANES - 1) // LANES * LANES) + MOST_DRAWS)
 
     def scores(self, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out, rows=None):
-        """out (draws, rows) [:, start:stop] <- the scores of these rows; with `rows` (int32), of the rows with the
-        indices rows[start:stop]. The data must not have columns that the model does not have."""
+        """Compute out (draws, rows) [:, start:stop] <- the scores of these rows; with `rows` (int32), of the rows with
+        the indices rows[start:stop]. The data must not have columns that the model lacks."""
         cdef const int32_t[::1] chosen = rows
         cdef Py_ssize_t count = data.rows if chosen is None else chosen.shape[0]
         if not 0 <= start <= stop <= count or out.shape[0] != self.draws or out.shape[1] < stop:

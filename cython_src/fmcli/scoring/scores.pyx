@@ -18,10 +18,10 @@ from libcpp.vector cimport vector
 def scores(
     Model model, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out, rows=None
 ):
-    """out (rows, C) [start:stop] <- the scores of these rows; with `rows` (int32), of the rows with the indices
+    """Compute out (rows, C) [start:stop] <- the scores of these rows; with `rows` (int32), of the rows with the indices
     rows[start:stop]. The workspace must be large enough for the longest row.
 
-    The data must not have columns that the model does not have.
+    The data must not have columns that the model lacks.
     """
     cdef const int32_t[::1] chosen = rows
     cdef Py_ssize_t count = data.rows if chosen is None else chosen.shape[0]
@@ -42,8 +42,8 @@ def joined_scores(
     list parts not None, Dataset data, Workspace workspace, Py_ssize_t start, Py_ssize_t stop, double[:, ::1] out,
     rows=None
 ):
-    """Return the scores of samples with relations: the rows of `data`, and RelatedSums of one model, which have been
-    measured."""
+    """Compute the scores of samples with relations, like `scores`. data : the rows' own entries; parts : the
+    RelatedSums of one model, measured."""
     cdef const int32_t[::1] chosen = np.arange(data.rows, dtype=np.int32) if rows is None else rows
     cdef vector[RelatedTable] tables
     cdef RelatedSums part
@@ -75,7 +75,7 @@ def joined_scores(
 
 
 def losses(Loss loss, const double[::1] label, const double[:, ::1] score, double[::1] out):
-    """out[i] <- l(label[i], score[i])."""
+    """Compute out[i] <- l(label[i], score[i])."""
     cdef Py_ssize_t i
     loss.check(label, <int>score.shape[1])
     if score.shape[0] < label.shape[0] or out.shape[0] < label.shape[0]:
@@ -101,7 +101,7 @@ def mean_loss(Loss loss, const double[::1] label, const double[:, ::1] score, we
 
 
 def partition(const double[::1] label, const double[::1] score, double[::1] out):
-    """out <- the scores of the rows whose label is positive, and after them, from the end on, those of all others.
+    """Write to out the scores of rows with positive labels and, after them, from the end on, the scores of all others.
 
     Returns the number of positive labels.
     """
@@ -110,7 +110,7 @@ def partition(const double[::1] label, const double[::1] score, double[::1] out)
         raise ValueError("the labels, the scores and the room for them have different lengths")
     with nogil:
         for i in range(score.shape[0]):
-            # Both ends are written, so that there is no branch on a label.
+            # Write both ends, so there is no branch on a label.
             out[low] = out[high - 1] = score[i]
             low += label[i] > 0
             high -= not label[i] > 0
@@ -120,8 +120,8 @@ def partition(const double[::1] label, const double[::1] score, double[::1] out)
 def merged_counts(
     const double[::1] a, const double[::1] b, double[::1] distinct, double[::1] of_a, double[::1] of_b
 ):
-    """Count the distinct numbers of two increasing arrays: of_a[i], of_b[i] <- how often the i-th smallest,
-    distinct[i], occurs in each array. Both counts are 0 before. Returns the number of distinct numbers."""
+    """Count the distinct numbers of two increasing arrays: of_a[i], of_b[i] <- how often the i-th smallest number,
+    distinct[i], occurs in each array. Both counts must be 0 before. Returns the number of distinct numbers."""
     cdef Py_ssize_t i = 0, j = 0, n = -1, size = a.shape[0] + b.shape[0]
     cdef double x, last = NAN
     cdef bint first
@@ -129,7 +129,7 @@ def merged_counts(
         raise ValueError("there is too little room for the counts")
     with nogil:
         while i < a.shape[0] and j < b.shape[0]:
-            # Which array is next is hard to predict, so that there is no branch on it.
+            # Which array is next is hard to predict, so there is no branch on it.
             first = a[i] <= b[j]
             x = a[i] if a[i] < b[j] else b[j]
             n += x != last

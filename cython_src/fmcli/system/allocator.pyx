@@ -26,19 +26,19 @@ cdef extern from *:
     void return_freed() nogil
 
 cdef enum:
-    # Arrays from this size on are mapped one by one, and returned to the system when they are freed.
+    # Arrays of at least this size are mapped one by one, and returned to the system when they are freed.
     MAPPED = 32 << 20
-    # As much freed memory of smaller ones is kept.
+    # This much freed memory of smaller arrays is kept.
     KEPT = 64 << 20
 
 
 def keep_freed_memory():
-    """From now on, keep freed memory for the next buffer of text: without this, each buffer's rows and text are
-    returned to the system, which must clear the same pages again for the next buffer. Only glibc can do this."""
+    """Keep freed memory for the next buffer of text from now on. Otherwise, each buffer's rows and text are returned to
+    the system, which must clear the same pages again for the next buffer. Only glibc can do this."""
     keep_freed(MAPPED, KEPT)
 
 
 def return_freed_memory():
-    """Return the memory that has been freed, but kept, to the system: some milliseconds. Only glibc can do this."""
+    """Return memory that was freed but kept to the system, in some milliseconds. Only glibc can do this."""
     with nogil:
         return_freed()

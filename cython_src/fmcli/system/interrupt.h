@@ -10,11 +10,11 @@
 namespace fmcli {
 
 // A file that must not outlive the process. Entries are reused and never freed, because a handler can read them at any
-// time, in any thread. A forked child does not remove the files of its parent process.
+// time, in any thread. A forked child does not remove its parent's files.
 struct Temporary {
     std::atomic<pid_t> owner{0};  // 0: the entry is free
     char path[PATH_MAX];
-    bool known;  // whether device and inode are those of the file, so that another file of this path stays
+    bool known;  // whether device and inode are the file's; then another file at this path stays
     dev_t device;
     ino_t inode;
     Temporary* next = nullptr;
@@ -22,7 +22,7 @@ struct Temporary {
 
 inline std::atomic<Temporary*> temporaries{nullptr};
 
-// While signals are deferred, the first SIGINT or SIGTERM is only recorded here. The next one ends the process.
+// While signals are deferred, the first SIGINT or SIGTERM is only recorded here. The next signal ends the process.
 inline std::atomic<bool> deferring{false};
 inline std::atomic<int> deferred{0};
 
@@ -48,8 +48,8 @@ inline void end_process_or_defer(int number) {
     if (!deferring || !deferred.compare_exchange_strong(none, number)) end_process(number);
 }
 
-// SIGBUS: a page of a mapped file cannot be read, because the file was truncated, or its disk fails. Ends the process with
-// the exit status of an I/O error.
+// SIGBUS: a page of a mapped file cannot be read, because the file was truncated or its disk fails. Ends the process
+// with the exit status of an I/O error.
 inline void end_by_lost_page(int) {
     constexpr int IO_ERROR = 74;
     constexpr char TEXT[] = "fmcli: error: the model file was truncated, or cannot be read, while it is in use\n";
@@ -58,7 +58,7 @@ inline void end_by_lost_page(int) {
     _exit(IO_ERROR);
 }
 
-// Installs the handler for a signal, unless it is ignored. The process then still ends by this signal.
+// Installs the handler for a signal, unless it is ignored. The process still ends by this signal.
 inline void end_by(int number, void (*handler)(int) = end_process) {
     struct sigaction action;
     if (sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;

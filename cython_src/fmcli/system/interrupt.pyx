@@ -1,12 +1,12 @@
 """Signals that end the process, and the temporary files that must not outlive it.
 
 Python delays its own handlers until the interpreter can run them, at an arbitrary point of the program. An exception
-that is raised there is lost in a destructor or while the interpreter shuts down, and causes a traceback during an
-import. Therefore the handler is compiled: it needs neither the interpreter nor a lock, removes the files, and then lets
-the signal have its default effect.
+raised there is lost in a destructor or while the interpreter shuts down, and causes a traceback during an import.
+So the handler is compiled: it needs neither the interpreter nor a lock, removes the files, and then lets the signal
+have its default effect.
 
-A run with a checkpoint wants to write it first. It defers the first SIGINT or SIGTERM, asks for it between two pieces
-of work, and then ends by it; a second signal ends the process at once.
+A run with a checkpoint writes it first. It defers the first SIGINT or SIGTERM, asks for it between two pieces of work,
+and then ends by it; a second signal ends the process at once.
 """
 
 import os
@@ -33,7 +33,7 @@ cdef extern from "fmcli/system/interrupt.h" namespace "fmcli" nogil:
 
 
 def end_by_signals():
-    """From now on, let signals that end the process remove the temporary files first. Ignored signals stay ignored.
+    """From now on, signals that end the process first remove the temporary files. Ignored signals stay ignored.
 
     If a page of a mapped file cannot be read (SIGBUS), the process ends with the exit status of an I/O error.
     """
@@ -45,8 +45,8 @@ def end_by_signals():
 
 
 cdef class Deferred:
-    """Signals that wait, during the `with` block, for `end`: the first SIGINT or SIGTERM. If it still waits at the end
-    of the block, it ends the process there, so that no signal is lost."""
+    """In a `with` block, the first SIGINT or SIGTERM waits for `end`. If it still waits at the end of the block, it
+    ends the process there, so no signal is lost."""
 
     def __enter__(self):
         set_deferring(True)
@@ -58,11 +58,11 @@ cdef class Deferred:
 
     @property
     def signal(self):
-        """The number of the signal that waits; 0: none."""
+        """The number of the waiting signal; 0: none."""
         return first_deferred()
 
     def end(self):
-        """End the process by the signal that waits, if there is one."""
+        """End the process by the waiting signal, if there is one."""
         if first_deferred():
             end_process(first_deferred())
 
@@ -73,7 +73,7 @@ cdef class Temporary:
     Parameters
     ----------
     path : absolute path.
-    descriptor : an open descriptor of the file, so that another one that takes its place stays; -1: there is none yet.
+    descriptor : an open descriptor of the file, so another file that replaces it stays; -1: there is none yet.
     """
 
     cdef bytes path

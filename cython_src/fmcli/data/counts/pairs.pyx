@@ -1,4 +1,4 @@
-"""The fields of chosen features, and how often two of them occur together."""
+"""The fields of chosen features, and the number of rows in which two of them occur together."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ cdef enum:
 
 
 def first_fields(Dataset data, const int32_t[::1] rows, const int32_t[::1] features):
-    """int32 (n): the field of the first entry of each of these features in these rows; 0 without fields.
+    """Return int32 (n): the field of each feature's first entry in these rows; 0 without fields.
 
-    Raises IndexError if a row does not exist, and ValueError for a feature without a column or more than 255 of them.
+    Raises IndexError if a row does not exist, and ValueError for a feature without a column, or more than 255 features.
     """
     data.check_rows(rows)
     fields = np.zeros(features.shape[0], dtype=np.int32)
@@ -35,10 +35,10 @@ def first_fields(Dataset data, const int32_t[::1] rows, const int32_t[::1] featu
 
 
 def together(Dataset data, const int32_t[::1] features):
-    """int32 (n (n - 1) / 2): the number of rows that have both features of a pair.
+    """Return int32 (n (n - 1) / 2): the number of rows that have both features of a pair.
 
-    The pairs are those of the positions (0, 1), (0, 2), .., (1, 2), .. among at most 255 features. Raises
-    ValueError for a feature without a column, or more than 255 of them.
+    The pairs are the positions (0, 1), (0, 2), .., (1, 2), .. among at most 255 features. Raises ValueError for a
+    feature without a column, or more than 255 features.
     """
     cdef unsigned char[::1] place = places(data, features)
     cdef Py_ssize_t i, entry, a, b, n, size = features.shape[0]
@@ -61,7 +61,7 @@ def together(Dataset data, const int32_t[::1] features):
     return both[np.triu_indices(size, 1)]
 
 
-# uint8 (features): for each chosen feature, its position among them plus 1; 0 for all others.
+# uint8 (features): the position of each chosen feature plus 1; 0 for all other features.
 cdef places(Dataset data, const int32_t[::1] features):
     chosen = np.asarray(features)
     if len(chosen) > MOST or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < data.features):

@@ -1,4 +1,4 @@
-// Rows joined with the rows of other tables that belong to them.
+// Rows joined with their rows of other tables.
 #ifndef FMCLI_RELATED_JOIN_H
 #define FMCLI_RELATED_JOIN_H
 
@@ -12,15 +12,15 @@
 
 namespace fmcli {
 
-// A table, and which of its rows belongs to each row of the result.
+// A table, and its row for each row of the result.
 struct JoinedRelation {
     const Csr* table;
     const int32_t* row;
 };
 
-// Stores in each row of the result the entries of the rows that belong to it, in the order of their columns, with the
-// sum of the values of a column that occurs again, and without zeros. There must be room for all entries. Returns the
-// number of rows; if it is less than `count`, a sum in the next row is too large for a float. Throws std::bad_alloc.
+// Stores in each row of the result the entries of its rows, ordered by column, with repeated columns summed and without
+// zeros. There must be room for all entries. Returns the number of rows; if it is less than `count`, a sum in the next
+// row is too large for a float. Throws std::bad_alloc.
 inline int64_t join_rows(const std::vector<JoinedRelation>& parts, int64_t count, int64_t* indptr, int32_t* index,
                          float* value) {
     struct Entry {

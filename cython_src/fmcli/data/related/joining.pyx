@@ -1,4 +1,4 @@
-"""Rows joined with the rows of other data sets that belong to them."""
+"""Rows joined with their rows of other data sets."""
 
 import numpy as np
 
@@ -18,12 +18,12 @@ cdef extern from "fmcli/data/related/join.h" namespace "fmcli" nogil:
 
 
 def joined(Dataset data, relations):
-    """Return the rows of `data`, each with the entries of one row of other data sets with columns of the same
-    numbering. The values of a column that occurs in several of them are added up.
+    """Return the rows of `data`, each with the entries of one row per related data set; all have columns of the same
+    numbering. Values of a column that occurs in several of them are summed.
 
-    relations : (related, rows) pairs; the row rows[i] (int32) of the Dataset `related` belongs to row i.
+    relations : (related, rows) pairs; row rows[i] (int32) of the Dataset `related` belongs to row i.
 
-    Raises IndexError for a row that a relation does not have, and BadInputError if a sum is too large.
+    Raises IndexError for a row that a relation lacks, and BadInputError if a sum is too large.
     """
     cdef vector[JoinedRelation] parts
     cdef const int32_t[::1] rows

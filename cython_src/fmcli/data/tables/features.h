@@ -1,4 +1,4 @@
-// Rows of a table as lines that the parser of libsvm and ffm text reads.
+// Writes rows of a table as lines for the parser of libsvm and ffm text.
 #ifndef FMCLI_FEATURES_H
 #define FMCLI_FEATURES_H
 
@@ -18,7 +18,7 @@
 
 namespace fmcli {
 
-// The bytes that names have as they are.
+// The bytes that names contain unescaped.
 struct PlainBytes {
     bool has[256] = {};
 
@@ -52,31 +52,31 @@ class FeatureWriter : public RowReader {
         return longest;
     }
 
-    // The number of the missing cells of each column for which its mean stands, and nothing else.
+    // The number of missing cells of each column that only its mean replaces.
     const std::vector<int64_t>& filled() const { return filled_; }
 
-    // The number of rows without a row of the other table, of each join.
+    // The number of rows without a row of the other table, for each join.
     const std::vector<int64_t>& unmatched() const { return unmatched_; }
 
   protected:
-    static constexpr size_t ROOM = 8;     // what a feature has beside its prefix and its text
-    static constexpr size_t MOST = 2;     // features of a cell without text, beside its means
-    static constexpr size_t DIGITS = 20;  // of a number of 64 bits, at most
-    static constexpr size_t LONGEST_END = 64;  // what follows the prefix in the features of a time, or in one of a vector
+    static constexpr size_t ROOM = 8;     // what a feature has besides its prefix and its text
+    static constexpr size_t MOST = 2;     // features of a cell without text, besides its means
+    static constexpr size_t DIGITS = 20;  // the most digits of a 64-bit number
+    static constexpr size_t LONGEST_END = 64;  // the text after the prefix in a feature of a time or a vector
     static constexpr size_t PIECE = 16;   // bytes that are copied at a time
 
     std::vector<size_t> features_;  // columns
     std::vector<int64_t> filled_, unmatched_;
     int label_ = -1, weight_ = -1;
-    char *out_ = nullptr, *begun_ = nullptr;  // where the next character is written, and where its line begins
+    char *out_ = nullptr, *begun_ = nullptr;  // the next character to write, and the beginning of its line
 
-    // The bytes that a row of so many bytes has as text, at most: a character becomes at most three, and each name in a
-    // cell and each mean have a prefix.
+    // The most bytes of a row as text, given its bytes in the table: a character becomes at most three, and each name
+    // in a cell and each mean have a prefix.
     size_t most_bytes(size_t bytes) const {
         return 3 * bytes + (fixed_ + bytes) * (longest_ + ROOM) + joined_ + DIGITS + ROOM + PIECE;
     }
 
-    // Writes the blank before a token, unless it is the first one of its line.
+    // Writes the blank before a token, unless the token is the first of its line.
     void gap() {
         *out_ = ' ';
         out_ += out_ != begun_;
@@ -87,7 +87,7 @@ class FeatureWriter : public RowReader {
         out_ += size;
     }
 
-    // Writes a name, with %XX for the characters that text of features cannot have in one.
+    // Writes a name, with %XX for characters that names in text of features cannot contain.
     bool write_name(const Cell& cell, std::string_view text, bool first) {
         const char *p = text.data(), *const end = p + text.size();
         while (p < end && PLAIN_BYTES.has[static_cast<unsigned char>(*p)]) *out_++ = *p++;
@@ -111,7 +111,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Finds the text of the row's label; `missing` tells whether the row has no label. Returns whether that is right.
+    // Finds the text of the row's label; `missing` tells whether the row has no label. Returns whether this is valid.
     bool find_label(std::string_view& text, bool& missing) {
         const Cell& cell = cells_[static_cast<size_t>(label_)];
         const TableColumn& column = form_.columns[static_cast<size_t>(label_)];
@@ -143,7 +143,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Reads a time: a number, or a date and time. Returns whether the text is one.
+    // Reads a time: a number, or a date and time. Returns whether the text is a time.
     bool read_time(std::string_view text, double& time) {
         std::string_view number = text;
         if (!read_plain(number, time)) return std::isfinite(time);
@@ -153,7 +153,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Reads the value of a number, whose text becomes plain.
+    // Reads the value of a number; its text becomes plain.
     bool read_value(const TableColumn& column, const Cell& cell, std::string_view& text, float& value) {
         Decimal decimal{};
         if (!make_plain(text)) return fail(cell.begin, cell.end, column.expected, std::string("it ") + other_notation());
@@ -162,14 +162,14 @@ class FeatureWriter : public RowReader {
         return !complaint || fail_number(column, cell, text, complaint);
     }
 
-    // The number of the bin of a number.
+    // The index of a number's bin.
     static size_t bin_of(const TableColumn& column, std::string_view text) {
         double value = 0;
         read_number(text.data(), text.data() + text.size(), value);
         return static_cast<size_t>(std::lower_bound(column.edges.begin(), column.edges.end(), value) - column.edges.begin());
     }
 
-    // Calls `work` with each of the names in a cell, until it returns false.
+    // Calls `work` with each name in a cell, until it returns false.
     template <class Work>
     bool each_name(std::string_view text, Work work) const {
         for (size_t at = 0; at <= text.size();) {
@@ -183,7 +183,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Finds the features of the row of another table to which a row refers; without such a row, of missing cells.
+    // Finds the features of the row of another table that a row refers to; without such a row, those of missing cells.
     bool find_joined(const TableJoin& join, const std::string*& found) {
         const Cell& cell = cells_[join.column];
         char* const key = out_;
@@ -194,8 +194,8 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Calls `number` with the place, the value and the text of each number that stands for a missing cell, and `feature` if
-    // such cells are a feature. In a column of bins, this feature is the bin of missing cells.
+    // Calls `number` with the position, the value and the text of each number that replaces a missing cell, and
+    // `feature` if missing cells are a feature. In a column of bins, this feature is the bin of missing cells.
     template <class Number, class Feature>
     bool fill(size_t i, Number number, Feature feature) {
         const TableColumn& column = form_.columns[i];
@@ -234,7 +234,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Writes what stands for a missing cell.
+    // Writes the replacement of a missing cell.
     bool write_missing(size_t i) {
         const TableColumn& column = form_.columns[i];
         return fill(i, [&](size_t at, float value, std::string_view text) { return write_at(column, at, value, text); },
@@ -273,7 +273,7 @@ class FeatureWriter : public RowReader {
         return read_moment(text, column.order, found) || fail(cell.begin, cell.end, column.expected, TIME_FORMS);
     }
 
-    // Calls `work` with the name, behind the prefix, and the number of each category of a time.
+    // Calls `work` with the name, after the prefix, and the number of each category of a time.
     template <class Work>
     static bool each_part_of(const TableColumn& column, const Moment& moment, Work work) {
         return work(".month=", moment.month) && work(".weekday=", moment.weekday) &&
@@ -302,7 +302,7 @@ class FeatureWriter : public RowReader {
         put(":1", 2);
     }
 
-    // Writes what precedes the value of a part of a vector.
+    // Writes the text before the value of a part of a vector.
     void write_place(const TableColumn& column, size_t at) {
         put(column.prefix.data(), column.prefix.size());
         *out_++ = '[';
@@ -317,8 +317,8 @@ class FeatureWriter : public RowReader {
     }
 
   private:
-    size_t longest_ = 0, joined_ = 0;  // bytes: of a prefix, and of the features of other tables
-    size_t fixed_ = 0;                 // features of the cells of a row without text, at most
+    size_t longest_ = 0, joined_ = 0;  // the bytes of the longest prefix, and of the features of other tables
+    size_t fixed_ = 0;                 // the most features of a row's cells without text
 
     // Whether text is UTF-8.
     static bool is_utf8(std::string_view text) {
@@ -340,16 +340,16 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // A number of 63 bits; the order is that of the times, but for the last bit of their fractions.
+    // Maps a time to 63 bits in the order of times, without the last bit of the fraction.
     static uint64_t in_order_of(double time) {
         uint64_t bits;
-        time += 0.0;  // -0 and 0 are one time
+        time += 0.0;  // -0 becomes 0
         std::memcpy(&bits, &time, sizeof bits);
         return (bits ^ (bits >> 63 ? ~uint64_t{0} : uint64_t{1} << 63)) >> 1;
     }
 };
 
-// Writes rows as lines. Most cells have occurred before; what was written for them is copied.
+// Writes rows as lines. Most cells have occurred before; their text is copied.
 class TableLines : public FeatureWriter {
   public:
     using FeatureWriter::FeatureWriter;
@@ -364,8 +364,8 @@ class TableLines : public FeatureWriter {
         });
     }
 
-    // A fault without texts in the cell that wrote the character `at` of the line of a row; at the beginning of the row
-    // if none did.
+    // A fault without texts at the cell that wrote character `at` of a row's line; at the beginning of the row if no
+    // cell did.
     TableFault place_of(const char* begin, const char* end, int64_t row, int64_t at) {
         TableFault found;
         Array<char> out;
@@ -387,14 +387,14 @@ class TableLines : public FeatureWriter {
     }
 
   private:
-    // Bytes of texts that are kept, whose lengths take a byte.
+    // The bytes of texts to keep, and the most bytes of a kept text; its length takes a byte.
     static constexpr size_t MOST_KEPT = 1 << 20, LONGEST_KEPT = 255;
 
-    RecentCells recent_;  // where their texts are
-    Array<char> kept_;    // texts, each behind its length; a cell that gives no feature has an empty one
+    RecentCells recent_;  // where the texts of cells are
+    Array<char> kept_;    // texts, each after its length; a cell without a feature has an empty text
 
-    // Appends the lines of rows to `out`, and calls `written` after each. Calls `skipped` for a row with a fault that has
-    // an empty line.
+    // Appends the lines of rows to `out`, and calls `written` after each line. Calls `skipped` for a row with a fault
+    // and an empty line.
     template <class Work, class Skipped>
     TableReport each_line(const char* begin, const char* end, Array<char>& out, Work written, Skipped skipped) {
         recent_.start(end - begin);
@@ -411,8 +411,8 @@ class TableLines : public FeatureWriter {
         });
     }
 
-    // Writes the line of a row: label:weight qid:group feature:1 feature:value ... Calls `written` with the column of each
-    // cell that has been written.
+    // Writes the line of a row: label:weight qid:group feature:1 feature:value ... Calls `written` with the column of
+    // each cell after writing it.
     template <class Written>
     bool write_row(char* start, Written written) {
         out_ = begun_ = start;
@@ -442,7 +442,7 @@ class TableLines : public FeatureWriter {
         return true;
     }
 
-    // Writes what `write` writes for a cell of a column, or copies it if that is known.
+    // Writes a cell of a column by `write`, or copies its text if it is known.
     template <class Write>
     bool write_known(size_t i, Write write) {
         const Cell& cell = cells_[i];
@@ -453,7 +453,7 @@ class TableLines : public FeatureWriter {
         }
         char* const before = out_;
         if (!write(cell)) return false;
-        const char* const text = before + (out_ > before && before != begun_);  // behind the blank
+        const char* const text = before + (out_ > before && before != begun_);  // after the blank
         const size_t size = static_cast<size_t>(out_ - text), at = kept_.size();
         if (size > LONGEST_KEPT || at > MOST_KEPT) return true;
         kept_.reserve(at + 1 + size + PIECE);
@@ -464,7 +464,7 @@ class TableLines : public FeatureWriter {
         return true;
     }
 
-    // Writes a text that is kept, in pieces of a constant size, which takes no call; what is behind it is written later.
+    // Writes a kept text in pieces of a constant size, without a call; excess bytes are overwritten later.
     void copy(const char* kept) {
         const size_t size = static_cast<unsigned char>(*kept++);
         char* out = out_;

@@ -1,4 +1,4 @@
-// Numbers as people write them: 1.067,64 and 195,22, or 1,067.64, $5.50 and 12%.
+// Numbers in local notation: 1.067,64 and 195,22, or 1,067.64, $5.50 and 12%.
 #ifndef FMCLI_LOCAL_NUMBERS_H
 #define FMCLI_LOCAL_NUMBERS_H
 
@@ -9,16 +9,16 @@
 
 namespace fmcli {
 
-// Reads a number with a decimal mark, which is a point or a comma; the other one, a blank or an apostrophe may group the
+// Reads a number whose decimal mark is a point or a comma; the other mark, a blank or an apostrophe may group the
 // digits before it. A currency sign or % beside the number has no effect: 12% is 12.
 class LocalNumber {
   public:
     explicit LocalNumber(char decimal) : decimal_(decimal), other_(decimal == ',' ? '.' : ',') {}
 
-    // Returns whether a text is a number, which is written to `plain` as all other programs write it.
+    // Returns whether a text is a number; writes the number to `plain` in standard notation.
     bool read(std::string_view text, std::string& plain) const {
         plain.clear();
-        bool negative = text.size() > 2 && text.front() == '(' && text.back() == ')';  // as accounts have it
+        bool negative = text.size() > 2 && text.front() == '(' && text.back() == ')';  // as in accounting
         if (negative) text = text.substr(1, text.size() - 2);
         sign(text, negative);
         if (skip_currency(text)) sign(text, negative);
@@ -29,14 +29,14 @@ class LocalNumber {
             plain += '.';
             text.remove_prefix(1);
             const size_t behind = take_digits(text, plain);
-            if (!behind && decimal_ == ',') return false;  // 320. is a number everywhere, but 320, may be a list
+            if (!behind && decimal_ == ',') return false;  // 320. is always a number, but 320, may be a list
             digits += behind;
         }
         return digits > 0 && exponent(text, plain) && behind(text);
     }
 
   private:
-    static constexpr size_t GROUP = 3;  // digits; all groups but the last one may also have two, as in India
+    static constexpr size_t GROUP = 3;  // digits; all groups but the last may also have two, as in India
 
     char decimal_, other_;
 
@@ -46,7 +46,7 @@ class LocalNumber {
         return true;
     }
 
-    // A blank, one that does not break, or a narrow one.
+    // A blank, a non-breaking blank, or a narrow one.
     static bool skip_blank(std::string_view& text) {
         return skip(text, " ") || skip(text, "\xc2\xa0") || skip(text, "\xe2\x80\xaf");
     }
@@ -74,7 +74,7 @@ class LocalNumber {
         return count;
     }
 
-    // Skips what separates two groups of digits: `mark`, or any mark, which is set.
+    // Skips the separator of two groups of digits: `mark`, or any mark, which is then set.
     bool skip_mark(std::string_view& text, std::string_view& mark) const {
         std::string_view rest = text;
         const bool found = mark.empty()
@@ -86,8 +86,8 @@ class LocalNumber {
         return true;
     }
 
-    // Reads the digits before the decimal mark, whose number is added to `digits`. Only a group that begins with
-    // another digit than 0 is followed by others.
+    // Reads the digits before the decimal mark, and adds their number to `digits`. Further groups follow only a first
+    // group that does not begin with 0.
     bool whole(std::string_view& text, std::string& plain, size_t& digits) const {
         std::string_view mark;
         const bool zero = !text.empty() && text[0] == '0';

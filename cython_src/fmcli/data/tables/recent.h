@@ -1,4 +1,4 @@
-// What is known about the cells of a table that were read last: most cells have occurred before.
+// Facts about the cells of a table that were read last: most cells have occurred before.
 #ifndef FMCLI_RECENT_H
 #define FMCLI_RECENT_H
 
@@ -12,21 +12,21 @@
 
 namespace fmcli {
 
-// A table that stays in the caches of a core. A cell takes the place of another one with the same hash.
+// A table that stays in the caches of a core. A cell replaces another cell with the same hash.
 class RecentCells {
   public:
     static constexpr int32_t UNKNOWN = -2;
 
-    // Forgets all cells. bytes : of the text that has the cells to find.
+    // Forgets all cells. bytes : the size of the text with the cells to find.
     void start(ptrdiff_t bytes) {
         bits_ = FEWEST_BITS;
         while (bits_ < MOST_BITS && BYTES << bits_ < bytes) ++bits_;
         cells_.assign(size_t{1} << bits_, Cell{});
     }
 
-    // What the caller has set for a cell; UNKNOWN at the first time. The text of the cell must stay where it is.
-    // end : of the text that can be read.
-    // It is inlined by force: with calls, reading takes a tenth more time.
+    // The number that the caller has stored for a cell; UNKNOWN at first. The text of the cell must stay in place.
+    // end : the end of the readable text.
+    // Forcibly inlined: with calls, reading takes a tenth more time.
     __attribute__((always_inline)) int32_t& find(size_t column, const char* begin, const char* cell_end, const char* end) {
         const size_t length = static_cast<size_t>(cell_end - begin);
         if (length > LONGEST || static_cast<size_t>(end - begin) <= LONGEST) return find_slowly(column, begin, length);
@@ -41,13 +41,13 @@ class RecentCells {
 
   private:
     struct Cell {
-        uint64_t low = 0, high = 0;  // the bytes of the cell, and their number; of a long one, where they are
+        uint64_t low = 0, high = 0;  // the bytes of the cell, and their number; for a long cell, its place
         uint32_t column = 0;
         int32_t value = UNKNOWN;
     };
 
     static constexpr int FEWEST_BITS = 4, MOST_BITS = 15;
-    static constexpr ptrdiff_t BYTES = 8;  // of text to a place
+    static constexpr ptrdiff_t BYTES = 8;  // bytes of text per place
     static constexpr size_t LONGEST = 15;
     static constexpr uint64_t LONG = uint64_t{LONGEST + 1} << 56;  // cells are shorter than 2^56 bytes
 
@@ -63,7 +63,7 @@ class RecentCells {
         return cells_[hash >> (64 - bits_)];
     }
 
-    // Finds a cell that is long, or near the end of the text.
+    // Finds a long cell, or a cell near the end of the text.
     int32_t& find_slowly(size_t column, const char* begin, size_t length) {
         if (length <= LONGEST) {
             char text[LONGEST + 1] = {};

@@ -1,4 +1,4 @@
-// What is in some cells of the rows of a table: their groups and times, their texts, or their numbers.
+// The contents of some cells of a table's rows: their groups and times, their texts, or their numbers.
 #ifndef FMCLI_ROW_KEYS_H
 #define FMCLI_ROW_KEYS_H
 
@@ -13,13 +13,13 @@
 
 namespace fmcli {
 
-// Where rows begin and end in their text, and what cells of two columns tell: a group, by a hash of its text, and a time.
+// The beginnings and ends of rows in their text, and from two columns: a group, the hash of a text, and a time.
 struct RowKeys {
     enum Sort : int { ANY, NUMBERS, DATES };
 
     int group = -1, time = -1;  // the columns, or -1
     std::string name;           // of the column of times, in quotes
-    Sort sort = ANY;            // all times are numbers, or dates and times
+    Sort sort = ANY;            // the kind of all times: numbers, or dates and times
     std::vector<int64_t> begins, ends, groups;
     std::vector<double> times;
 };
@@ -28,7 +28,7 @@ class KeyReader : public RowReader {
   public:
     using RowReader::RowReader;
 
-    // Adds the keys of the rows. Rows that are skipped have places, too, where lines of features would be empty.
+    // Adds the keys of the rows. Skipped rows have positions, too, where lines of features would be empty.
     TableReport keys(const char* begin, const char* end, RowKeys& found) {
         const auto place = [&](const char* line, const char* next) {
             found.begins.push_back(line - begin);
@@ -46,7 +46,7 @@ class KeyReader : public RowReader {
         });
     }
 
-    // Adds the texts of the cells of some columns, row by row.
+    // Adds the texts of the cells in some columns, row by row.
     TableReport texts(const char* begin, const char* end, const std::vector<size_t>& columns, std::vector<std::string>& found) {
         return each_row(begin, end, [&](const char*, const char*) {
             for (const size_t column : columns) found.emplace_back(trimmed(cells_[column]));
@@ -56,7 +56,7 @@ class KeyReader : public RowReader {
         });
     }
 
-    // Adds the numbers in some columns, row by row; NaN stands for a missing one.
+    // Adds the numbers in some columns, row by row; NaN for missing ones.
     TableReport numbers(const char* begin, const char* end, const std::vector<size_t>& columns, std::vector<double>& found) {
         return each_row(begin, end, [&](const char*, const char*) {
             for (const size_t column : columns) {

@@ -1,5 +1,5 @@
-// Rows of cells, which a delimiter separates. Nothing is guessed: cells are as RFC 4180 has them, and anything else is a
-// fault with its place.
+// Rows of cells, separated by a delimiter. Nothing is guessed: cells follow RFC 4180, and anything else is a fault with
+// its place.
 #ifndef FMCLI_ROW_READER_H
 #define FMCLI_ROW_READER_H
 
@@ -38,14 +38,14 @@ class RowReader {
         return p;
     }
 
-    // The last one of `first_row`.
+    // The fault of the last `first_row`.
     const TableFault& fault() const { return fault_; }
 
   protected:
     struct Cell {
         const char* begin = nullptr;
         const char* end = nullptr;
-        bool doubled = false;  // it has quotes that stand for one
+        bool doubled = false;  // it has doubled quotes, each of which stands for one
     };
 
     const TableForm& form_;
@@ -54,8 +54,8 @@ class RowReader {
     const char* end_ = nullptr;  // of the text
     int64_t before_ = 0;         // lines before the row
 
-    // Calls `work` with the beginning and the end of each row whose cells have been read, which returns whether it has no
-    // fault, and `skipped` for each row that is skipped because of one.
+    // Calls `work` with the beginning and the end of each row after reading its cells; `work` returns whether the row
+    // has no fault. Calls `skipped` for each row that is skipped because of a fault.
     template <class Work, class Skipped>
     TableReport each_row(const char* p, const char* end, Work work, Skipped skipped) {
         TableReport report;
@@ -65,7 +65,7 @@ class RowReader {
             row_ = p;
             inner_ = 0;
             before_ = report.lines;
-            // In a table of one column, an empty line is a row whose cell is empty.
+            // In a table with one column, an empty line is a row with an empty cell.
             if (cells_.size() != 1 && (*p == '\n' || (*p == '\r' && p[1] == '\n'))) {
                 p += *p == '\r' ? 2 : 1;
                 ++report.lines;
@@ -92,7 +92,7 @@ class RowReader {
 
     static bool is_space(char c) { return c == ' ' || ('\t' <= c && c <= '\r'); }
 
-    // The text of a cell without quotes and without blanks around it; valid until the next call.
+    // The text of a cell without its quotes and without blanks around it; valid until the next call.
     std::string_view trimmed(const Cell& cell) {
         const char *p = cell.begin, *end = cell.end;
         if (cell.doubled) {
@@ -109,8 +109,8 @@ class RowReader {
         return {p, static_cast<size_t>(end - p)};
     }
 
-    // Makes a number in the notation of the form plain; the text is valid until the next call. Returns whether it can be
-    // one.
+    // Converts a number from the form's notation to plain notation; the text is valid until the next call. Returns
+    // whether the text can be a number.
     bool make_plain(std::string_view& text) {
         if (!form_.decimal) return true;
         if (!LocalNumber(form_.decimal).read(text, plain_)) return false;
@@ -123,7 +123,7 @@ class RowReader {
         return form_.decimal == ',' ? "is no number with a decimal comma" : "is no number with a decimal point";
     }
 
-    // Reads a number in the notation of the form, whose text becomes plain. Returns nullptr, or the complaint.
+    // Reads a number in the form's notation; its text becomes plain. Returns nullptr, or the complaint.
     template <class Real>
     const char* read_plain(std::string_view& text, Real& number) {
         if (!make_plain(text)) return other_notation();
@@ -137,8 +137,8 @@ class RowReader {
         return false;
     }
 
-    // Whether a text is a whole number in its shortest form but for zeros behind a point: -?(0|[1-9][0-9]*)(\.0+)?
-    // Then `digits` is its length without these.
+    // Whether a text is an integer in its shortest form, possibly with zeros after a point: -?(0|[1-9][0-9]*)(\.0+)?
+    // Then `digits` is its length without the point and the zeros.
     static bool is_whole(std::string_view text, size_t& digits) {
         size_t at = text[0] == '-';
         const size_t first = at;
@@ -150,8 +150,8 @@ class RowReader {
         return text.find_first_not_of('0', at + 1) == std::string_view::npos;
     }
 
-    // Calls `work` with each part of a vector, until it returns false; returns their count. In brackets, commas and blanks
-    // separate parts, too.
+    // Calls `work` with each part of a vector, until it returns false; returns the number of parts. In brackets, commas
+    // and blanks also separate parts.
     template <class Work>
     size_t each_part(std::string_view text, Work work) const {
         const char first = text.empty() ? 0 : text.front(), last = text.empty() ? 0 : text.back();
@@ -186,9 +186,9 @@ class RowReader {
         return same_word(text.data(), end, "true") || same_word(text.data(), end, "false");
     }
 
-    // Reads a number in a common spelling. Returns whether it is one; else `read_number` reads it.
+    // Reads a number in a common spelling. Returns whether the text is one; otherwise `read_number` reads it.
     __attribute__((always_inline)) bool read_fast(std::string_view text, Decimal& number) const {
-        constexpr ptrdiff_t AHEAD = 64;  // bytes that may be read behind a number that has few digits
+        constexpr ptrdiff_t AHEAD = 64;  // bytes that may be read after a number with few digits
         const char* const end = text.data() + text.size();
         if (text.size() > 18 || text.data() < row_ || end_ - end < AHEAD) return false;
         return scan_decimal(text.data(), number) == end;
@@ -207,7 +207,7 @@ class RowReader {
         return false;
     }
 
-    // Describes a text that is no number, and returns false.
+    // Describes a text that is not a number, and returns false.
     bool fail_number(const TableColumn& column, const Cell& cell, std::string_view text, const char* complaint) {
         std::string found = std::string("it ") + complaint;
         if (text.size() <= LONGEST_SHOWN && text.find_first_of("0123456789,") == std::string_view::npos)
@@ -223,7 +223,7 @@ class RowReader {
 
     uint64_t delimiters_, quotes_;  // each eight times
     const char* block_ = nullptr;   // a part of the text
-    uint64_t found_ = 0;            // which of its bytes may end a cell
+    uint64_t found_ = 0;            // a bit for each of its bytes that may end a cell
     bool goes_on_ = false;          // a delimiter ended the cell
     int64_t inner_ = 0;             // line breaks within the cells of the row
     std::string unquoted_, plain_;
@@ -234,7 +234,7 @@ class RowReader {
         const char* const start = p;
         size_t count = plain_cells(p);
         Cell extra;
-        bool empty = true;  // all cells behind the last one
+        bool empty = true;  // all cells after the last column
         do {
             const bool more = count >= cells_.size();
             p = read_cell(p, end, more ? extra : cells_[count]);
@@ -247,8 +247,8 @@ class RowReader {
         return nullptr;
     }
 
-    // Describes a row of another number of cells. It is apart so that `read_row` has no strings.
-    // empty : whether all cells behind the last column are.
+    // Describes a row with another number of cells. A function of its own, so `read_row` has no strings.
+    // empty : whether all cells after the last column are empty.
     __attribute__((noinline)) void fail_count(const char* start, const char* stop, size_t count, bool empty) {
         stop -= stop > start && stop[-1] == '\r';
         std::string complaint = "the row has " + std::to_string(count);
@@ -260,7 +260,7 @@ class RowReader {
         fail(start, stop, std::to_string(cells_.size()) + " cells", std::move(complaint));
     }
 
-    // Reads the cells of a row up to the last one, or to one that `read_cell` must read. Returns their number.
+    // Reads the cells of a row up to the last cell, or to one that needs `read_cell`. Returns their number.
     size_t plain_cells(const char*& position) {
         if (form_.delimiter.size() > 1 || cells_.empty()) return 0;
         const char first = form_.delimiter[0], quote = form_.quoting ? '"' : first;
@@ -289,7 +289,7 @@ class RowReader {
             (form_.delimiter.size() == 1 || std::strncmp(p, form_.delimiter.data(), form_.delimiter.size()) == 0);
     }
 
-    // Looks for bytes that may end a cell among the WIDTH bytes from p on.
+    // Marks the bytes that may end a cell among the WIDTH bytes from p on.
     void look(const char* p) {
         char room[WIDTH] = {};
         block_ = p;
@@ -302,7 +302,7 @@ class RowReader {
         }
     }
 
-    // The bytes of a chunk that are zero, by their highest bits.
+    // Marks the zero bytes of a chunk by their highest bits.
     static uint64_t zeros(uint64_t chunk) { return ~(((chunk & LOW) + LOW) | chunk) & HIGH; }
 
     // The first byte from p on that may end a cell.
@@ -318,7 +318,7 @@ class RowReader {
         }
     }
 
-    // Reads a cell. Returns what follows its delimiter or line break, or nullptr at a fault.
+    // Reads a cell. Returns the position after its delimiter or line break, or nullptr at a fault.
     const char* read_cell(const char* p, const char* end, Cell& cell) {
         const char first = form_.delimiter[0];
         if (form_.quoting && *p == '"') return read_quoted(p, end, cell);

@@ -1,4 +1,4 @@
-"""Reads tables: their rows as lines of features, and the facts of their columns; row_reader.h has the grammar."""
+"""Reads tables: their rows as lines of features, and facts about their columns; row_reader.h has the grammar."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
@@ -135,12 +135,12 @@ cdef extern from "fmcli/data/tables/table_entries.h" namespace "fmcli" nogil:
         TableReport read(const char*, const char*, NumberedRows&, vector[int64_t]&) except +
 
 
-# In the order of the core's roles.
+# The names of the core's roles, in the core's order.
 ROLES = ("ignored", "label", "weight", "category", "several", "number", "time", "vector", "unknown")
 
 
 cdef described(const TableFault& fault):
-    """A fault in a table as a Fault, whose line is None."""
+    """Return a fault in a table as a Fault; its line is None."""
     return Fault(
         fault.number,
         fault.begin - fault.line + 1,
@@ -159,27 +159,27 @@ cdef class Scanner:
     Parameters
     ----------
     columns : a ColumnForm for each column (schema.py).
-    delimiter, separator : of cells, and of the parts of cells with several.
+    delimiter, separator : the text between cells, and between the parts of a cell with several names.
     quoting : whether cells may be in double quotes.
-    latin1 : whether the text is Latin-1, not UTF-8.
+    latin1 : whether the text is Latin-1; otherwise it is UTF-8.
     training : whether each row needs a label.
-    skip : whether rows with faults are skipped; without `training`, an empty line takes the place of each.
+    skip : whether rows with faults are skipped; without `training`, an empty line replaces each.
     joins : (number of a column, Joined) of each join. A row whose cell has no row there gets the features of missing
         cells.
     apart : whether cells of different columns are never the same feature.
-    group : (number of the column that tells the group of a row, whether its cells are times, what they should be); the
-        order of groups is that of times, or of whole numbers. None: rows have no groups.
-    head : is kept for the caller.
-    filled : gets the number of missing cells of each column of the head for which its mean stands, and nothing else.
-    unmatched : gets the number of rows that have no row of the other table, of each column of the head that is joined.
+    group : (number of the column with the groups of rows, whether its cells are times, the expected cell for faults);
+        groups are ordered by time, or as integers. None: rows have no groups.
+    head : kept for the caller.
+    filled : gets, for each column of the head, the number of missing cells that only its mean replaces.
+    unmatched : gets, for each joined column of the head, the number of rows without a row of the other table.
     decimal : the decimal mark of numbers in local notation; empty: numbers are plain.
     """
 
     cdef readonly object head  # as the caller gives it
     cdef dict filled, unmatched
     cdef TableForm form
-    cdef object joined  # the form refers to their rows
-    cdef list idle, idle_entries  # Lines and Entries that are no longer used
+    cdef object joined  # keeps the rows that the form refers to
+    cdef list idle, idle_entries  # Lines and Entries to reuse
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
@@ -218,7 +218,7 @@ cdef class Scanner:
             self.form.joins.push_back(join)
 
     def header(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the cells of the first row, as bytes, and where it ends. Raises ValueError with a Fault."""
+        """Return the cells of the first row as bytes, and its end. Raises ValueError with a Fault."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start]
         cdef vector[string] cells
@@ -234,8 +234,8 @@ cdef class Scanner:
     def translate(
         self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, *, bint counted=False
     ):
-        """Return the rows of data[start:stop], which are whole, as Lines; and the numbers of lines, of rows, of rows
-        with faults, and the first such Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
+        """Translate data[start:stop], which has whole rows. Returns Lines; the numbers of lines, of rows, and of rows
+        with faults; and the first Faults. Without `skip`, the first fault ends the work. Runs without the GIL.
         counted : whether `filled` and `unmatched` count these rows. Raises MemoryError.
         """
         check(data, start, stop)
@@ -259,7 +259,7 @@ cdef class Scanner:
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
     def entries(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the same with Entries in place of Lines, if the form is `apart`; else Lines. The rows are counted."""
+        """Translate like `translate`, with Entries in place of Lines if the form is `apart`. The rows are counted."""
         if not self.form.apart:
             return self.translate(data, start, stop, counted=True)
         check(data, start, stop)
@@ -276,7 +276,7 @@ cdef class Scanner:
             del scanner
         return found, report.lines, report.rows, report.faulty, [described(fault) for fault in report.faults]
 
-    # Add the numbers of filled cells, and of rows without a row in other tables. Threads have the GIL here.
+    # Add the numbers of filled cells, and of rows without a row in other tables. Needs the GIL.
     cdef count(self, const vector[int64_t]& filled, const vector[int64_t]& unmatched):
         cdef size_t at
         for at in range(0 if self.filled is None else filled.size()):
@@ -289,12 +289,12 @@ cdef class Scanner:
                 self.unmatched[name] = self.unmatched.get(name, 0) + unmatched[at]
 
     def reuse(self, rows):
-        """Take Lines or Entries that nobody uses any more, whose memory is then that of others."""
+        """Take Lines or Entries that are no longer used, to reuse their memory."""
         (self.idle if isinstance(rows, Lines) else self.idle_entries).append(rows)
 
     def place_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row, int64_t at):
-        """Return the cell from which the character `at` in the line of a row of data[start:stop] comes, as `translate`
-        has them: the number of lines before it, and its column, from 1 on. That of the row if it has no such cell."""
+        """Return the cell that wrote character `at` in the line of a row of data[start:stop], as `translate` writes it:
+        the number of lines before the cell, and its column from 1; the row itself if no cell did."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef TableLines* scanner = new TableLines(self.form)
@@ -319,7 +319,7 @@ cdef class Scanner:
         return [<bytes> text for text in found], report.lines, [described(fault) for fault in report.faults]
 
     def numbers(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, columns):
-        """Return the numbers (rows, columns) in some columns in the rows of data[start:stop], NaN for missing ones; the
+        """Return the numbers (rows, columns) of some columns in the rows of data[start:stop], NaN for missing ones; the
         number of lines; and the first Faults. Runs without the GIL."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
@@ -336,8 +336,8 @@ cdef class Scanner:
         return numbers, report.lines, [described(fault) for fault in report.faults]
 
     def survey(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Return the TableFacts of the columns in rows, and what `translate` returns beside the lines. Runs without the
-        GIL."""
+        """Return the TableFacts of the columns in rows, and the results of `translate` without the lines. Runs without
+        the GIL."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef TableFacts facts = TableFacts(self.form.columns.size())
@@ -363,8 +363,8 @@ cdef class Joined:
         del self.rows
 
     def add(self, const unsigned char[::1] text, Py_ssize_t stop):
-        """Add the lines text[:stop] that `Scanner.translate` has made of rows, with keys in place of labels. Returns
-        the number of the first row whose key there is already; -1 if there is none. Raises MemoryError."""
+        """Add the lines text[:stop] that `Scanner.translate` wrote for rows, with keys in place of labels. Returns the
+        number of the first row whose key already exists, or -1. Raises MemoryError."""
         check(text, 0, stop)
         cdef const char* begin = <const char*> &text[0] if stop else NULL
         cdef int64_t found
@@ -373,20 +373,20 @@ cdef class Joined:
         return found
 
     def set_missing(self, const unsigned char[::1] text, Py_ssize_t stop):
-        """Take the line text[:stop] that `Scanner.translate` has made of a row without a key whose cells are all
-        missing. It is the line of the rows that refer to none of these rows."""
+        """Take the line text[:stop] that `Scanner.translate` wrote for a row without a key whose cells are all missing.
+        It is the line of rows that refer to none of these rows."""
         check(text, 0, stop)
         cdef const char* begin = <const char*> &text[0] if stop else NULL
         self.rows.set_missing(begin, begin + stop)
 
 
 cdef class Keys:
-    """The groups and the times of the rows of a table, which two columns tell; a number -1 stands for none. The name of
-    the column of times is for messages.
+    """The groups and the times of a table's rows, from two columns; the number -1 means no column. The name of the
+    column of times is for messages.
 
-    begins, ends : (rows,) int64, where the rows read last lie in their text.
+    begins, ends : (rows,) int64, the positions of the last rows in their text.
     groups : (rows,) int64, hashes of cells; all 0 without a column.
-    times : (rows,) float64; None without a column. All are numbers, or all are dates and times, as seconds since 1970.
+    times : (rows,) float64; None without a column. All are numbers, or all are dates and times in seconds since 1970.
     """
 
     cdef RowKeys keys
@@ -396,7 +396,7 @@ cdef class Keys:
         self.keys.group, self.keys.time, self.keys.name = group, time, repr(name).encode()
 
     def read(self, Scanner scanner, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
-        """Read the rows of data[start:stop]; return the number of lines, and the first Faults."""
+        """Read the rows of data[start:stop]. Returns the number of lines, and the first Faults."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
         cdef TableReport report
@@ -430,7 +430,7 @@ cdef class TableFacts:
         del self.columns
 
     def add(self, TableFacts other, int64_t lines):
-        """Add the facts of the rows that follow; `lines` is the number of lines before them."""
+        """Add the facts about the rows that follow. `lines` : the number of lines before them."""
         cdef size_t column
         with nogil:
             for column in range(self.columns.size()):
@@ -438,7 +438,7 @@ cdef class TableFacts:
 
     def of(self, size_t column):
         """Return the figures of a column by name. Texts are cells that are neither missing nor numbers; words are the
-        first distinct ones, each with the number of its line."""
+        first distinct texts, each with the number of its line."""
         cdef ColumnFacts* facts = &self.columns[0][column]
         return {
             "cells": facts.cells,
@@ -475,12 +475,12 @@ cdef class TableFacts:
         }
 
 
-# The texts, with the numbers of their lines.
+# Text -> the number of its line.
 cdef words_of(Words words):
     return {(<bytes> word.text).decode(errors="replace"): word.line + 1 for word in words.first}
 
 
-# Raise ValueError unless whole rows lie within the data.
+# Raise ValueError unless the range lies within the data and ends with a row.
 cdef check(const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop):
     if not 0 <= start <= stop <= data.shape[0]:
         raise ValueError("the text must lie within the data")

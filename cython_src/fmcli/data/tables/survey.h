@@ -1,4 +1,4 @@
-// What is known about the cells of the columns of a table.
+// Facts about the cells of a table's columns.
 #ifndef FMCLI_SURVEY_H
 #define FMCLI_SURVEY_H
 
@@ -13,7 +13,7 @@
 
 namespace fmcli {
 
-// A sum with twice the precision of a double, so that the order of the terms hardly matters.
+// A sum with twice the precision of a double, so the order of the terms hardly matters.
 struct ExactSum {
     double high = 0, low = 0;
 
@@ -39,7 +39,7 @@ struct Word {
 
 // The first distinct texts.
 struct Words {
-    static constexpr size_t MOST = 8;  // that are kept: an error about a column names these
+    static constexpr size_t MOST = 8;  // texts to keep: an error about a column names them
 
     std::vector<Word> first;
     bool others = false;  // there are more
@@ -58,35 +58,36 @@ struct Words {
     }
 };
 
-// What is known about the cells of a column.
+// The facts about the cells of a column.
 struct ColumnFacts {
-    static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts that are counted
+    static constexpr size_t MOST_TEXTS = 1 << 20;  // distinct texts to count
     static constexpr uint64_t SMALL = 1 << 20;
 
-    int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // texts are the others
+    int64_t cells = 0, missing = 0, whole = 0, fractions = 0, bits = 0, truths = 0;  // all other cells are texts
     int64_t points = 0;               // fractions with a point that are not rounded
-    int64_t rounded = 0;              // fractions that are whole numbers with an exponent
-    std::string rounded_cell;         // the first of these
-    int64_t padded = 0;               // texts that are digits behind a 0 or a +
-    // Texts: days and months are dates if the day or the month comes first, `ordered` those that depend on this, and
-    // `clocks` those with a time of day; commas and dots are numbers with such a decimal mark (commas also among those
-    // with a point); lists have several numbers; others are none of these.
+    int64_t rounded = 0;              // fractions that are integers with an exponent
+    std::string rounded_cell;         // the first rounded cell
+    int64_t padded = 0;               // texts that are digits after a 0 or a +
+    // Texts: days and months are dates if the day or the month comes first, `ordered` counts dates that depend on this,
+    // and `clocks` dates with a time of day; commas and dots are numbers with this decimal mark (commas also include
+    // some numbers with a point); lists have several numbers; others are all other texts.
     int64_t days = 0, months = 0, ordered = 0, clocks = 0, commas = 0, dots = 0, lists = 0, others = 0;
-    size_t length = 0;                // of the first vector; of a number, 1
-    std::string example;              // the first cell that is no odd text, or else the first cell
-    bool odd_example = false;         // it is an odd text
-    Words words, odd;                 // the first distinct texts, and those among the others
-    bool weighted = false;            // rows have weights
-    ExactSum sum, weight;             // of the numbers times the weights of their rows, and of these weights
-    int64_t digits_sum = 0;           // of further numbers, which are digits
-    // Of days since 1970 times weights, if the day or the month comes first, or of each place of vectors; and of weights.
+    size_t length = 0;                // of the first vector; 1 for a number
+    std::string example;              // the first cell that is not an odd text, or else the first cell
+    bool odd_example = false;         // whether the example is an odd text
+    Words words, odd;                 // the first distinct texts, and the first distinct texts among the others
+    bool weighted = false;            // whether rows have weights
+    ExactSum sum, weight;             // of the numbers times their rows' weights, and of these weights
+    int64_t digits_sum = 0;           // of further numbers that are only digits
+    // Weighted sums of days since 1970, if the day or the month comes first, or by place of vectors; and of the
+    // weights.
     ExactSum of_days, of_months, special_weight;
     std::vector<ExactSum> of_places;
-    Ids distinct;                     // whole numbers and texts
-    std::vector<uint64_t> small;      // a bit for each whole number below SMALL, which `distinct` lacks
+    Ids distinct;                     // integers and texts
+    std::vector<uint64_t> small;      // a bit for each integer below SMALL; these are not in `distinct`
     bool uncounted = false;           // there are more distinct texts
 
-    // The number of distinct whole numbers and texts.
+    // The number of distinct integers and texts.
     size_t size() const {
         size_t bits = 0;
         for (const uint64_t some : small) bits += static_cast<size_t>(__builtin_popcountll(some));
@@ -165,7 +166,7 @@ class Survey : public RowReader {
         }
     }
 
-    // Adds what the cells of the rows say about their columns.
+    // Adds the facts about the cells of the rows to their columns.
     TableReport survey(const char* begin, const char* end, std::vector<ColumnFacts>& facts) {
         recent_.start(end - begin);
         return each_row(begin, end, [&](const char*, const char*) {
@@ -176,35 +177,35 @@ class Survey : public RowReader {
     }
 
   private:
-    static constexpr double UNWEIGHTED = -1;  // the weight of a row if rows have none
+    static constexpr double UNWEIGHTED = -1;  // the weight of a row if rows have no weights
 
-    // A column with facts to find.
+    // A column to survey.
     struct Asked {
         size_t column;
-        bool counts;  // its distinct cells are counted
-        bool plain;   // a cell that is a number is neither missing nor a vector
+        bool counts;  // whether its distinct cells are counted
+        bool plain;   // whether a cell that is a number is neither missing nor a vector
     };
 
-    RecentCells recent_;        // what they are
+    RecentCells recent_;        // the kinds of cells
     std::vector<Asked> asked_;
     int weight_ = -1;           // the column of weights
 
-    // What a cell is.
+    // The kind of a cell.
     enum Sort : int32_t { MISSING, WHOLE, BIT, FRACTION, POINT, TEXT, PADDED, TRUTH };
 
-    // What it also is, in the bits above.
+    // Further properties of a cell, in the higher bits.
     static constexpr int32_t SORTS = 7, DAY = 8, MONTH = 16, ORDERED = 32, CLOCK = 64, COMMA = 128, DOT = 256, LIST = 512, ROUNDED = 1024;
 
     std::string number_;  // in plain notation
 
-    // The weight of a row. A cell that is none is a fault when the rows are read.
+    // The weight of a row. An invalid weight becomes a fault when the rows are read.
     double weight_of(const Cell& cell) {
         double weight = 0;
         std::string_view text = trimmed(cell);
         return read_plain(text, weight) ? 0 : weight;
     }
 
-    // It is inlined by force, and what few cells need is apart: else the survey takes a twentieth more time.
+    // Forcibly inlined, with what few cells need in another function: otherwise the survey takes a twentieth more time.
     __attribute__((always_inline)) void take(const Asked& asked, ColumnFacts& facts, double weight) {
         const Cell& cell = cells_[asked.column];
         uint64_t number;
@@ -235,7 +236,7 @@ class Survey : public RowReader {
         else take_other(column, cell, recent, facts, weight);
     }
 
-    // What `take` does with a cell that is no other text.
+    // The part of `take` for cells that are no plain text.
     __attribute__((noinline)) void take_other(const TableColumn& column, const Cell& cell, int32_t found, ColumnFacts& facts, double weight) {
         const Sort sort = static_cast<Sort>(found & SORTS);
         facts.missing += sort == MISSING;
@@ -275,8 +276,8 @@ class Survey : public RowReader {
         facts.weight.add(weight);
     }
 
-    // Whether a cell is digits with a point among them, and no 0 at either end, which are a number.
-    // `comma` tells whether it is also a number with a decimal comma, as 1.067 is.
+    // Whether a cell consists of digits with a point among them and no 0 at either end, and so is a number. `comma`
+    // tells whether it is also a number with a decimal comma, as 1.067 is.
     bool is_plain_fraction(const Cell& cell, double& value, bool& comma) const {
         const std::string_view text(cell.begin, static_cast<size_t>(cell.end - cell.begin));
         Decimal number{};
@@ -295,7 +296,7 @@ class Survey : public RowReader {
         facts.special_weight.add(by);
     }
 
-    // Adds the numbers of a vector. One of another length is a fault when the rows are read.
+    // Adds the numbers of a vector. A vector of another length becomes a fault when the rows are read.
     void add_places(ColumnFacts& facts, std::string_view text, double weight) {
         facts.of_places.resize(facts.length);
         size_t at = 0;
@@ -316,7 +317,7 @@ class Survey : public RowReader {
         return value;
     }
 
-    // Whether a cell is at most eight digits, whose number is set, without a 0 that begins others.
+    // Whether a cell has at most eight digits and no leading 0; sets their number.
     bool has_few_digits(const Cell& cell, uint64_t& number) const {
         const size_t length = static_cast<size_t>(cell.end - cell.begin);
         if (length - 1 >= 8 || end_ - cell.begin < 8 || (*cell.begin == '0' && length > 1)) return false;
@@ -325,7 +326,7 @@ class Survey : public RowReader {
         return digits.count == static_cast<int>(length);
     }
 
-    // What a text is, which is counted as a new one; it may be an example for the column.
+    // The kind of a text that is counted as new; the text may become the column's example.
     int32_t look_at(const TableColumn& column, std::string_view text, ColumnFacts& facts, bool counts) {
         if (is_missing(column, text)) return MISSING;
         const std::string_view written = text;
@@ -368,8 +369,8 @@ class Survey : public RowReader {
             text.find('.') == std::string_view::npos;
     }
 
-    // Whether a number is a whole one with an exponent, such as 7.3E+17, whose last digits another program has dropped. The
-    // least is what a single float holds exactly.
+    // Whether a number is an integer with an exponent, such as 7.3E+17, whose last digits another program has dropped.
+    // LEAST is the largest integer up to which a float is exact.
     static bool is_rounded(std::string_view text) {
         constexpr double LEAST = 1 << 24;
         double value = 0;
@@ -377,7 +378,7 @@ class Survey : public RowReader {
         return !read_number(text.data(), text.data() + text.size(), value) && std::abs(value) >= LEAST && value == std::trunc(value);
     }
 
-    // What a text is that is no number. padded : whether it begins with a 0 before other digits.
+    // The kinds of a text that is not a number. padded : whether it begins with a 0 before other digits.
     int32_t kinds_of(std::string_view text, bool padded, ColumnFacts& facts) {
         int32_t kinds = 0;
         Moment moment;
@@ -388,7 +389,7 @@ class Survey : public RowReader {
         read_date(DateOrder::DAY, DAY);
         if (!(kinds & MONTH) && is_digit(text[0])) read_date(DateOrder::MONTH, MONTH);
         if (kinds) return kinds;
-        if (is_letter(text[0])) return 0;  // most texts: neither a number nor a list of some
+        if (is_letter(text[0])) return 0;  // most texts: neither a number nor a list of numbers
         if (!form_.decimal && !padded && !is_code(text)) {
             if (LocalNumber(',').read(text, number_)) kinds |= COMMA;
             if (LocalNumber('.').read(text, number_)) kinds |= DOT;
@@ -404,7 +405,7 @@ class Survey : public RowReader {
         return kinds | LIST;
     }
 
-    // Counts a whole number.
+    // Counts an integer.
     static void count(std::string_view text, ColumnFacts& facts) {
         uint64_t number;
         const bool fits = text.size() < 19 && is_digit(text[0]) && !read_whole(text.data(), text.data() + text.size(), number);

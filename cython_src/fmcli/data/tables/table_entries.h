@@ -1,4 +1,4 @@
-// Rows of a table as numbers of their entries, which only the first cell with a text writes.
+// Rows of a table as numbers of their entries. Only the first cell with a text writes its entries.
 #ifndef FMCLI_TABLE_ENTRIES_H
 #define FMCLI_TABLE_ENTRIES_H
 
@@ -16,8 +16,8 @@ class TableEntries : public FeatureWriter {
   public:
     using FeatureWriter::FeatureWriter;
 
-    // Sets the rows to those in [begin, end), which are what the parser of text makes of the lines of `TableLines`. The
-    // numbers of rows that stand for those with faults are added to `skipped`. Cells of different columns must never be
+    // Sets `rows` to the rows in [begin, end), the same that the parser of text makes of the lines of `TableLines`. The
+    // numbers of rows that stand for rows with faults are added to `skipped`. Cells of different columns must never be
     // the same feature.
     TableReport read(const char* begin, const char* end, NumberedRows& rows, std::vector<int64_t>& skipped) {
         rows_ = &rows;
@@ -53,22 +53,22 @@ class TableEntries : public FeatureWriter {
     }
 
   private:
-    // Of a cell that gives no entry.
+    // The number of a cell without an entry.
     static constexpr int32_t NOTHING = -1;
-    // Of a time: months, weekdays and hours, and room for the entries of each.
+    // Of a time: the parts month, weekday and hour, and the room for each part's entries.
     static constexpr size_t TIME_PARTS = 3, PART = 24;
 
     // The entries of a row of another table.
     struct JoinedEntries {
         size_t begin, end;
-        bool missing;  // there is no such row
+        bool missing;  // whether there is no such row
     };
 
     NumberedRows* rows_ = nullptr;
     Array<char> room_;                        // for the text of an entry
-    RecentCells recent_;                      // the numbers of their entries
-    std::vector<std::vector<int32_t>> once_;  // of each column, the entries of its bins, of the parts of its times, or of
-                                              // its vector; then the entry of its number
+    RecentCells recent_;                      // the numbers of the cells' entries
+    std::vector<std::vector<int32_t>> once_;  // of each column, the entries of its bins, of its times' parts, or of its
+                                              // vector; then the entry of its number
     std::vector<int32_t> missing_;            // of each column
     std::vector<JoinedEntries> joined_;
     std::vector<int32_t> joined_entry_;
@@ -253,7 +253,7 @@ class TableEntries : public FeatureWriter {
         return true;
     }
 
-    // Reads the entries in the text of a row of another table: each is preceded by a blank, and has a value.
+    // Reads the entries in the text of a row of another table: each follows a blank, and has a value.
     void read_joined(const std::string& text) {
         for (size_t at = 0; at < text.size();) {
             const size_t begin = at + 1;

@@ -10,31 +10,31 @@
 
 namespace fmcli {
 
-// What 03/04/2025 and 03-04-2025 begin with. UNKNOWN: such dates are not read.
+// The beginning of 03/04/2025 and 03-04-2025. UNKNOWN: such dates are not read.
 enum class DateOrder { UNKNOWN, DAY, MONTH };
 
-// The complaint about a text that is no time.
+// The complaint about a text that is not a time.
 inline constexpr const char* TIME_FORMS = "dates and times are as in 1997-09-20 13:05:10 or 20.09.1997";
 
-// A time. Month, weekday (1: Monday) and hour are those that are written; only the seconds depend on the time zone.
+// A time. Month, weekday (1: Monday) and hour are as written; only the seconds depend on the time zone.
 struct Moment {
-    double seconds = 0;  // since 1970-01-01 in UTC
+    double seconds = 0;  // since 1970-01-01 UTC
     int month = 0, weekday = 0, hour = 0;
     bool midnight = true;  // no other time of day is written
-    bool ordered = false;  // the text depends on the order of day and month
+    bool ordered = false;  // whether the text depends on the order of day and month
 
-    // Days since 1970-01-01 in UTC.
+    // Days since 1970-01-01 UTC.
     double days() const { return seconds / 86400; }
 };
 
-// Reads the dates and times that data have: 1997-09-20, 1997/9/20, 20.09.1997, 20-09-1997 or 9/20/1997 by the order of
-// day and month, 20-Sep-1997, 20 September 1997, Sep 20, 1997; then, behind T or a blank, 13:05, 13:05:10.25 or 1:05 PM; then Z, UTC or +02:00. Without a zone, they
-// are UTC.
+// Reads dates and times: 1997-09-20, 1997/9/20, 20.09.1997, 20-09-1997 or 9/20/1997 by the order of day and month,
+// 20-Sep-1997, 20 September 1997, Sep 20, 1997; then, after T or a blank, 13:05, 13:05:10.25 or 1:05 PM; then Z, UTC or
+// +02:00. Without a zone, times are UTC.
 class TimeText {
   public:
     explicit TimeText(std::string_view text, DateOrder order) : text_(text), order_(order) {}
 
-    // Returns whether the text is a time, which is set.
+    // Returns whether the text is a time, and sets it.
     bool read(Moment& found) {
         int64_t days;
         if (!date(days, found)) return false;
@@ -72,7 +72,7 @@ class TimeText {
         return true;
     }
 
-    // The number that the next digits make, whose count is set; -1 if there are none, or too many.
+    // The number of the next digits, whose count is set; -1 if there are none, or too many.
     int number(int& count) {
         constexpr int MOST = 4;
         int found = 0;
@@ -84,7 +84,7 @@ class TimeText {
         return count ? found : -1;
     }
 
-    // The number that `count` digits make, or one digit fewer if `fewer`; -1 for other characters.
+    // The number of `count` digits, or of one digit fewer if `fewer` allows it; -1 for other characters.
     int digits(int count, bool fewer = false) {
         int found;
         const int value = number(found);
@@ -128,7 +128,7 @@ class TimeText {
         return skip(' ') && count(digits(4), month, day, days, found);
     }
 
-    // The month whose English name, or its first three letters, the text begins with; -1: none.
+    // The month with the English name, or first three letters of it, at the beginning of the text; -1: none.
     int named_month() {
         constexpr const char* MONTHS[] = {"january", "february", "march", "april", "may", "june", "july", "august", "september",
                                           "october", "november", "december"};
@@ -141,7 +141,7 @@ class TimeText {
         return -1;
     }
 
-    // Sets the days from 1970-01-01 to a date, and the month. Returns whether there is such a date.
+    // Sets the days from 1970-01-01 to a date, and the month. Returns whether the date exists.
     static bool count(int year, int month, int day, int64_t& days, Moment& found) {
         if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_of(year, month)) return false;
         found.month = month;
@@ -175,7 +175,7 @@ class TimeText {
         return true;
     }
 
-    // Adds the digits behind a point.
+    // Adds the digits after a point.
     bool fraction(double& found) {
         if (text_.empty() || !is_digit(text_[0])) return false;
         for (double unit = 0.1; !text_.empty() && is_digit(text_[0]); unit /= 10) {
@@ -185,7 +185,7 @@ class TimeText {
         return true;
     }
 
-    // Nothing, Z, UTC, +hh, +hh:mm, or the same without the colon or with a minus: the rest of the text.
+    // The rest of the text: nothing, Z, UTC, +hh, +hh:mm, or the same without the colon or with a minus.
     bool zone(double& seconds) {
         while (skip(' ')) {}
         if (text_.empty() || skip_word("z") || skip_word("utc") || skip_word("gmt")) return text_.empty();
@@ -223,10 +223,10 @@ class TimeText {
     }
 };
 
-// Whether a text is a time, which is set.
+// Whether a text is a time; sets it.
 inline bool read_moment(std::string_view text, DateOrder order, Moment& found) {
     found = Moment();
-    constexpr std::string_view FIRST = "0123456789jfmasondJFMASOND";  // of a number, or the name of a month
+    constexpr std::string_view FIRST = "0123456789jfmasondJFMASOND";  // first characters of numbers and month names
     return !text.empty() && FIRST.find(text[0]) != std::string_view::npos && TimeText(text, order).read(found);
 }
 

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 from libcpp.vector cimport vector
 
 
-# A pending step of an anchor: towards the sample by the rate times -slope.
+# A pending step of an anchor towards the sample, by the rate times -slope.
 cdef struct Move:
     Sample x
     int32_t anchor

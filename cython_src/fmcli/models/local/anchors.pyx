@@ -7,16 +7,16 @@ from fmcli.models.layout import allocate
 from fmcli.base.types cimport real
 from libc.string cimport memset
 
-# While an anchor's scale is within these bounds, it is stored separately from the anchor's coordinates.
+# While an anchor's scale is within these bounds, it is stored apart from the anchor's coordinates.
 cdef double SMALLEST_SCALE = 1e-4, LARGEST_SCALE = 1e4
 
 
 cdef class Anchors:
-    """Points with a step z <- (1 - 2a) z + 2a x, whose cost depends only on the number of entries of the sample x.
+    """Points with a step z <- (1 - 2a) z + 2a x whose cost depends only on the number of entries of the sample x.
 
-    For this, the factor and the sum of squares are stored separately from the coordinates.
+    To this end, the scale and the sum of squares are stored apart from the coordinates.
 
-    n, features : the numbers of points and of their coordinates.
+    n, features : the number of points, and of their coordinates.
     numbers : (n, features) the coordinates, divided by `scale`.
     """
 
@@ -26,7 +26,7 @@ cdef class Anchors:
         self.points.n, self.points.scale, self.points.squares = n, &self.scale[0], &self.squares[0]
 
     def allocate(self):
-        """Allocate coordinates that can move, all 0; those of one feature are contiguous. Returns their memory."""
+        """Allocate coordinates that can move, all 0; a feature's coordinates are contiguous. Returns their memory."""
         table = allocate(self.features * self.n)
         self.table = table
         self.place(table[:self.features * self.n].reshape(self.features, self.n).T)
@@ -43,7 +43,7 @@ cdef class Anchors:
         self.measure()
 
     def live(self):
-        """Return the state beside the coordinates, which a checkpoint keeps."""
+        """Return the state besides the coordinates, for checkpoints."""
         return [np.asarray(self.scale), np.asarray(self.squares)]
 
     def measure(self):
@@ -55,7 +55,7 @@ cdef class Anchors:
                 self.fold(i)
         with nogil:
             memset(&self.squares[0], 0, self.n * sizeof(double))
-            # The features are added in order, whatever the memory layout, so that the sums have the same bits.
+            # Add the features in order, whatever the memory layout, so the sums have the same bits.
             for j in range(self.features):
                 z = self.points.at + j * self.points.feature_stride
                 for i in range(self.n):

@@ -25,9 +25,10 @@ cdef class Coding:
         self.most, self.strength = most, strength
 
     def evaluate(self, const double[::1] distance, const double[::1] value):
-        """Shares (n) of n anchors, 0 if an anchor is not active, and derivatives (n) of the score by the distances.
+        """Return the shares (n) of n anchors, 0 for inactive anchors, and derivatives (n) of the score by the
+        distances.
 
-        The score is the sum of shares times values. The smallest of the distances (n) must be 0.
+        The score is the sum of shares times values. The smallest distance (n) must be 0.
         """
         cdef Py_ssize_t n = distance.shape[0], i
         if n < 1 or value.shape[0] != n or self.most > n:
@@ -51,7 +52,7 @@ cdef class Coding:
         pass
 
     # The derivative of a score by the distance of the i-th active anchor. `value` is the value of this anchor, `sum`
-    # the sum of the values of all active anchors, and `score` the sum of their values times shares.
+    # the sum of the values of all active anchors, and `score` the sum of values times shares.
     cdef double slope(self, const Code* code, Py_ssize_t i, double value, double sum, double score) noexcept nogil:
         return 0
 
@@ -77,8 +78,8 @@ cdef class Soft(Coding):
 cdef class Adaptive(Coding):
     """Adaptive number of anchors, with shares that fall linearly to 0 ([LL] Algorithm 1). `strength` is L/C.
 
-    With u = (L/C) D in increasing order, anchors are added while lambda is greater than the u of the next anchor. Their
-    shares are proportional to lambda - u.
+    With u = (L/C) D in increasing order, anchors are added while lambda exceeds the u of the next anchor. Their shares
+    are proportional to lambda - u.
     """
 
     cdef void encode(self, const double* distance, Py_ssize_t anchors, Code* code) noexcept nogil:

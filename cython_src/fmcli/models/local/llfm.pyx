@@ -24,15 +24,15 @@ from libc.string cimport memcpy, memset
 
 cdef extern from *:
     """
-    // Threads that share a model may mark the same row at once.
+    // Threads that share a model may mark the same row at the same time.
     static inline void set_mark(unsigned char* mark) { __atomic_store_n(mark, 1, __ATOMIC_RELAXED); }
     """
     void set_mark(unsigned char* mark) noexcept nogil
 
 
-# Number of parameter rows in one pass of the search for rows without a sample.
+# The number of parameter rows in one pass of the search for rows without a sample.
 ROWS_AT_A_TIME = 1 << 16
-# Maximum number of times that a step of all anchors is halved before it is abandoned.
+# The most times that a step of all anchors is halved before it is abandoned.
 HALVINGS = 30
 
 cdef enum:
@@ -44,17 +44,17 @@ cdef struct Local:
     int32_t* coded  # whether `code` belongs to the sample that is scored next
     int32_t* ids  # row ids of the active anchors' FMs, sorted by anchor
     Code* code
-    double* distance  # one for each anchor
+    double* distance  # one per anchor
     double* value  # scores of the active anchors' FMs, sorted by class
-    real* sums  # sums that the kernel of pairs stores, in the same order
+    real* sums  # sums stored by the kernel of pairs, in the same order
 
 
 cdef class LLFM(ColumnModel):
-    """Sum over anchors of their share in x times the score of their FM; shares fall with the distance from the anchor.
+    """Sum over anchors of their share in x times the score of their FM. Shares fall with the distance from the anchor.
 
-    All classes share the anchors, which are initialized by k-means. If the anchors are learned, they take plain
-    gradient steps regardless of the solver that trains the FMs: z_i <- (1 - 2a) z_i + 2a x, where a is the rate times
-    the derivative of the loss by |x - z_i|^2.
+    All classes share the anchors, which are initialized by k-means. Learned anchors take plain gradient steps, whatever
+    solver trains the FMs: z_i <- (1 - 2a) z_i + 2a x, where a is the rate times the derivative of the loss by
+    |x - z_i|^2.
     """
 
     cdef Coding coding
@@ -64,14 +64,14 @@ cdef class LLFM(ColumnModel):
     cdef readonly bint learned
     cdef double anchor_rate
     cdef Anchors centres
-    # (features, anchors) Whether a row has entered a score or is inherited; None and NULL if this is not recorded.
+    # (features, anchors) Whether a row has entered a score or is inherited; None and NULL if not recorded.
     cdef object touched
-    cdef object inherited  # bool (features of the earlier model), whether the model has seen them
+    cdef object inherited  # bool (features of the earlier model), whether that model has seen them
     cdef unsigned char* marks
     cdef object start_needed  # bytes for start values and k-means
-    # While the model is frozen, the codes of the samples of one Dataset are kept until the anchors change: the number
-    # of active anchors, the active anchors, and their shares, followed by the sum before it was normalized. If the
-    # number is negative, the anchors have changed, but these are still the most likely ones.
+    # While the model is frozen, the codes of one Dataset's samples are kept until the anchors change: the number of
+    # active anchors, the active anchors, and their shares, followed by the sum before normalization. A negative number
+    # means that the anchors have changed, but that these anchors are still the most likely ones.
     cdef Dataset coded
     cdef int32_t[::1] kept_n
     cdef int32_t[:, ::1] kept_active
@@ -118,12 +118,12 @@ cdef class LLFM(ColumnModel):
 
     @property
     def parameter_count(self):
-        """Number of parameters, without state and padding."""
+        """The number of parameters, without state and padding."""
         return super().parameter_count + self.anchors * self.features
 
     def bytes_needed(self, int slots):
         """Return bytes that `allocate(slots)` and the initialization of the anchors need."""
-        # One byte for each row records whether it was touched.
+        # One byte per row records whether it was touched.
         return super().bytes_needed(slots) + self.anchors * self.features * (REAL_TYPE.itemsize + 1) + self.start_needed
 
     def prepare(self, source, generator):
@@ -132,11 +132,11 @@ cdef class LLFM(ColumnModel):
         self.start_needed = max(REAL_TYPE.itemsize * numbers, bytes_needed(source.data, len(source.rows), self.anchors))
 
     def update_needed(self, Py_ssize_t batch):
-        # A vector that grows doubles its capacity, and both buffers exist during the copy.
+        # A growing vector doubles its capacity, and both buffers exist during the copy.
         return 3 * batch * self.coding.most * sizeof(Move)
 
     def allocate(self, int slots):
-        """Allocate rows for training, all zero, with `slots` reals of solver state for each parameter."""
+        """Allocate rows for training, all zero, with `slots` reals of solver state per parameter."""
         ColumnModel.allocate(self, slots)
         self.memory.append(self.centres.allocate())
         self.parameters["anchors"] = self.centres.numbers
@@ -170,14 +170,14 @@ cdef class LLFM(ColumnModel):
         self.centres.measure()
         self.forget_codes()
 
-    # The anchors have changed.
+    # Invalidate the codes: the anchors have changed.
     cdef forget_codes(self):
         cdef Py_ssize_t i
         if self.coded is not None:
             for i in range(self.coded.rows):
                 self.kept_n[i] = min(self.kept_n[i], -self.kept_n[i])
 
-    # Record from now on which rows enter a score, in addition to these.
+    # Record from now on which rows enter a score, in addition to `touched`.
     cdef mark(self, touched):
         cdef unsigned char[:, ::1] marks
         marks = self.touched = touched.copy()
@@ -191,12 +191,12 @@ cdef class LLFM(ColumnModel):
         self.touched[np.flatnonzero(self.inherited)] = True
 
     def start_on(self, data, rows, generator):
-        """Initialize the anchors with the centres of k-means."""
+        """Initialize the anchors with the centers of k-means."""
         self.parameters["anchors"][...] = kmeans(data, rows, self.anchors, generator)
         self.remeasure()
 
     def end_epoch(self):
-        """Fold the anchors' scales in. After the first epoch, set new rows that entered no score to 0."""
+        """Fold in the anchors' scales. After the first epoch, set new rows that entered no score to 0."""
         if not self.frozen:
             self.remeasure()
         if self.touched is None:
@@ -223,7 +223,7 @@ cdef class LLFM(ColumnModel):
             self.touched.reshape(-1)[rows % self.block[block].rows] = True
 
     def figures(self, data, rows):
-        """active_anchors: the mean number of active anchors of a sample."""
+        """Return active_anchors: the mean number of active anchors of a sample."""
         return {"active_anchors": self.active_anchors(data, rows)}
 
     def active_anchors(self, Dataset data, const int32_t[::1] rows):
@@ -252,7 +252,7 @@ cdef class LLFM(ColumnModel):
         return (sizeof(Code) + doubles * sizeof(double)) // sizeof(real) + (
             self.outputs * self.coding.most * self.sums_size())
 
-    # Number of sums that the kernel of pairs stores. They are padded, whether or not the rows are.
+    # The number of sums stored by the kernel of pairs. They are padded, whether or not the rows are.
     cdef inline Py_ssize_t sums_size(self) noexcept nogil:
         return (self.vectors[self.fms][0].lanes + LANES - 1) // LANES * LANES
 
@@ -290,7 +290,7 @@ cdef class LLFM(ColumnModel):
         return self.coded is not None and x.number < self.coded.rows and (
             x.index == self.coded.csr.index + self.coded.csr.indptr[x.number])
 
-    # If a sample's code is not kept, only the anchors are prefetched: the FMs that it needs are not known yet.
+    # If a sample's code is not kept, only the anchors are prefetched: its FMs are not known yet.
     cdef void prefetch(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef const Points* points = &self.centres.points
         cdef Py_ssize_t i, at
@@ -306,8 +306,8 @@ cdef class LLFM(ColumnModel):
                 prefetch_line(points.at + x.index[i] * points.feature_stride + at * points.point_stride)
                 at += IN_LINE
 
-    # Prefetch the rows of one FM; `first` is its row of feature 0. It is not inline, so that it is called by the
-    # table of methods: GCC drops other calls of a function that only prefetches.
+    # Prefetch the rows of one FM; `first` is its row of feature 0. Not inline, so it is called by the table of methods:
+    # GCC drops other calls of a function that only prefetches.
     cdef void prefetch_fm(self, const Sample* x, Py_ssize_t first) noexcept nogil:
         cdef const Block* b = &self.block[self.fms]
         cdef Py_ssize_t i, row
@@ -386,7 +386,7 @@ cdef class LLFM(ColumnModel):
         if self.learned and not self.frozen:
             self.note_moves(x, s, &local)
 
-    # Record the steps of the anchors. They move after all gradients of the update are computed.
+    # Record the steps of the anchors. They move after all gradients of the update have been computed.
     cdef void note_moves(self, const Sample* x, Scratch* s, const Local* local) noexcept nogil:
         cdef Py_ssize_t a
         if local.code.n == 1:
@@ -444,7 +444,8 @@ cdef class LLFM(ColumnModel):
         return False
 
     def anchor_gradient(self, shards, Loss loss):
-        """Return the derivatives of the mean loss by the anchors' coordinates (anchors, features), in double."""
+        """Return the derivatives of the mean loss by the anchors' coordinates (anchors, features), in double
+        precision."""
         # The derivative by an anchor z is 2 (z - x) times the derivative by |z - x|^2.
         towards, by_distance = np.zeros((self.features, self.anchors)), np.zeros(self.anchors)
         total = 0.0
@@ -454,7 +455,7 @@ cdef class LLFM(ColumnModel):
         return 2 / total * (by_distance[:, None] * self.parameters["anchors"] - towards.T)
 
     # Add the derivatives of a block's losses by |z - x|^2, for each anchor z: (anchors) their sums, and (features,
-    # anchors) those of their products with x.
+    # anchors) the sums of their products with x.
     cdef add_anchor_slopes(self, Dataset data, Loss loss, double[:, ::1] towards, double[::1] by_distance):
         if data.label is None:
             raise ValueError("the data have no labels")
@@ -509,7 +510,7 @@ cdef class LLFM(ColumnModel):
             memcpy(of_anchor, sums + a * size, size * sizeof(real))
             of_anchor[size] = <real>local.code.share[a]
 
-    # The view of the row as that of a single FM, with the cache of the row's anchor.
+    # The view of the row as a view of a single FM, with the cache of the row's anchor.
     cdef inline ColumnView of_one(self, const ColumnView* v) noexcept nogil:
         cdef ColumnView of_one = v[0]
         of_one.cache += v.row % self.anchors * self.cached_size() * sizeof(real)

@@ -2,7 +2,7 @@
 //
 // With a_j = p_j x_j, A^t is the elementary symmetric polynomial e_t(a). The forward pass over the entries computes
 // e_t <- e_t + a_j e_{t-1} ([HO] Algorithm 1). The backward pass keeps l_t = d score / d e_t; the derivative by a_j is
-// the sum over t of l_t e_{t-1}, where e_{t-1} is that of the entries before j ([HO] Algorithm 2). The alternative,
+// the sum over t of l_t e_{t-1}, with e_{t-1} of the entries before j ([HO] Algorithm 2). The alternative,
 // e_t(without j) = e_t - a_j e_{t-1}(without j), would need no table of prefixes. But from order 3 on, if one |a_j| is
 // a thousand times the others, it loses the precision of a float.
 #ifndef FMCLI_ANOVA_INL
@@ -13,7 +13,7 @@
 
 namespace {
 
-// Set all but the first `left` lanes of a run of vectors to 0: the others are padding.
+// Set all but the first `left` lanes of a run of vectors, its padding, to 0.
 template <class V, int N>
 inline void only(ptrdiff_t left, V (&v)[N]) {
     if (left >= N * width<V>) return;
@@ -27,8 +27,8 @@ inline void store_run(real* p, const V (&v)[N]) {
     for (int n = 0; n < N; ++n) store(p + n * width<V>, v[n]);
 }
 
-// The number of reals of work memory for each factor: e_1 .. e_m of all entries, and for each entry, e_1 .. e_{m-1} of
-// the entries before it.
+// The number of reals of work memory per factor: e_1 .. e_m of all entries and, for each entry, e_1 .. e_{m-1} of the
+// entries before it.
 inline ptrdiff_t anova_column(const Anova& k, const Sample* x) {
     return k.order + (k.constants + x->nnz) * (k.order - 1);
 }
@@ -176,8 +176,8 @@ void anova_gradient(const Factors* factors, const Sample* x, const Anova* k, con
     });
 }
 
-// The derivative by one factor of the product is the product of all others: the product of those before it, stored by
-// `score`, times that of those behind it. Dividing the whole product by the factor would fail if the factor is near 0.
+// The derivative by one factor of the product is the product of all others: of those before it, stored by `score`,
+// times those after it. Dividing the whole product by the factor would fail if the factor is near 0.
 double all_subsets(const Factors* factors, const Sample* x, ptrdiff_t rank, real* work) {
     const real* const rows = factors->at;
     const ptrdiff_t stride = factors->stride, lanes = factors->lanes;

@@ -28,8 +28,8 @@ cdef class HigherOrder(Weighted):
     ----------
     factors : ((array, order, rank), ...), the kernels; their factors are side by side in the row of a feature.
     linear : whether the model has linear weights w.
-    constants : whether the model has order - 1 constant features, which are 1 in every sample, with the factors gamma.
-    simplex : whether the kernel sums all degrees 1 .. order, with weights theta on the simplex; otherwise, it has only
+    constants : whether the model has order - 1 constant features, which are 1 in every sample, with factors gamma.
+    simplex : whether the kernel sums all degrees 1 .. order, with weights theta on the simplex; otherwise it has only
         the degree `order`.
     beta : Beta, or None if all weights are 1.
 
@@ -38,7 +38,7 @@ cdef class HigherOrder(Weighted):
 
     cdef int features_block, gamma_block, theta_block  # 0: no such block
     cdef int n_kernels
-    cdef Anova kernel[MAX_ORDER]  # without the pointers, which depend on the output
+    cdef Anova kernel[MAX_ORDER]  # without pointers, which depend on the output
     cdef bint linear
     cdef Csr data                 # the samples of the caches
 
@@ -80,7 +80,7 @@ cdef class HigherOrder(Weighted):
             size += self.work_of(i, longest)
         return self.outputs * size
 
-    # The number of reals of work memory that kernel i needs for a sample with this number of entries.
+    # The number of reals of work memory that kernel i needs for a sample with this many entries.
     cdef inline Py_ssize_t work_of(self, int i, Py_ssize_t entries) noexcept nogil:
         cdef const Anova* k = &self.kernel[i]
         return padded(k.rank) * (k.order + (k.constants + entries) * (k.order - 1))
@@ -153,8 +153,8 @@ cdef class HigherOrder(Weighted):
             p, kernel = self.factors(self.features_block, i, output), self.kernel_of(i, output)
             kernels.anova_cache(&p, x, &kernel, cache + self.cache_before(i))
 
-    # The column view within the i-th kernel, as if it were the only kernel. It has no lanes
-    # if the view has no parameters of this kernel.
+    # The column view within the i-th kernel, as if it were the only kernel. It has no lanes if the view has no
+    # parameters of this kernel.
     cdef inline ColumnView within(self, const ColumnView* v, int i) noexcept nogil:
         cdef ColumnView inner = v[0]
         cdef Py_ssize_t begin = self.vectors[v.block][i].offset, lanes = self.vectors[v.block][i].lanes
@@ -209,8 +209,8 @@ cdef class HigherOrder(Weighted):
 def constant_rows(order, rank):
     """Return the layout of the factors of order - 1 constant features.
 
-    A single constant starts from random factors, as other features do. Several constants start from 1: if all of them
-    were close to 0, the weight of every degree below the order would vanish, and training would not start.
+    A single constant starts from random factors, like other features. Several constants start from 1: if all were close
+    to 0, the weight of every degree below the order would vanish, and training would not start.
     """
     return BlockLayout(axes=(order - 1,), body=[("gamma", rank)], start="random" if order == 2 else 1)
 
@@ -220,8 +220,8 @@ def anova(
 ):
     """ANOVA kernel regression ([PN]; [SH] A^2): b + <w, x> + sum_f beta_f A^m(V_f, x).
 
-    If `augment` is true, the kernel also has m - 1 constant features. For order 2, the model is a SecondOrder, whose
-    kernels are specialized.
+    If `augment` is true, the kernel also has m - 1 constant features. For order 2, the model is a SecondOrder, with
+    specialized kernels.
     """
     beta = Beta(rank, order, fit_beta, beta_start)
     if order == 2:
@@ -232,7 +232,7 @@ def anova(
 
 
 cdef class HOFM(HigherOrder):
-    """Higher-order FM ([HO] (5)): b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x), with one matrix for each degree.
+    """Higher-order FM ([HO] (5)): b + <w, x> + sum_{t=2..m} sum_s A^t(p^(t)_s, x), with one matrix per degree.
 
     `rank` is one number for all degrees, or one number per degree.
     """
@@ -276,7 +276,7 @@ cdef class AllSubsets(ColumnModel):
 
     def split(self):
         p = self.parameters["P"]
-        return split_of(self.parameters, self.outputs, EverySubset(p), constant=p.shape[2])  # the products of no entry
+        return split_of(self.parameters, self.outputs, EverySubset(p), constant=p.shape[2])  # the empty products
 
     cdef inline Py_ssize_t work_of(self, Py_ssize_t entries) noexcept nogil:
         return entries * padded(self.block[self.features_block].columns)
@@ -301,7 +301,7 @@ cdef class AllSubsets(ColumnModel):
                 &p, x, self.block[self.features_block].columns, s.work + c * self.work_of(x.nnz), s.slope[c],
                 gradient[self.features_block].body, p.lanes)
 
-    # A sample's cache contains one product over its entries for each factor.
+    # A sample's cache contains one product over its entries per factor.
     cdef Py_ssize_t cache_size(self, Dataset data):
         self.data = data.csr
         return padded(self.block[self.features_block].columns)

@@ -1,10 +1,11 @@
 // ANOVA and all-subsets kernels for coordinate descent: the visited row is removed from the cached sums or products.
 //
-// Without entry j, the sums e_t become b_t = e_t - a_j b_{t-1}, so a derivative costs O(m) for each factor. But these
-// differences lose digits: if u is the unit roundoff, the error of b_t is up to u A_t, where A_t = |a_j| (A_{t-1} +
+// Without entry j, the sums e_t become b_t = e_t - a_j b_{t-1}, so a derivative costs O(m) per factor. But these
+// differences lose digits: with the unit roundoff u, the error of b_t is up to u A_t, where A_t = |a_j| (A_{t-1} +
 // |b_{t-1}|). Relative to b_t, A_t is of size (|a_j| / |a_i|)^t if one |a_j| outweighs the others, |a_i|. Derivatives
 // are computed from b_{m-1}, so the b_t are summed anew from the other entries if A_{m-1} is much larger than b_{m-1}.
-// That includes samples with too few entries, whose b_{m-1} must be 0: a rounding error instead of 0 would permit steps
+// This includes samples with too few entries, whose b_{m-1} must be 0: a rounding error instead of 0 would permit steps
+// of unlimited length.
 // of unlimited length.
 
 #include "fmcli/base/columns.h"
@@ -13,8 +14,8 @@
 
 namespace {
 
-// The smallest |1 + a_j| by which the product is divided; below it, the product of the others is computed anew. Above
-// it, the quotient is as accurate as the product, and a few such small factors do not make the product underflow.
+// The smallest |1 + a_j| to divide the product by; below it, the product of the others is computed anew. Above it, the
+// quotient is as accurate as the product, and a few such small factors do not make the product underflow.
 constexpr real LEAST_FACTOR = 1e-4;
 
 // b <- the sums b_1 .. b_{m-1}, from the sums e_1 .. e_m of all entries, which are `apart` reals from each other.
@@ -130,7 +131,7 @@ void anova_update_cache(const ColumnView* view, const Csr* data, const Factors* 
                                                      bool anew) {
             using V = typename decltype(run)::Vector;
             for (int n = 0; n < decltype(run)::count; ++n) {
-                // From b if it was computed anew: if a large a_j becomes small, e has lost the digits of the others.
+                // From b if it was computed anew: if a large a_j becomes small, e has lost the other entries' digits.
                 V more = load<V>(step + at - v.at + n * width<V>) * v.value[i];
                 if (anew) more += a[n];
                 for (int t = m - 1; t >= 0; --t) {
@@ -218,7 +219,7 @@ void all_subsets_update_cache(const ColumnView* view, const Csr* data, const Fac
     without_factor(v, data, *p, [&](auto run, ptrdiff_t i, ptrdiff_t at, real* product, auto& others) {
         using V = typename decltype(run)::Vector;
         for (int n = 0; n < decltype(run)::count; ++n) {
-            // Rounded in the same way as the factor by which the next visit divides the product.
+            // Rounded like the factor by which the next visit divides the product.
             const V after = load<V>(row + at + n * width<V>) + load<V>(step + at - v.at + n * width<V>);
             others[n] *= real(1) + after * v.value[i];
         }

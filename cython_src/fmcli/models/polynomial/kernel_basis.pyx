@@ -17,13 +17,14 @@ from fmcli.models.workspace cimport Workspace, workspace_for
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
-# Names of the arrays in a model file that contain the landmarks' entries, sorted by feature (CSC).
+# The arrays of a model file with the landmarks' entries, sorted by feature (CSC).
 INDPTR, LANDMARK, VALUE = "landmarks.indptr", "landmarks.row", "landmarks.value"
 
 
 def distinct_rows(data, rows):
-    """Return (int32) the first of each set of equal rows among those with these indices, in their order. Rows are equal
-    if the sums of hashes of their entries are: of a million rows, two others have equal sums once in 10^7 cases."""
+    """Return (int32) the first of each set of equal rows among the rows with these indices, in order. Rows count as
+    equal if the sums of their entries' hashes are equal: in a million rows, two others have equal sums once in 10^7
+    cases."""
     some = data.take(rows)
     value = np.ones(some.nnz, dtype=np.float32) if some.value is None else some.value
     bits = value.view(np.uint32).astype(np.uint64)
@@ -42,7 +43,7 @@ cdef class KernelBasis(Model):
 
     Parameters
     ----------
-    rank : number of landmarks; if there are fewer different training samples, all of these are landmarks.
+    rank : the number of landmarks; if there are fewer distinct training samples, all of them are landmarks.
     kernel : "poly": (coef0 + <p, x>)^order; "anova": A^order of p and x, each with order - 1 ones appended.
     basis : the penalty on beta; only the fit uses it.
     linear : whether the model has linear weights w.
@@ -51,7 +52,7 @@ cdef class KernelBasis(Model):
     cdef readonly str basis
     cdef readonly Py_ssize_t rank
     cdef Py_ssize_t order
-    cdef Py_ssize_t sums  # running sums for each landmark while the entries of a sample are read
+    cdef Py_ssize_t sums  # running sums per landmark while the entries of a sample are read
     cdef bint anova
     cdef double coef0, bias_
     cdef readonly object landmarks  # Dataset; only for a model that will be fitted
@@ -72,11 +73,11 @@ cdef class KernelBasis(Model):
 
     @property
     def parameter_count(self):
-        """Number of parameters; the landmarks count as dense."""
+        """The number of parameters; the landmarks count as dense."""
         return super().parameter_count + 1 + self.rank * (1 + self.features)
 
     def bytes_needed(self, int slots):
-        """Return bytes for the linear weights and for sorting the landmarks by feature."""
+        """Return the bytes for the linear weights, and for sorting the landmarks by feature."""
         # For each entry: its position in the sort order, and the entry before and after sorting.
         entry = sizeof(int64_t) + 2 * (sizeof(int32_t) + sizeof(float))
         entries = 0 if self.landmarks is None else self.landmarks.nnz
@@ -104,12 +105,13 @@ cdef class KernelBasis(Model):
                    "beta": np.zeros((1, self.rank)), "bias": np.zeros(1)})
 
     def attach(self, arrays):
-        """Score from these arrays without a copy. Raises KeyError if one is missing, ValueError if they conflict."""
+        """Score from these arrays without a copy. Raises KeyError if one is missing, ValueError if they are
+        inconsistent."""
         super().attach(arrays)
         self.keep(arrays)
 
     def keep(self, arrays):
-        """Score from these constants. Raises KeyError if one is missing, ValueError if they conflict."""
+        """Score from these constants. Raises KeyError if one is missing, ValueError if they are inconsistent."""
         indptr, landmark, value, beta, bias = [
             arrays[name] for name in (INDPTR, LANDMARK, VALUE, "beta", "bias")]
         for array, dtype in ((indptr, "int64"), (landmark, "int32"), (value, "float32"), (beta, "float64"),
@@ -136,7 +138,8 @@ cdef class KernelBasis(Model):
         return np.dtype(np.float64).itemsize * self.rank * self.features
 
     def exported(self):
-        """w (1, features) if the model has linear weights; bias (1), beta (1, rank), landmarks (rank, features)."""
+        """Return w (1, features) if the model has linear weights; bias (1), beta (1, rank), landmarks (rank,
+        features)."""
         self.require()
         landmarks = np.zeros((self.rank, self.features))
         landmarks[self.landmark, np.repeat(np.arange(self.features), np.diff(self.indptr))] = self.value
@@ -150,7 +153,7 @@ cdef class KernelBasis(Model):
     cdef Py_ssize_t work_size(self, Py_ssize_t longest):
         return self.rank * self.sums * sizeof(double) // sizeof(real)
 
-    # s.work <- `sums` running sums for each landmark. The last one is the kernel value; for "poly" it is <p, x>.
+    # s.work <- `sums` running sums per landmark. The last one is the kernel value; for "poly" it is <p, x>.
     cdef double* visit(self, const Sample* x, Scratch* s) noexcept nogil:
         cdef double* sums = <double*>s.work
         cdef double* e
@@ -190,7 +193,7 @@ cdef class KernelBasis(Model):
             s.score[0] += self.beta[i] * self.kernel(sums, i)
 
     def kernels(self, Dataset data, const int32_t[::1] rows, double[:, ::1] out):
-        """out (rows, rank) <- K(x, p) for these rows x of the data and the landmarks p."""
+        """Compute out (rows, rank) <- K(x, p) for these rows x of the data and the landmarks p."""
         cdef Workspace workspace = workspace_for(self, data, gradients=False)
         cdef const double* sums
         cdef Sample x

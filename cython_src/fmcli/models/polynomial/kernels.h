@@ -8,9 +8,9 @@ enum { MAX_ORDER = 64 };
 
 // The ANOVA kernel of one output.
 typedef struct Anova {
-    ptrdiff_t rank;   // number of factors, without padding
+    ptrdiff_t rank;   // the number of factors, without padding
     int order;        // m, from 2 to MAX_ORDER
-    int constants;    // number of constant features, which are 1 in every sample
+    int constants;    // the number of constant features, which are 1 in every sample
     const real* gamma;       // rows of factors of the constant features
     ptrdiff_t gamma_stride;  // reals from one of these rows to the next
     const real* beta;        // one weight per factor; NULL if all are 1
@@ -27,7 +27,7 @@ typedef struct AnovaGradient {
 } AnovaGradient;
 
 // The rows of a lifted ANOVA kernel, for the features and for `constants` features that are 1 in every sample. Each of
-// the `order` vectors of a product has one matrix. The time for a sample is proportional to 2^order.
+// the `order` vectors of a product has one matrix. The time per sample is proportional to 2^order.
 enum { MOST_LIFTED = 8 };
 typedef struct Lifted {
     int order;
@@ -47,8 +47,8 @@ typedef struct PolynomialKernels {
                                  real* out, ptrdiff_t apart);
     // sums (lanes, padded) <- constant + sum_j u_j x_j; NULL as the constant means zeros.
     void (*project)(const Factors* u, const Sample* x, const real* constant, real* sums);
-    // sum over factors s of beta_s prod_t z_ts, where z has `functions` rows of padded lanes: `order` rows, or one row that
-    // is multiplied `order` times. `beta` is NULL if all are 1. Stores the products in `values` (lanes, padded).
+    // sum over factors s of beta_s prod_t z_ts, where z has `functions` rows of padded lanes: `order` rows, or one row
+    // that is multiplied `order` times. `beta` is NULL if all are 1. Stores the products in `values` (lanes, padded).
     double (*products)(const real* z, int functions, int order, ptrdiff_t lanes, const real* beta, real* values);
     // out (functions, lanes) <- slope times the derivative by z. Lanes are padded.
     void (*products_gradient)(const real* z, int functions, int order, ptrdiff_t lanes, const real* beta, double slope,
@@ -63,9 +63,9 @@ typedef struct PolynomialKernels {
     // Lanes are padded.
     void (*lifted_gradient)(const Lifted* l, const Sample* x, const real* tables, double slope, real* out,
                             real* out_constants);
-    // Score gradients and updates of the caches for a view of a row of the factors p or, with `constant`, of the kernel's
-    // constants. Caches are e_1 .. e_m of the samples, each of rank (padded) reals. `data` contains the samples, from which sums are recomputed if
-    // the caches have lost too many digits.
+    // Score gradients and updates of the caches for a view of a row of the factors p or, with `constant`, of the
+    // kernel's constants. Caches are e_1 .. e_m of the samples, each of rank (padded) reals. `data` contains the
+    // samples, to recompute sums from if the caches have lost too many digits.
     void (*anova_cache)(const Factors* p, const Sample* x, const Anova* kernel, real* cache);
     void (*anova_score_gradient)(const ColumnView* v, const Csr* data, const Factors* p, const Anova* kernel, int constant,
                                  real* q);
@@ -85,7 +85,7 @@ typedef struct PolynomialKernels {
     // first in the caches. `beta` is NULL if all are 1.
     void (*power_score_gradient)(const ColumnView* v, int order, int n, const real* beta, real* q);
     // out[i] <- the change of sample i's sum of beta prod_t z_t by a step. The product has `order` factors z; if
-    // `functions` is 1, they are all the same z. If there are more functions, the view must contain the whole row.
+    // `functions` is 1, they are all the same z. With more functions, the view must contain the whole row.
     void (*product_score_changes)(const ColumnView* v, int functions, int order, ptrdiff_t lanes, const real* beta,
                                   const real* step, double* out);
 } PolynomialKernels;

@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) real load_entry(const Lifted* l, const Sam
     return value;
 }
 
-// Number of sums over the earlier entries that gradients need: one for each set but the empty one and the full one.
+// The number of sums over the earlier entries that gradients need: one for each set but the empty and the full one.
 template <int M>
 constexpr int KEPT = (1 << M) - 2;
 
@@ -104,7 +104,7 @@ void lifted_gradient_order(const Lifted* l, const Sample* x, const real* tables,
     });
 }
 
-// Calls f(Order<order>) for an order that is known only at run time.
+// Calls f(Order<order>) for an order known only at run time.
 template <int M = 2, class F>
 inline void by_order(int order, F f) {
     if (order == M)
@@ -166,7 +166,7 @@ inline __attribute__((always_inline)) bool take_out(const real* a, ptrdiff_t apa
     return lost;
 }
 
-// a[T] <- some lanes of the sums over all entries but entry `without`, where the constants come first; -1: all of them.
+// a[T] <- some lanes of the sums over all entries but `without`, where the constants come first; -1: over all entries.
 template <int M, class V>
 __attribute__((noinline)) void sum_up(const Lifted* l, const Sample& x, ptrdiff_t at, ptrdiff_t without,
                                       V (&a)[1 << M]) {
@@ -203,9 +203,9 @@ void lifted_cache(const Lifted* l, const Sample* x, real* cache) {
 }
 
 // Calls f(i, place, a, c, b, anew) for each sample i of the view and each run of lanes, as wide as V, that the view
-// contains for at least one vector. place[t] is the position of vector t's lanes in the view, or -1 if the view does
-// not contain them; a: the cached sums; c: the row's products; b: the sums without the row. If `anew`, the b are
-// computed from the other entries, and include the sum of the full set.
+// contains for at least one vector. place[t] is the position of vector t's lanes in the view, or -1 if the view lacks
+// them; a: the cached sums; c: the row's products; b: the sums without the row. If `anew`, the b are computed from the
+// other entries, and include the sum of the full set.
 template <int M, class V, class F>
 inline void without_row(const ColumnView& v, const Csr* data, const Lifted* l, bool constant, F f) {
     const Factors* const rows = constant ? l->gamma : l->u;

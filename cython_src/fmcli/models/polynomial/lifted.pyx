@@ -20,7 +20,7 @@ cdef class LiftedAnova(ColumnModel):
 
     cdef int order, n_constants, body, constant_block
     cdef bint linear
-    cdef Csr data  # the training data, which the caches belong to
+    cdef Csr data  # the training data that the caches belong to
 
     def __init__(self, features, outputs, *, rank, order=2, bias=True, linear=True, augment=False):
         if not 2 <= order <= MOST_LIFTED:
@@ -31,7 +31,7 @@ cdef class LiftedAnova(ColumnModel):
         self.constant_block = 0
         if augment:
             self.constant_block = len(layout)
-            # For order > 2, all products start small, and training would never get going from random constants.
+            # For order > 2, all products start small, and training would not get going from random constants.
             start = "random" if order == 2 else 1
             layout.append(BlockLayout(axes=(order - 1,), body=[("gamma", (order, rank))], start=start))
         super().__init__(features, outputs, layout)

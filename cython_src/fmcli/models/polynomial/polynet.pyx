@@ -18,8 +18,8 @@ cdef class Products(Weighted):
 
     Parameters
     ----------
-    arrays : names of the u^t: `order` names, or one name if all t share the same u.
-    gamma : size of the parameter row of constants, as in BlockLayout; None: the constants are 0.
+    arrays : the names of the u^t: `order` names, or one name if all t share the same u.
+    gamma : the size of the parameter row of constants, as in BlockLayout; None: the constants are 0.
     beta : Beta, or None if every beta_s is 1.
     """
 
@@ -43,7 +43,7 @@ cdef class Products(Weighted):
     def start(self, seen, init_std, generator, threads=1):
         super().start(seen, init_std, generator, threads)
         if self.gamma_block and self.order % 2:
-            # Flip the sign of one constant of every second factor, so that the products start with both signs.
+            # Flip the sign of one constant of every second factor, so products start with both signs.
             gamma = self.parameters["gamma"]
             (gamma if self.n_arrays == 1 else gamma[:, 0])[:, 1::2] = -1
 

@@ -4,7 +4,7 @@ from fmcli.models.model cimport ColumnModel, Joined
 from libc.stdint cimport int32_t
 
 
-# A table whose rows are parts of samples, and its sums.
+# A table whose rows are parts of samples, with the parts' sums.
 cdef struct RelatedTable:
     const int32_t* row   # of each sample
     const real* sums     # classes x rows x lanes
@@ -12,7 +12,7 @@ cdef struct RelatedTable:
     Py_ssize_t rows, lanes
 
 
-# Adds a part to the i-th sample: its sums to the cache. Returns what its score changes by.
+# Adds a part's sums to the cache of the i-th sample. Returns the change of the sample's score.
 cdef inline double join(const RelatedTable* table, Py_ssize_t i, int output, real* cache) noexcept nogil:
     cdef Py_ssize_t f, at = output * table.rows + table.row[i]
     cdef const real* sums = table.sums + at * table.lanes

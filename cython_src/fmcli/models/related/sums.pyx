@@ -1,4 +1,4 @@
-"""Parts of samples that are kept once: rows of a table, which many samples have in common."""
+"""Parts of samples that are stored once: rows of a table that many samples share."""
 
 import numpy as np
 
@@ -11,31 +11,32 @@ from fmcli.models.model cimport ColumnModel, Model
 from libc.stdint cimport int32_t
 
 
-# By the contract of Joined, the scores of samples are of second order in the sums of a part, or linear without sums, so
-# that the kernels of pairs have the derivatives and the caches for every model.
+# By the contract of Joined, the scores of samples are second-order in the sums of a part, or linear without sums, so
+# the kernels of pairs have the derivatives and the caches for every model.
 
-# q <- the derivatives of the samples' scores with respect to the sums of a part, and to its own score.
+# q <- the derivatives of the samples' scores by the sums of a part, and by its own score.
 cdef void part_gradient(const ColumnView* v, const real* sums, real* q) noexcept nogil:
     kernels.pairs_score_gradient(v, sums, NULL, q)
 
 
-# Update the caches for a step of the sums, which are `sums` before it, and of its own score.
+# Update the caches for a step of a part's sums, given their values before it, and of its own score.
 cdef void update_part(const ColumnView* v, const real* sums, const real* step) noexcept nogil:
     kernels.pairs_update_cache(v, sums, step, 0)
 
 
 cdef class RelatedSums:
-    """The rows of a table, each a part of all samples that refer to it: its sums, and its own score.
+    """The rows of a table, each a part of all samples that refer to it, with its sums and its own score.
 
-    The score of a sample is that of all its parts and, for each pair of parts, the inner product of their sums.
+    The score of a sample is the sum of the scores of its parts and, for each pair of parts, the inner product of their
+    sums.
 
     Parameters
     ----------
     model : Model with `joined`.
     data : Dataset, the table.
-    row : int32 (samples), the row of the table that each sample refers to.
+    row : int32 (samples), the table row of each sample.
 
-    Raises ValueError for another model, and IndexError for rows that the table does not have.
+    Raises ValueError for a model without `joined`, and IndexError for rows that the table lacks.
     """
 
     def __init__(self, Model model, Dataset data, row):
@@ -56,7 +57,7 @@ cdef class RelatedSums:
 
     @staticmethod
     def bytes_needed(ColumnModel model not None, Dataset data):
-        """Return bytes that the sums and scores take."""
+        """Return the bytes of the sums and scores."""
         each = model.cache_size(data) * REAL_TYPE.itemsize + np.dtype(np.float64).itemsize
         return model.outputs * (data.rows + 1) * each
 

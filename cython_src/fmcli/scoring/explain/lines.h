@@ -1,4 +1,4 @@
-// Explanations as text: a table with a line for each part, or an object of JSON for each row.
+// Explanations as text: a table with a line per part, or a JSON object per row.
 #ifndef FMCLI_SCORING_EXPLAIN_LINES_H
 #define FMCLI_SCORING_EXPLAIN_LINES_H
 
@@ -19,7 +19,7 @@
 namespace fmcli {
 
 enum Part { SCORE, BASE, FEATURE, MAIN, INTERACTION, DEGREE, REST };
-// The names of parts in tables, and of what is one part or has several of them in JSON.
+// The names of parts in tables, and of the members of a JSON object, which are one part or lists of parts.
 constexpr std::string_view IN_TABLES[] = {"score", "base", "feature", "main", "interaction", "degree", "rest"};
 constexpr std::string_view IN_JSON[] = {"score", "base", "features", "main", "interactions", "degrees", "rest"};
 
@@ -30,33 +30,33 @@ struct FeatureNames {
     const char* text;
     const int64_t* ends;
     int64_t n_texts;
-    std::string other;  // of columns after these
+    std::string other;  // of all further columns
     size_t widest;      // of texts, in bytes
 };
 
-// Parts of each row and output, in addition to its score, its base and its features. Parts of one kind are adjacent.
+// Parts of each row and output, besides its score, base and features. Parts of one kind are adjacent.
 struct MoreParts {
-    const int64_t* begins;  // of row r and output c: r * outputs + c; NULL: there are none
+    const int64_t* begins;  // for row r and output c: r * outputs + c; NULL: there are none
     const int32_t* part;
     const double* value;
     const int64_t* set_begins;  // of a part
-    const int64_t* set;         // its entries; of a degree, its number
+    const int64_t* set;         // the entries of a part; for a degree, its number
 };
 
-// Text that grows, in an object of Python that nobody else has yet: a std::string would clear what it has room for, and
-// its text would be copied.
+// Growing text in a Python object that nobody else has yet: a std::string would clear new room, and its text would have
+// to be copied.
 struct Text {
     char* end = nullptr;
 
     ~Text() { Py_XDECREF(bytes); }
 
-    // The end, behind which there is room for n characters.
+    // The end, with room for n characters after it.
     char* room(size_t n) {
         if (size_t(stop - end) < n) grow(n);
         return end;
     }
 
-    // The text, a new reference, or NULL with an exception of Python. The caller holds the GIL.
+    // The text, a new reference, or NULL with a Python exception. Needs the GIL.
     PyObject* taken() {
         room(1);
         _PyBytes_Resize(&bytes, end - PyBytes_AS_STRING(bytes));
@@ -102,7 +102,7 @@ struct Lines {
     const double* base;    // (outputs)
     const double* share;   // (entries, outputs)
     std::vector<std::string> classes;  // empty: there is one output
-    std::vector<std::string> keys;     // of rows; empty: they have numbers
+    std::vector<std::string> keys;     // of rows; empty: rows are numbered
     MoreParts more;
     int64_t first_number;
     Text* out;
@@ -138,21 +138,21 @@ struct Lines {
     }
 
    private:
-    // ROOM: more than the fixed words of a part have characters; MOST_OF_BYTE: what a byte of a name becomes in JSON.
+    // ROOM: more characters than the fixed words of a part; MOST_OF_BYTE: the most characters of a name's byte in JSON.
     enum : size_t { ROOM = 64, MOST_OF_BYTE = 6, BLOCK = 16 };
 
-    size_t of_name;     // more characters than any name has, with what surrounds it
+    size_t of_name;     // more characters than any name has, including what surrounds it
     std::string begin;  // of the lines of a row and output in tables, `length` characters and a BLOCK
     size_t length = 0;
-    std::vector<int64_t> ordered;  // the entries of a row, the one with the largest share first
+    std::vector<int64_t> ordered;  // the entries of a row, by decreasing share
     std::vector<double> sizes;
-    int open = -1;  // the part of which JSON has an open list or object
+    int open = -1;  // the part with an open list or object in JSON
 
     int64_t first_part(int64_t r, size_t c, size_t outputs) const { return more.begins[r * outputs + c]; }
 
     // More characters than the parts of a row and output have.
     size_t most_of(int64_t r, size_t c, size_t outputs) const {
-        size_t parts = 3 + indptr[r + 1] - indptr[r], members = parts;  // another one for what surrounds them
+        size_t parts = 3 + indptr[r + 1] - indptr[r], members = parts;  // one more for what surrounds them
         if (more.begins) {
             const int64_t first = first_part(r, c, outputs), last = first_part(r, c + 1, outputs);
             parts += last - first;
@@ -178,8 +178,8 @@ struct Lines {
         return close(at);
     }
 
-    // Of few entries, the place of each is how many others are before it, four compared at a time as floats: without
-    // branches, a third of the time of sorting. Then those that are alike as floats are compared.
+    // The position of each of a few entries is the number of entries before it, compared four at a time as floats:
+    // without branches, this takes a third of the time of sorting. Then entries with equal floats are compared.
     void sort_entries(int64_t first, int64_t last, size_t c, size_t outputs) {
         enum { FEW = 64 };
         const int64_t n = last - first;
@@ -216,7 +216,7 @@ struct Lines {
         return put(number(put(line(at, part), '\t'), value), '\n');
     }
 
-    // The beginning of a line, copied in blocks of a fixed size, which are faster.
+    // The beginning of a line, copied in blocks of a fixed size, which is faster.
     char* line(char* at, int part) const {
         for (size_t from = 0; from < length; from += BLOCK) std::memcpy(at + from, begin.data() + from, BLOCK);
         return put(put(at + length, IN_TABLES[part]), '\t');
@@ -224,7 +224,7 @@ struct Lines {
 
     static char* key(char* at, int part) { return put(put(put(at, ", \""), IN_JSON[part]), "\": "); }
 
-    // Begin a list or an object of JSON, unless it is open.
+    // Begin a JSON list or object, unless it is open.
     char* group(char* at, int part) {
         if (open == part) return put(at, ", ");
         at = key(close(at), part);
@@ -256,8 +256,8 @@ struct Lines {
         return json ? at : put(at, '\n');
     }
 
-    // Tables have the fewest digits that read back as the same `real`, as predictions; JSON, and tables whose numbers
-    // need them, the fewest digits that read back as the same double.
+    // Tables have the fewest digits that read back as the same `real`, like predictions; JSON, and tables whose numbers
+    // need it, the fewest digits that read back as the same double.
     char* number(char* at, double value) const {
         if (!std::isfinite(value))
             return put(at, json ? "null" : std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");

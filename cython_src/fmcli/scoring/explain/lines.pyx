@@ -64,9 +64,9 @@ cdef class Writer:
 
     Parameters
     ----------
-    numbering : of the features of columns; None: a column is its feature.
-    classes : texts of the classes; None: there is one output.
-    json : whether the text is JSON; else it is a table.
+    numbering : of the columns; None: column j is feature j.
+    classes : the texts of the classes; None: there is one output.
+    json : whether the text is JSON; otherwise it is a table.
     with_fields : whether names begin with the field.
     doubles : whether numbers of a table have the digits of doubles.
     """
@@ -85,7 +85,7 @@ cdef class Writer:
         self.lines.names.n_texts = self.lines.names.widest = 0
         self.lines.names.other = SHARED.encode()
         if isinstance(numbering, Numbering):
-            # A number after the last one, so that the array is not empty.
+            # One more number, so the array is not empty.
             self.numbers = np.append(numbering.ids.astype(np.int64), 0)
             numbers = self.numbers
             self.lines.names.numbers, self.lines.names.n_numbers = &numbers[0], len(numbering.ids)
@@ -105,7 +105,7 @@ cdef class Writer:
 
         first : the number of the first row.
         data : Dataset of the rows.
-        keys : their ids as bytes; None: they have numbers.
+        keys : the ids of the rows as bytes; None: rows are numbered.
         score : (rows, outputs). base : (outputs). share : (entries, outputs).
         more : further parts: `begins` (rows * outputs + 1), `part`, `value`, `set_begins` and `set`; None: there are
             none.
@@ -113,7 +113,7 @@ cdef class Writer:
         cdef const int64_t[::1] indptr = data.indptr, begins, set_begins, members
         cdef const int32_t[::1] index = data.index, field, part
         cdef const double[::1] value
-        cdef Lines lines = self.lines  # several threads may write
+        cdef Lines lines = self.lines  # a copy: several threads may write
         cdef Text out
         cdef int64_t rows = data.rows
         cdef Py_ssize_t outputs = max(<Py_ssize_t>self.lines.classes.size(), 1)
@@ -152,8 +152,8 @@ def text_of(key, json):
 
 
 def clean(dictionary):
-    """Return the names of a dictionary, in which bytes that are not UTF-8 are escaped: `text` and `ends`, which have a
-    last byte and a last end more, so that they are not empty."""
+    """Return the `text` and `ends` of a dictionary's names, with escapes for bytes other than UTF-8. Both have one more
+    item at the end, so they are not empty."""
     text, ends = dictionary.text.tobytes(), dictionary.ends
     try:
         text.decode()

@@ -64,20 +64,20 @@ cdef enum:
 
 
 cdef class Splitter:
-    """The terms of one output of a model. It has work space of its own, so that each thread needs one.
+    """The terms of one output of a model. It has its own work space, so each thread needs one.
 
     Parameters
     ----------
     split : Split
     output : the number of the output.
-    fields : those of the two halves of a row; see `halves`.
+    fields : the fields of the two halves of a row; see `halves`.
     """
 
     cdef vector[unique_ptr[Terms]] terms
     cdef const real* weights  # of single features; NULL: there are none
     cdef readonly double constant
     cdef readonly Py_ssize_t features
-    cdef list kept  # the arrays that the terms point to
+    cdef list kept  # the arrays that terms point to
 
     def __init__(self, split, int output, fields=((), ())):
         self.terms.clear()
@@ -98,7 +98,7 @@ cdef class Splitter:
             else:
                 raise ValueError(f"{type(terms).__name__} are not terms")
 
-    # The numbers of an array of features, which is kept.
+    # The numbers of an array by feature; the array is kept.
     cdef const real* reals(self, array, bint by_feature=True) except *:
         cdef const real[::1] flat
         if by_feature:
@@ -153,7 +153,7 @@ cdef class Splitter:
         self.terms.push_back(unique_ptr[Terms](made))
         made.weights, made.bits = self.reals(terms.array[output], False), terms.bits
 
-    # Raise ValueError unless rows start .. stop - 1 have features of the model.
+    # Raise ValueError unless rows start .. stop - 1 have only features of the model.
     cdef check(self, Dataset data, Py_ssize_t start, Py_ssize_t stop):
         if not 0 <= start <= stop <= data.rows:
             raise ValueError("there are no such rows")
@@ -161,7 +161,7 @@ cdef class Splitter:
             raise ValueError("the rows have features that the model does not have")
 
     def shares(self, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[::1] scores, double[::1] out):
-        """scores[i] += the scores of rows i = start .. stop - 1; out[e] += the share of entry e of these rows, its
+        """Add scores[i] += the scores of rows i = start .. stop - 1; out[e] += the share of entry e of these rows, its
         Shapley value against the row without entries."""
         cdef Sample x, ahead
         cdef Py_ssize_t i, j
@@ -200,7 +200,7 @@ cdef class Splitter:
                 prefetch_line(self.weights + x.index[j])
 
     def largest(self, Dataset data, Py_ssize_t row):
-        """Return the number of entries of the largest sets of a row that have terms."""
+        """Return the largest number of entries of a row's sets with terms."""
         cdef Sample x
         cdef size_t t
         cdef Py_ssize_t found
@@ -212,7 +212,7 @@ cdef class Splitter:
         return found
 
     def listed(self, Dataset data, Py_ssize_t row, Py_ssize_t size, double[::1] out):
-        """out[..] += the terms of the sets of `size` entries of a row, in lexicographic order."""
+        """Add out[..] += the terms of the sets of `size` entries of a row, in lexicographic order."""
         cdef Sample x
         cdef Py_ssize_t j, k, sets = 1
         cdef size_t t
@@ -244,7 +244,7 @@ cdef class Splitter:
 
     @property
     def width(self):
-        """The numbers of the vector of a half of a row."""
+        """The number of items in the vector of a half of a row."""
         cdef size_t t
         return sum([self.terms[t].get().width() for t in range(self.terms.size())])
 
@@ -252,11 +252,13 @@ cdef class Splitter:
         self, Dataset data, Py_ssize_t start, Py_ssize_t stop, double[::1] own, double[:, ::1] out, *, bint second,
         bint bounding=False
     ):
-        """own[i - start], out[i - start] <- the sum of the terms of row i, and its vector, for rows start .. stop - 1.
+        """Compute own[i - start], out[i - start] <- the sum of the terms of row i, and its vector, for rows start ..
+        stop - 1.
 
-        The score of the union of two rows without common features is the constant, the sums of the terms of both, and
-        the inner product of the vectors of the first and of the `second`. With `bounding`, all parameters and values
-        are positive, and each entry counts twice: then this bounds everything that is added up to the score.
+        The score of the union of two rows without common features is the constant, plus the sums of the terms of both,
+        plus the inner product of the vector of the first and the vector of the `second`. With `bounding`, all
+        parameters and values are positive, and each entry counts twice: this then bounds everything that is added up to
+        the score.
         """
         cdef Sample x
         cdef Py_ssize_t i, j, at

@@ -16,27 +16,27 @@ namespace fmcli {
 
 typedef std::vector<double> Numbers;
 
-// What all forms of terms can say about a row. `share` is the sum of the terms of the sets with an entry, each divided
-// by the number of its entries: the entry's Shapley value.
+// The interface of all forms of terms, for a row. `share` is the sum of the terms of the sets with an entry, each
+// divided by the number of the set's entries: the entry's Shapley value.
 struct Terms {
     virtual ~Terms() {}
-    // Ask for the memory that a row will read soon.
+    // Prefetch the memory of a row that will be read soon.
     virtual void prefetch(const Sample&) const {}
     // shares[i] += the share of entry i; returns the sum of all terms.
     virtual double shares(const Sample& x, double* shares) = 0;
-    // The number of entries of the largest sets with terms.
+    // The largest number of entries of a set with terms.
     virtual ptrdiff_t largest(const Sample& x) const = 0;
     // out[..] += the terms of all sets of `size` entries, in the order of their entries.
     virtual void list(const Sample& x, ptrdiff_t size, double* out) = 0;
     // The sum of the terms of all sets of `size` entries.
     virtual double sum(const Sample& x, ptrdiff_t size) = 0;
-    // A row that is the union of two others, which have no feature in common, has the sum of the terms of each of them,
-    // and the inner product of a vector of each, of `width` numbers. This writes the vector of the `second` or the first
-    // of them, and returns the sum of its own terms.
+    // If a row is the union of two rows without common features, its sum of terms is the sum of the terms of each, plus
+    // the inner product of a vector of each, with `width` numbers. This writes the vector of the `second` or the first
+    // row, and returns the sum of its own terms.
     virtual ptrdiff_t width() const = 0;
     virtual double half(const Sample& x, bool second, double* out) = 0;
-    // Whether halves have the absolute values of parameters and values, and each entry twice: then the score of the union
-    // is an upper bound of what all numbers are that add up to it, whatever the formula.
+    // Whether halves use absolute values of parameters and values, and each entry twice: then the score of the union is
+    // an upper bound of the sum of all magnitudes that add up to it, whatever the formula.
     bool bounding = false;
 
    protected:
@@ -44,7 +44,7 @@ struct Terms {
     int times() const { return bounding ? 2 : 1; }
 };
 
-// A set of entries i_1 < i_2 < ..; goes to the next one in lexicographic order, or returns false after the last.
+// Replaces a set of entries i_1 < i_2 < .. by the next one in lexicographic order; returns false after the last.
 inline bool next_set(std::vector<ptrdiff_t>& set, ptrdiff_t entries) {
     const ptrdiff_t size = (ptrdiff_t)set.size();
     ptrdiff_t at = size - 1;
@@ -78,7 +78,7 @@ struct ProductTerms : Terms {
     std::vector<ptrdiff_t> sizes;
     std::vector<Move> moves;
     Numbers weight;
-    std::vector<ptrdiff_t> places;  // of each state in the vectors of halves; -1: it has none
+    std::vector<ptrdiff_t> places;  // of each state in the vectors of halves; -1: none
 
     void prefetch(const Sample& x) const override {
         for (const FactorSlot& slot : slots)
@@ -110,7 +110,7 @@ struct ProductTerms : Terms {
         for (ptrdiff_t i = n; i-- > 0;) {
             const double* before = &states[i * width];
             std::fill(of_products.begin(), of_products.end(), 0.0);
-            // The smallest sets first: a slope is read before the moves that change it.
+            // Smallest sets first: a slope is read before the moves that change it.
             for (size_t m = moves.size(); m-- > 0;) {
                 const Move& move = moves[m];
                 const double* slope = &slopes[move.target * rank];
@@ -152,8 +152,8 @@ struct ProductTerms : Terms {
 
     ptrdiff_t width() const override { return (1 + *std::max_element(places.begin(), places.end())) * rank; }
 
-    // The first half's vector has the states after its entries; the second half's, by how much its entries change the
-    // slope of the score in each state. States whose slopes are equal share a place.
+    // The first half's vector has the states after its entries; the second half's has the change of the score's slope
+    // in each state by its entries. States with equal slopes share a place.
     double half(const Sample& x, bool second, double* out) override {
         const ptrdiff_t count = (ptrdiff_t)sizes.size();
         products.resize(monomials.size() * rank);
@@ -168,7 +168,7 @@ struct ProductTerms : Terms {
             enter(x, i, product(0));
             for (int time = 0; time < times(); ++time)
                 for (size_t m = 0; m < moves.size(); ++m) {
-                    // In the order of the states that change: no move reads one that its entry has changed already.
+                    // In the order of the states that change: no move reads a state that its entry has already changed.
                     const Move& move = moves[second ? moves.size() - 1 - m : m];
                     const ptrdiff_t from = second ? move.target : move.source, to = second ? move.source : move.target;
                     add(&states[to * rank], move.times, product(0) + move.monomial * rank, &states[from * rank]);
@@ -191,7 +191,8 @@ struct ProductTerms : Terms {
    private:
     Numbers states, products, slopes, of_products;
 
-    // The kernels of degrees 1 and 2, in closed form: with s = sum_j a_j, the share of j is a_j (w_1 + w_2 (s - a_j) / 2).
+    // The kernels of degrees 1 and 2, in closed form: with s = sum_j a_j, the share of j is a_j (w_1 + w_2 (s - a_j) /
+    // 2).
     double second_order(const Sample& x, double* out) {
         const double *linear = &weight[rank], *pairs = &weight[2 * rank];
         products.resize(x.nnz * rank);
@@ -252,7 +253,7 @@ struct ProductTerms : Terms {
         return total;
     }
 
-    // Add each entry from `first` on to a set of `depth` entries, whose states with all of them are known.
+    // Add each entry from `first` on to a set of `depth` entries, whose states are known.
     void extend(ptrdiff_t entries, ptrdiff_t size, ptrdiff_t depth, ptrdiff_t first, double** out) {
         const ptrdiff_t width = (ptrdiff_t)sizes.size() * rank;
         double* const state = &states[depth * width];
@@ -299,7 +300,7 @@ struct Quadrature {
 
 // fmcli.models.split.EverySubset: for each factor, prod_j (1 + a_j) - 1. The share of j is the integral of a_j
 // prod_{l != j} (1 + z a_l) over z from 0 to 1. For up to 128 entries, the quadrature is exact; for more, its error is
-// below the rounding of a score, unless the sum of the |a_l| is near 100, whose product is near the largest number.
+// below the rounding of a score, unless the sum of the |a_l| is near 100 and the product near the largest number.
 struct SubsetTerms : Terms {
     ptrdiff_t rank;
     const real* factors;
@@ -355,7 +356,7 @@ struct SubsetTerms : Terms {
 
     ptrdiff_t width() const override { return rank; }
 
-    // prod (1 + a) - 1 over both halves is that of each of them, and their product.
+    // prod (1 + a) - 1 over both halves is the sum of this term of each half, plus their product.
     double half(const Sample& x, bool, double* out) override {
         double own = 0;
         for (ptrdiff_t f = 0; f < rank; ++f) {
@@ -375,7 +376,7 @@ struct SubsetTerms : Terms {
         for (ptrdiff_t i = 0; i < x.nnz; ++i) a[i] = signed_((double)factors[x.index[i] * rank + f] * x.value[i]);
     }
 
-    // prod (1 + a) - 1, without the 1, which would take digits from small terms.
+    // prod (1 + a) - 1, without forming the 1, which would take digits from small terms.
     double joint(ptrdiff_t n) const {
         double total = 0;
         for (ptrdiff_t i = 0; i < n; ++i) total += a[i] * (1 + total);
@@ -431,8 +432,8 @@ struct FieldPairTerms : PairTerms {
 
     ptrdiff_t width() const override { return (ptrdiff_t)(first.size() * second.size()) * rank; }
 
-    // For each pair of a field of the first and one of the second half: the sum of the factors of the half's entries in
-    // one of these fields, for the other one.
+    // For each pair of a field of the first half and a field of the second: the sum, over the half's entries in its
+    // field, of the factors for the other field.
     double half(const Sample& x, bool is_second, double* out) override {
         std::fill_n(out, width(), 0.0);
         for (ptrdiff_t i = 0; x.field && i < x.nnz; ++i)

@@ -1,4 +1,4 @@
-// The candidates for the largest of many scores that are known up to an error.
+// Candidates for the largest of many scores that are known up to an error.
 #ifndef FMCLI_SCORING_RECOMMEND_BEST_H
 #define FMCLI_SCORING_RECOMMEND_BEST_H
 
@@ -13,15 +13,14 @@
 
 namespace fmcli {
 
-// The candidates of one row. The `wanted` largest lower bounds so far are a heap whose first is the smallest of them: a
+// The candidates of one row. The `wanted` largest lower bounds so far are a heap with the smallest of them first: a
 // score whose upper bound is below it is not among the `wanted` largest.
 struct Best {
     size_t wanted = 0;
-    const int32_t *seen = nullptr, *seen_end = nullptr;  // increasing: these are left out
+    const int32_t *seen = nullptr, *seen_end = nullptr;  // increasing: the scores to leave out
     std::vector<std::pair<double, int32_t>> kept;        // the upper bound, and the number of the score
 
-    // Takes the scores number first, first + 1, .., each of which may be wrong by `error`. One that is not a number is
-    // kept.
+    // Takes the scores number first, first + 1, .., each with an error of up to `error`. A NaN score is kept.
     void add(const float* score, ptrdiff_t count, int32_t first, double error) {
         enum { TOGETHER = 32 };
         float cut = cut_at(error);
@@ -39,7 +38,7 @@ struct Best {
         }
     }
 
-    // Forget those that cannot be among the largest.
+    // Drop candidates that cannot be among the largest.
     void prune() {
         const double least = threshold();
         kept.erase(std::remove_if(kept.begin(), kept.end(), [&](auto& one) { return one.first < least; }), kept.end());
@@ -53,7 +52,7 @@ struct Best {
         return lower.size() < wanted ? -std::numeric_limits<double>::infinity() : lower.front();
     }
 
-    // A number that scores are compared with: below it, the upper bound is below the threshold.
+    // A number to compare scores with: below it, the upper bound is below the threshold.
     float cut_at(double error) const {
         const double cut = threshold() - error;
         return std::isnan(cut) ? -std::numeric_limits<float>::infinity() : std::nextafter((float)cut, -INFINITY);

@@ -1,4 +1,4 @@
-"""The candidates for the largest of many scores that are known up to an error."""
+"""Candidates for the largest of many scores that are known up to an error."""
 
 import numpy as np
 
@@ -22,13 +22,13 @@ cdef class Candidates:
 
     Parameters
     ----------
-    wanted : how many of the largest scores of each row are wanted.
+    wanted : the number of largest scores wanted for each row.
     begins : int64 (rows + 1), where the numbers of each row begin in `seen`.
-    seen : int32, numbers of scores that are left out, increasing in each row.
+    seen : int32, the numbers of scores to leave out, increasing in each row.
     """
 
     cdef vector[Best] rows
-    cdef object kept  # the arrays that the rows point to
+    cdef object kept  # the arrays that rows point to
 
     def __init__(self, Py_ssize_t wanted, const int64_t[::1] begins, const int32_t[::1] seen):
         cdef Py_ssize_t i, rows = begins.shape[0] - 1
@@ -44,7 +44,8 @@ cdef class Candidates:
                 self.rows[i].seen, self.rows[i].seen_end = &seen[0] + begins[i], &seen[0] + begins[i + 1]
 
     def add(self, const float[:, ::1] scores, int32_t first, const double[::1] error):
-        """Take the scores (rows, n) number first, first + 1, .., of each row. Each may be wrong by error (rows)."""
+        """Take scores number first, first + 1, .. (rows, n) of each row. error (rows) : the largest error of each
+        score."""
         cdef size_t i
         if scores.shape[0] != <Py_ssize_t>self.rows.size() or error.shape[0] != scores.shape[0]:
             raise ValueError("there are not scores and an error for each row")
@@ -54,8 +55,8 @@ cdef class Candidates:
                     self.rows[i].add(&scores[i, 0], scores.shape[1], first, error[i])
 
     def found(self):
-        """Return (rows) how many scores of each row may be among the largest, and int32, their numbers, which increase
-        in each row."""
+        """Return (rows) the number of scores of each row that may be among the largest, and int32, their numbers,
+        increasing in each row."""
         cdef size_t i, j
         cdef Py_ssize_t at = 0
         for i in range(self.rows.size()):
@@ -64,7 +65,7 @@ cdef class Candidates:
         numbers = np.empty(counts.sum(), dtype=np.int32)
         cdef int32_t[::1] out = numbers
         for i in range(self.rows.size()):
-            for j in range(self.rows[i].kept.size()):  # in the order in which they were added
+            for j in range(self.rows[i].kept.size()):  # in the order of their addition
                 out[at] = self.rows[i].kept[j].second
                 at += 1
         return counts, numbers
