@@ -13,7 +13,7 @@ from fmcli.data.scaling import MAX_ABS, learn
 from fmcli.data.transform import Transform, every_column
 from fmcli.registry.specs import make_spec
 from fmcli.training import job, saving
-from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.rows import DividedInMemory
 
 pytestmark = pytest.mark.exact
 
@@ -51,7 +51,7 @@ def test_columns_that_were_looked_up_for_few_features_do_not_hold_for_more():
 
 def test_a_column_of_held_out_rows_only_has_their_scale():
     data = dataset([{0: 8.0}, {1: -2.0}, {1: 1.0}], 3, [0.0, 1.0, 2.0])
-    rows = RowsInMemory(data, held=np.array([0], np.int32), rows=np.array([1, 2], np.int32))
+    rows = DividedInMemory(data, None, np.array([1, 2], np.int32), np.array([0], np.int32))
     assert learn(*rows.statistics(Transform(LABELS, 3), MAX_ABS), MAX_ABS).divisors.tolist() == [8, 2, 1]
 
 

@@ -15,7 +15,7 @@ from fmcli.api.matrix import require_numbers, require_unmasked, rows_of
 from fmcli.api.values import threads_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.faults import quote
-from fmcli.data.fields import LARGEST, LARGEST_GROUP
+from fmcli.data.fields import LARGEST, LARGEST_GROUP, without_fields
 from fmcli.data.formats import RowGroups
 from fmcli.data.labels import LONGEST_NAME, NUMBERS, Names, is_name, listed_names
 from fmcli.data.reader import read as read_text
@@ -24,7 +24,7 @@ from fmcli.errors import BadInputError
 from fmcli.registry.models import MODELS
 from fmcli.system.addresses import file_of
 from fmcli.text import escaped, readable
-from fmcli.training.setup.rows import with_needed_fields
+from fmcli.training.setup.rows import needs_fields
 
 if TYPE_CHECKING:
     from fmcli.data.tables.schema import Schema
@@ -316,8 +316,10 @@ def paths_of(files: Files) -> list[str]:
 
 
 def for_spec(data: Data, spec: Spec, *, optional: bool = False) -> Dataset:
-    """Return the rows as a run needs them: with fields only if these count. optional : see `with_needed_fields`."""
-    kind, dataset = MODELS[spec.model], with_needed_fields(data.dataset, spec, optional=optional)
+    """Return the rows as a run needs them: with fields only if these count. optional : see `needs_fields`."""
+    kind, dataset = MODELS[spec.model], data.dataset
+    if not needs_fields(spec, optional=optional):
+        dataset = without_fields(dataset)
     if kind.needs_fields(spec.values) and dataset.field is None:
         raise BadInputError(
             f"{spec.model} needs fields: give fmcli.Data(X, y, fields=..), a number for each column, or ffm text"

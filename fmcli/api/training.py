@@ -46,7 +46,7 @@ from fmcli.training.planning import Plan, prepare
 from fmcli.training.saving import file_of, keeps_state, load_warm_start
 from fmcli.training.setup.chosen import held_of, room_of, settings_of, spec_of
 from fmcli.training.setup.item_ranking import without_users
-from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.rows import Rows, RowsInMemory, label_weights
 from fmcli.training.setup.rules import check_run, made
 from fmcli.training.setup.settings import Settings
 from fmcli.training.setup.stored import rows_of_cache
@@ -246,7 +246,7 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
         schema, format = given.schema, given.format
         own = is_files(data) and not choices.auto and choices.calibrate is None
         unweighted = replace(in_memory(given, spec, optional=choices.auto, known=names is not None), own=own)
-    of_labels = unweighted.label_weights(weighting) if weighting else {}
+    of_labels = label_weights(unweighted, weighting)
     rows = unweighted.with_label_weights(of_labels) if weighting else unweighted
     if schema is None:
         refuse(wanted.column is not None, "holdout needs a column, and only tables have some")

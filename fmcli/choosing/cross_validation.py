@@ -33,7 +33,7 @@ from fmcli.training.account import MemoryNeed, require_room
 from fmcli.training.planning import Plan, prepare
 from fmcli.training.setup.fitting import labels_of
 from fmcli.training.setup.memory import held_bytes
-from fmcli.training.setup.rows import RowFacts, Rows
+from fmcli.training.setup.rows import RowFacts, Rows, needs_fields
 from fmcli.training.setup.settings import Settings
 from fmcli.training.several.ensemble import side_by_side
 from fmcli.training.trained import Epoch
@@ -148,7 +148,8 @@ def cross_validate(
     Raises the errors of `prepare` and `train`, and BadInputError if a label occurs only in rows that a fold predicts.
     """
     settings = replace(training.settings, keep_state=False)
-    rows = rows.with_needed_fields(settings.spec, optional=settings.uses_fields)
+    if not needs_fields(settings.spec, optional=settings.uses_fields):
+        rows = rows.leaving_out(fields=True)
     together = min(len(folds), settings.threads)
     threads = max(1, settings.threads // together)
 

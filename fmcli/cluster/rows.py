@@ -26,11 +26,9 @@ from fmcli.data.transform import Transform
 from fmcli.records import dataclass
 from fmcli.solvers.remote import OfModel, RemoteRows
 from fmcli.solvers.trainer import Task
-from fmcli.training.setup.stored import Change, StoredShards
+from fmcli.training.setup.stored import Change, DividedShards, Left, StoredShards
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from fmcli.losses.loss import Loss
 
 # Sample of rows from all partitions on the client: for metrics of training rows, and start values that depend on rows.
@@ -111,16 +109,18 @@ class PartitionedShards(StoredShards):
     def __post_init__(self) -> None:
         self.cache.space = replace(self.cache.space, of_labels=self.of_labels)
 
-    def each(self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
-        shared = self.cache.shared(transform, self.left if isinstance(self.left, HeldOut) else None)
+    def each(
+        self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T], left: Left | None = None
+    ) -> Iterator[T]:
+        shared = self.cache.shared(transform, left if isinstance(left, HeldOut) else None)
         found = self.cache.each(work.each_shard, shared, change, of, purpose="looking at")
         return chain.from_iterable(results for _, results in found)
 
-    def without(self, numbers: NDArray[np.int64], seed: int) -> Self:
+    def without(self, numbers: NDArray[np.int64], seed: int) -> DividedShards:
         left, held_out = HeldOut.of(self.cache.rows, numbers, seed), None
         if len(numbers):
             held_out = concatenated(list(self.cache.fetch(self.cache.shared(held_out=left), "held out")))
-        return replace(self, left=left, held_out=held_out)
+        return DividedShards(self, left, held_out)
 
     def labelled(self, wanted: Sequence[float]) -> list[NDArray[np.int64]]:
         starts = np.cumsum([0, *self.cache.rows])
@@ -128,6 +128,7 @@ class PartitionedShards(StoredShards):
         each = [[starts[number] + some for some in of_labels] for number, of_labels in found]
         return [np.concatenate(parts) for parts in zip(*each, strict=True)]
 
-    def training_rows(self, transform: Transform, totals: Totals, held_out: Dataset | None) -> PartitionedRows:
-        assert isinstance(self.left, HeldOut)
-        return PartitionedRows(self.cache, transform, totals, self.left, held_out)
+    def training_rows(self, transform: Transform, totals: Totals, divided: DividedShards) -> PartitionedRows:
+        assert isinstance(divided.left, HeldOut)
+        held_out = None if divided.held_out is None else transform.training(divided.held_out)
+        return PartitionedRows(self.cache, transform, totals, divided.left, held_out)

@@ -243,7 +243,7 @@ def run(
     ]
     folds = divided(log, request, facts, candidates[0], folding)
     if folding.by() and not request.ranks and held_of(request.choices).column is None:
-        rows, facts = rows.without_groups(), facts._replace(group=None)
+        rows, facts = rows.leaving_out(groups=True), facts._replace(group=None)
     metrics = metrics_of(candidates)
     found: list[list[Validated]] = []
     with open_lines(request.choices.log_json) as lines:

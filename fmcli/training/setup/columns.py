@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fmcli.registry.models import MODELS
-from fmcli.training.setup.rows import Rows
+from fmcli.training.setup.rows import Rows, are_related
 from fmcli.training.setup.settings import Settings
 
 # Features are many if there are more than this, and few of them occur if it is at most this share.
@@ -21,11 +21,11 @@ def on_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     """
     if settings.only_new:
         return on_new_columns(settings, rows)
-    warm_start = settings.warm_start
-    numbered = rows.numbering is not None or (warm_start is not None and warm_start.transform.numbering is not None)
+    warm_start, numbered = settings.warm_start, rows.columns.numbering is not None
+    numbered = numbered or (warm_start is not None and warm_start.transform.numbering is not None)
     if not (numbered or MODELS[settings.spec.model].compact or are_few(settings, rows)):
         return rows, settings
-    numbering = rows.occurring
+    numbering = rows.columns.occurring
     if warm_start is not None:
         numbering = numbering.united(warm_start.occurring)
         settings = replace(settings, warm_start=warm_start.on_columns(numbering))
@@ -41,19 +41,20 @@ def on_new_columns(settings: Settings, rows: Rows) -> tuple[Rows, Settings]:
     warm_start, spec = settings.warm_start, settings.spec
     assert warm_start is not None
     rows = rows.with_new_features(warm_start.transform)
+    columns = rows.columns
     kind, fields = MODELS[spec.model], warm_start.transform.fields
     if kind.needs_fields(spec.values):
         fields = max(fields, *(data.fields for data in rows.in_memory))
-    if rows.numbering is None and warm_start.transform.numbering is None:
-        whole = warm_start.grown(max(rows.features, warm_start.model.features), fields)
+    if columns.numbering is None and warm_start.transform.numbering is None:
+        whole = warm_start.grown(max(columns.features, warm_start.model.features), fields)
     else:
-        whole = warm_start.on_columns(rows.occurring.united(warm_start.occurring))
+        whole = warm_start.on_columns(columns.occurring.united(warm_start.occurring))
         whole = whole.grown(whole.model.features, fields)
     if kind.depends_on_columns(spec.values):
         numbering = whole.transform.numbering
         rows = rows if numbering is None else rows.on_columns(numbering, settings.threads)
         return rows, replace(settings, warm_start=whole, whole=whole)
-    numbering = rows.occurring
+    numbering = columns.occurring
     part = warm_start.on_columns(numbering).grown(len(numbering), fields)
     return rows.on_columns(numbering, settings.threads), replace(settings, warm_start=part, whole=whole)
 
@@ -63,6 +64,7 @@ def are_few(settings: Settings, rows: Rows) -> bool:
     time to number these. With new rows, there will be others."""
     spec = settings.spec
     by_column = MODELS[spec.model].depends_on_columns(spec.values)
-    if by_column or rows.related or settings.warm_start is not None or spec.values["epochs"] == 1:
+    if by_column or are_related(rows) or settings.warm_start is not None or spec.values["epochs"] == 1:
         return False
-    return rows.features > MANY_FEATURES and len(rows.occurring) <= FEW_OCCUR * rows.features
+    columns = rows.columns
+    return columns.features > MANY_FEATURES and len(columns.occurring) <= FEW_OCCUR * columns.features

@@ -26,7 +26,7 @@ from fmcli.training.setup.columns import on_columns
 from fmcli.training.setup.groups import groups_of
 from fmcli.training.setup.hold_out import rows_held_out
 from fmcli.training.setup.memory import held_bytes
-from fmcli.training.setup.rows import Rows, RowsInMemory
+from fmcli.training.setup.rows import DividedRows, Rows, RowsInMemory, are_related
 from fmcli.training.setup.scaled_labels import fit_unit
 from fmcli.training.setup.settings import HoldOut, Settings
 from fmcli.training.setup.warm_start import WarmStart
@@ -85,13 +85,13 @@ def fit(settings: Settings, rows: Rows, valid: Dataset | None = None) -> tuple[F
     read = [*rows.in_memory, *([] if valid is None else [valid])]
     rows, settings = on_columns(settings, rows)
     settings = on_dense_rows(settings, rows, validated=valid is not None)
-    transform, rows, spec = learn_transform(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
-    source, new_features = rows.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler), None
+    transform, divided, spec = learn_transform(settings, rows, settings.hold_out if valid is None else HoldOut(0.0))
+    source, new_features = divided.training(transform, settings.threads, grouped=spec.solver_entry.is_sampler), None
     if settings.only_new:
         source, new_features = with_new_features(source, settings.warm_start)
     seen, counts, transform = occurring(source, transform, settings)
     if valid is None:
-        validated = rows.validated(transform, source.data)
+        validated = divided.validated(transform, source.data)
     else:
         validated = transform.of(valid, settings.valid_name), None
     held = held_bytes([*read, source.data, *(validated or ())[:1]]) + source.rows.nbytes
@@ -128,8 +128,8 @@ def with_new_features(source: TrainingRows, warm_start: WarmStart | None) -> tup
     return TrainingRows(source.data, new_features.rows, source.fields), new_features
 
 
-def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, Rows, Spec]:
-    """Return the transform of a run, its rows of which some are held out, and its spec with the loss of the labels.
+def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[Transform, DividedRows, Spec]:
+    """Return the transform of a run, its rows, of which some are held out, and its spec with the loss of the labels.
 
     Raises BadInputError for labels that do not fit the loss, and UsageError.
     """
@@ -139,34 +139,34 @@ def learn_transform(settings: Settings, rows: Rows, hold_out: HoldOut) -> tuple[
     if settings.only_new and warm_start:
         transform = replace(warm_start.transform, fieldless=not MODELS[spec.model].needs_fields(spec.values))
         return transform, rows.hold_out(spec, labels, HoldOut(0.0)), spec
-    if rows.related and not is_bounded(spec, labels.loss, labels.outputs):
+    if are_related(rows) and not is_bounded(spec, labels.loss, labels.outputs):
         raise UsageError(
             f"loss {labels.loss} has no largest curvature, by which {spec.solver} bounds the loss of the rows that "
             "refer to a row of a relation; join the files"
         )
-    spec, label_range = fit_clip(spec, labels, rows.labels, warm_start)
-    rows = rows.hold_out(spec, labels, hold_out)
-    spec, labels = fit_unit(spec, labels, rows, warm_start)
+    spec, label_range = fit_clip(spec, labels, rows.labels.label, warm_start)
+    divided = rows.hold_out(spec, labels, hold_out)
+    spec, labels = fit_unit(spec, labels, divided, warm_start)
     transform = Transform(
         labels,
-        max(rows.features, warm_start.model.features if warm_start else 0),
-        rows.numbering,
+        max(rows.columns.features, warm_start.model.features if warm_start else 0),
+        rows.columns.numbering,
         settings.hash_bits,
         norm=bool(spec.values["norm"]),
         label_range=label_range,
         table=settings.table or (warm_start.transform.table if warm_start else None),
     )
     if settings.min_count > 1:
-        frequent = rows.weights(transform, settings.threads) >= (1 - ROUNDING) * settings.min_count
+        frequent = divided.weights(transform, settings.threads) >= (1 - ROUNDING) * settings.min_count
         transform = transform.without_rare(frequent, share=settings.share_rare)
-    transform = replace(transform, groups=groups_of(settings, rows, transform))
+    transform = replace(transform, groups=groups_of(settings, divided, transform))
     if not MODELS[spec.model].needs_fields(spec.values):
         transform = replace(transform, fieldless=True)
-    fields = max(rows.fields(transform), warm_start.transform.fields if warm_start else 0)
+    fields = max(divided.fields(transform), warm_start.transform.fields if warm_start else 0)
     transform = replace(transform, fields=fields)
     if is_scaled(spec.values):
-        transform = replace(transform, scale=learn_scale(spec, rows, transform, warm_start))
-    return transform, rows, spec
+        transform = replace(transform, scale=learn_scale(spec, divided, transform, warm_start))
+    return transform, divided, spec
 
 
 def labels_of(settings: Settings, rows: Rows) -> Labels:
@@ -174,11 +174,11 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
     it."""
     spec = settings.spec
     if settings.warm_start:
-        labels = settings.warm_start.labels_for(spec).beside(rows.labels)
+        labels = settings.warm_start.labels_for(spec).beside(rows.labels.label)
     else:
         try:
             signs, wanted = MODELS[spec.model].closed_form, settings.positive
-            labels = fit_labels(rows.labels, spec.loss, signs, rows.names, wanted)
+            labels = fit_labels(rows.labels.label, spec.loss, signs, rows.names, wanted)
         except BadInputError as error:
             losses = error.options.get("loss", ())
             error.options |= {name: Also(value) for loss in losses for name, value in needed_for(spec, loss).items()}
@@ -190,7 +190,7 @@ def labels_of(settings: Settings, rows: Rows) -> Labels:
     return labels
 
 
-def learn_scale(spec: Spec, rows: Rows, transform: Transform, warm_start: WarmStart | None) -> Scaling:
+def learn_scale(spec: Spec, rows: DividedRows, transform: Transform, warm_start: WarmStart | None) -> Scaling:
     """Return the scaling of the columns: that of the warm start for columns that it has seen, if it has the same
     method."""
     method = spec.values[SCALE]
@@ -214,11 +214,11 @@ def on_dense_rows(settings: Settings, rows: Rows, *, validated: bool) -> Setting
     fixed = not settings.quick_search or settings.keep_state or settings.deadline is not None or not spec.solver_by_data
     if fixed or not isinstance(rows, RowsInMemory) or settings.warm_start or settings.stream:
         return settings
-    if rows.related or rows.data.group is not None:
+    if rows.data.relations or rows.data.group is not None:
         return settings
     if not validated and not rows_held_out(rows.count, settings.hold_out, spec):
         return settings
-    few = are_dense(rows.count, rows.nonzeros, rows.features) and not are_many(spec, rows.nonzeros)
+    few = are_dense(rows.count, rows.nonzeros, rows.data.features) and not are_many(spec, rows.nonzeros)
     return replace(settings, spec=spec) if few else settings
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from fmcli.data.fields import NO_GROUP, Counted, Groups
 from fmcli.data.transform import Transform
 from fmcli.errors import BadInputError
-from fmcli.training.setup.rows import Rows
+from fmcli.training.setup.rows import DividedRows
 from fmcli.training.setup.settings import Settings
 
 
-def groups_of(settings: Settings, rows: Rows, transform: Transform) -> Groups | None:
+def groups_of(settings: Settings, rows: DividedRows, transform: Transform) -> Groups | None:
     """Return (features) the groups that the features of rows are given by the settings, or else by the warm start;
     None: none.
 

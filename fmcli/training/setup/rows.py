@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from fmcli.data.shards.paired_rows import PairedRows
 from fmcli.data.shards.training_rows import RowNumbers, TrainingRows
 from fmcli.data.shards.weights import Weighting, that_count, weigh_labels, with_label_weights
 from fmcli.data.transform import Transform
+from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import MODELS
@@ -51,18 +52,48 @@ class RowFacts(NamedTuple):
     group: NDArray[np.int32] | None
 
 
+class LabelWeights(NamedTuple):
+    """Labels, and the weight of the rows with each.
+
+    label : (n) all labels, or each of them once; if they are very many, some, with the smallest and the largest one.
+    weight : (n) of the rows; None: not known, because there are so many labels.
+    """
+
+    label: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """The columns of rows.
+
+    features : their number.
+    numbering : what they stand for; None: column j is feature j.
+    find : returns the numbering of the features that occur, if column j is feature j.
+    """
+
+    features: int
+    numbering: Numbering | Dictionary | None
+    find: Callable[[], Numbering | Dictionary]
+
+    @cached_property
+    def occurring(self) -> Numbering | Dictionary:
+        """The numbering of the columns, or of the features that occur."""
+        return self.find() if self.numbering is None else self.numbering
+
+
 class LabelledRows(Protocol):
     """Labelled rows as they were read, perhaps for a single pass.
 
     names : what labels 0, 1, .. stand for; NUMBERS: labels are numbers.
+    labels : of a stream, those of its first rows.
     """
 
     @property
     def names(self) -> Names: ...
 
-    def label_weights(self, weighting: Weighting) -> dict[float, float]:
-        """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does."""
-        ...
+    @property
+    def labels(self) -> LabelWeights: ...
 
     def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
         """Return the rows with the weights of their labels. Raises BadInputError if all are 0."""
@@ -70,13 +101,7 @@ class LabelledRows(Protocol):
 
 
 class Rows(LabelledRows, Protocol):
-    """Labelled rows that a run can be planned for: there are as many passes over them as it takes.
-
-    related : whether they refer to the rows of other data.
-    """
-
-    @property
-    def related(self) -> bool: ...
+    """Labelled rows that a run can be planned for: there are as many passes over them as it takes."""
 
     @property
     def in_memory(self) -> list[Dataset]:
@@ -84,33 +109,7 @@ class Rows(LabelledRows, Protocol):
         ...
 
     @property
-    def labels(self) -> NDArray[np.float64]:
-        """All labels, or each of them once; if they are very many, some, with the smallest and the largest one."""
-        ...
-
-    def label_moments(self) -> Moments:
-        """Return the moments of the labels of the rows to train on, which are numbers."""
-        ...
-
-    @property
-    def features(self) -> int:
-        """The number of columns."""
-        ...
-
-    @property
-    def numbering(self) -> Numbering | Dictionary | None:
-        """The numbering of the columns; None: column j is feature j."""
-        ...
-
-    @property
-    def occurring(self) -> Numbering | Dictionary:
-        """The numbering of the columns, or of the features that occur."""
-        ...
-
-    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
-        """Return the rows that are held out, as the model sees them, and their numbers there, None: all; None if there
-        are none. data : the transformed rows to train on."""
-        ...
+    def columns(self) -> RowColumns: ...
 
     def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> Self:
         """Return the rows with the columns of a numbering of all features that occur."""
@@ -120,12 +119,8 @@ class Rows(LabelledRows, Protocol):
         """Return what is known about each row, which may take a pass over them."""
         ...
 
-    def with_needed_fields(self, spec: Spec, *, optional: bool) -> Self:
-        """Return the rows without what several runs of a spec would each leave out; see the function."""
-        ...
-
-    def without_groups(self) -> Self:
-        """Return the rows without their groups."""
+    def leaving_out(self, *, fields: bool = False, groups: bool = False) -> Self:
+        """Return the rows without their fields, or without their groups."""
         ...
 
     def within(self, rows: RowNumbers) -> Rows:
@@ -137,9 +132,21 @@ class Rows(LabelledRows, Protocol):
         data. rows : their numbers, increasing."""
         ...
 
-    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
-        """Return the rows of which some are held out. Raises UsageError if no rows are left, and
+    def with_new_features(self, transform: Transform) -> RowsInMemory:
+        """Return the rows, with all their entries, that have a feature that a transform has not seen, in memory."""
+        ...
+
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedRows:
+        """Return the rows, of which some are held out. Raises UsageError if no rows are left, and
         NotEnoughMemoryError."""
+        ...
+
+
+class DividedRows(Protocol):
+    """The rows of a run, divided into the rows to train on and those that are held out."""
+
+    def label_moments(self) -> Moments:
+        """Return the moments of the labels of the rows to train on, which are numbers."""
         ...
 
     def fields(self, transform: Transform) -> int:
@@ -163,8 +170,9 @@ class Rows(LabelledRows, Protocol):
         """Return the transformed rows to train on. grouped : whether they know which features have common priors."""
         ...
 
-    def with_new_features(self, transform: Transform) -> RowsInMemory:
-        """Return the rows, with all their entries, that have a feature that a transform has not seen, in memory."""
+    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
+        """Return the rows that are held out, as the model sees them, and their numbers there, None: all; None if there
+        are none. data : the transformed rows to train on."""
         ...
 
 
@@ -175,17 +183,12 @@ class RowsInMemory:
     every : the numbers of the rows of the run, in increasing order, of which those of another run may be in the same
         data; None: all.
     own : whether nothing but this run needs the data, whose indices are overwritten by those of other columns.
-    held, rows : the numbers of the rows that are held out and of those to train on.
-    ranking : how the held-out rows are ranked among all items; None: they are validated on as they are.
     """
 
     data: Dataset
     names: Names = NUMBERS
     every: RowNumbers | None = None
     own: bool = False
-    held: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    rows: RowNumbers = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    ranking: ItemRanking | None = None
 
     @classmethod
     def of(cls, data: Dataset, names: Names = NUMBERS, *, known: bool = False, own: bool = False) -> RowsInMemory:
@@ -200,20 +203,16 @@ class RowsInMemory:
         return cls(data, names, own=own)
 
     @property
-    def related(self) -> bool:
-        return bool(self.data.relations)
-
-    @property
     def in_memory(self) -> list[Dataset]:
         return [self.data]
 
     @property
-    def labels(self) -> NDArray[np.float64]:
-        return self.data.label if self.every is None else self.data.label[self.every]
-
-    def label_moments(self) -> Moments:
-        weight = self.data.weight
-        return Moments.of(self.data.label[self.rows], None if weight is None else weight[self.rows])
+    def labels(self) -> LabelWeights:
+        label, weight = self.data.label, self.data.weight
+        label = label if self.every is None else label[self.every]
+        if weight is None:
+            return LabelWeights(label, np.broadcast_to(1.0, label.shape))
+        return LabelWeights(label, weight if self.every is None else weight[self.every])
 
     @property
     def count(self) -> int:
@@ -225,31 +224,14 @@ class RowsInMemory:
         """The number of their entries."""
         return self.data.nnz if self.every is None else self.data.entries_of_rows(self.every)
 
-    @property
-    def features(self) -> int:
-        return self.data.features
-
-    @property
-    def numbering(self) -> Numbering | Dictionary | None:
-        return self.data.numbering
-
     @cached_property
-    def occurring(self) -> Numbering | Dictionary:
-        numbering = self.data.numbering
-        if numbering is not None:
-            return numbering
-        if self.every is None:
-            return occurring(self.data.index, self.data.features)
-        return Numbering(np.flatnonzero(self.data.seen(self.every)).astype(np.int32), self.data.features)
+    def columns(self) -> RowColumns:
+        def find() -> Numbering:
+            if self.every is None:
+                return occurring(self.data.index, self.data.features)
+            return Numbering(np.flatnonzero(self.data.seen(self.every)).astype(np.int32), self.data.features)
 
-    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
-        if not len(self.held):
-            return None
-        if self.ranking is not None:
-            return transform.of(self.ranking.validation(self.data, self.rows, transform.labels)), None
-        if transform.norm:  # that of rows to train on counts features that these may be the only ones to have
-            return transform.of(self.data.take(self.held)), None
-        return data, self.held
+        return RowColumns(self.data.features, self.data.numbering, find)
 
     def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> RowsInMemory:
         into = self.data.index if self.own else None
@@ -259,18 +241,12 @@ class RowsInMemory:
         data = self.data if self.every is None else self.data.take(self.every)
         return RowFacts(data.label, data.weight, data.group)
 
-    def with_needed_fields(self, spec: Spec, *, optional: bool) -> RowsInMemory:
-        return replace(self, data=with_needed_fields(self.data, spec, optional=optional))
-
-    def without_groups(self) -> RowsInMemory:
-        return replace(self, data=self.data.changed(group=None))
+    def leaving_out(self, *, fields: bool = False, groups: bool = False) -> RowsInMemory:
+        data = self.data.changed(group=None) if groups else self.data
+        return replace(self, data=without_fields(data) if fields else data)
 
     def within(self, rows: RowNumbers) -> RowsInMemory:
         return RowsInMemory(self.data, self.names, rows if self.every is None else self.every[rows])
-
-    def label_weights(self, weighting: Weighting) -> dict[float, float]:
-        weight = np.ones(self.data.rows) if self.data.weight is None else self.data.weight
-        return weighting.of_labels(self.data.label, weight, self.names)
 
     def with_label_weights(self, of_labels: Mapping[float, float]) -> RowsInMemory:
         weighed = weigh_labels if self.every is None else with_label_weights  # other rows may have all of the weight
@@ -279,22 +255,46 @@ class RowsInMemory:
     def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
         yield np.arange(len(rows)), self.data.take(rows if self.every is None else self.every[rows])
 
-    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> RowsInMemory:
-        group, strata = self.data.group, strata_of(labels, self.labels)
-        if group is not None and LOSSES[labels.loss].pairwise and hold_out.at_random and not self.related:
+    def with_new_features(self, transform: Transform) -> RowsInMemory:
+        return RowsInMemory(with_new_features(transform, self.data), self.names)
+
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedInMemory:
+        data, group, strata = self.data, self.data.group, strata_of(labels, self.labels.label)
+        every = np.arange(data.rows, dtype=np.int32) if self.every is None else self.every
+        if group is not None and LOSSES[labels.loss].pairwise and hold_out.at_random and not data.relations:
             from fmcli.training.setup.item_ranking import item_ranking  # needs what recommends
 
-            every = np.arange(self.data.rows, dtype=np.int32) if self.every is None else self.every
             share = rows_held_out(self.count, hold_out, spec, strata) / max(1, self.count)
-            if share and (found := item_ranking(self.data, every, labels, share, spec)) is not None:
-                return replace(self, held=found.held, rows=every[~np.isin(every, found.held)], ranking=found)
+            if share and (found := item_ranking(data, every, labels, share, spec)) is not None:
+                rows = every[~np.isin(every, found.held)]
+                return DividedInMemory(data, self.every, rows, found.held, found)
         if group is not None and self.every is not None:
             group = np.unique(group[self.every], return_inverse=True)[1].astype(np.int32)
         held, rows = split(self.count, hold_out, spec, group, strata)
         if self.every is not None:
             held, rows = self.every[held], self.every[rows]
-        require_if_large(copied_bytes(spec, labels, self.data, len(held)), "training")
-        return replace(self, held=held, rows=rows)
+        require_if_large(copied_bytes(spec, labels, data, len(held)), "training")
+        return DividedInMemory(data, self.every, rows, held)
+
+
+@dataclass(frozen=True)
+class DividedInMemory:
+    """Rows in memory, divided; see DividedRows.
+
+    every : as in RowsInMemory.
+    rows, held : the numbers of the rows to train on and of those that are held out.
+    ranking : how the held-out rows are ranked among all items; None: they are validated on as they are.
+    """
+
+    data: Dataset
+    every: RowNumbers | None
+    rows: RowNumbers
+    held: RowNumbers
+    ranking: ItemRanking | None = None
+
+    def label_moments(self) -> Moments:
+        weight = self.data.weight
+        return Moments.of(self.data.label[self.rows], None if weight is None else weight[self.rows])
 
     def fields(self, transform: Transform) -> int:
         return int(transform.in_columns(self.data).fields)
@@ -322,8 +322,14 @@ class RowsInMemory:
             return paired
         return TrainingRows(data, self.rows, groups, self.every)
 
-    def with_new_features(self, transform: Transform) -> RowsInMemory:
-        return RowsInMemory(with_new_features(transform, self.data), self.names)
+    def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
+        if not len(self.held):
+            return None
+        if self.ranking is not None:
+            return transform.of(self.ranking.validation(self.data, self.rows, transform.labels)), None
+        if transform.norm:  # that of rows to train on counts features that these may be the only ones to have
+            return transform.of(self.data.take(self.held)), None
+        return data, self.held
 
     def _groups(self, transform: Transform) -> Counted | None:
         """Return the groups of features with a common prior: those that they were given, or
@@ -342,17 +348,32 @@ def weigh_by_label(
     BadInputError as `Weighting.of_labels` does, and if all weights are 0."""
     if weighting is None:
         return rows, valid, {}
-    of_labels = rows.label_weights(weighting)
+    of_labels = label_weights(rows, weighting)
     if valid is not None and of_labels:
         valid = weigh_labels(valid, of_labels)
     return rows.with_label_weights(of_labels), valid, of_labels
 
 
-def with_needed_fields(data: Dataset, spec: Spec, *, optional: bool) -> Dataset:
-    """Return rows as a run needs them: with fields only if these count. optional : whether they do if there are some;
-    see `Settings.uses_fields`."""
-    keeps = MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or optional
-    return data if keeps else without_fields(data)
+def label_weights(rows: LabelledRows, weighting: Weighting | None) -> dict[float, float]:
+    """Return label -> weight; empty without a weighting. Raises BadInputError as `Weighting.of_labels` does, and if
+    there are too many labels."""
+    if weighting is None:
+        return {}
+    label, weight = rows.labels
+    if weight is None:
+        raise BadInputError("there are too many different labels for weights by label", class_weight=LEAVE_OUT)
+    return weighting.of_labels(label, weight, rows.names)
+
+
+def are_related(rows: Rows) -> bool:
+    """Return whether rows refer to the rows of other data."""
+    return any(data.relations for data in rows.in_memory)
+
+
+def needs_fields(spec: Spec, *, optional: bool) -> bool:
+    """Return whether the fields of rows count in a run. optional : whether they do if there are some; see
+    `Settings.uses_fields`."""
+    return MODELS[spec.model].needs_fields(spec.values) or spec.solver_entry.is_sampler or optional
 
 
 def with_new_features(transform: Transform, data: Dataset) -> Dataset:

@@ -10,13 +10,13 @@ from fmcli.data.labels import Labels
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.specs import SCALE_LABELS, SCALED_TASK, Spec, check_scale_labels
-from fmcli.training.setup.rows import Rows
+from fmcli.training.setup.rows import DividedRows
 
 if TYPE_CHECKING:
     from fmcli.training.setup.warm_start import WarmStart
 
 
-def fit_unit(spec: Spec, labels: Labels, rows: Rows, warm_start: WarmStart | None) -> tuple[Spec, Labels]:
+def fit_unit(spec: Spec, labels: Labels, rows: DividedRows, warm_start: WarmStart | None) -> tuple[Spec, Labels]:
     """Return the spec with its choice to scale labels, and the labels with their unit: the unit of the warm start,
     whose parameters have it, or the mean and the standard deviation of the labels of the rows. A model without a bias
     scores rows without features 0, so that its labels are not centered.

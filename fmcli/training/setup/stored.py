@@ -22,16 +22,15 @@ from fmcli.data.numbering import Numbering
 from fmcli.data.pieces import concatenated
 from fmcli.data.scaling import ColumnStatistics
 from fmcli.data.shards.training_rows import RowNumbers
-from fmcli.data.shards.weights import Weighting, with_label_weights
+from fmcli.data.shards.weights import with_label_weights
 from fmcli.data.stored.cache import Cache, CacheHeader, Shards
 from fmcli.data.stored.some_rows import SomeRows, taken, without
 from fmcli.data.stored.stored_rows import LabelTotals, StoredRows, Totals
 from fmcli.data.transform import Transform
-from fmcli.errors import LEAVE_OUT, BadInputError
 from fmcli.records import dataclass
 from fmcli.registry.specs import Spec
 from fmcli.training.setup.hold_out import numbers_held_out, require_rows, rows_held_out
-from fmcli.training.setup.rows import RowFacts, Rows, RowsInMemory, with_new_features
+from fmcli.training.setup.rows import LabelWeights, RowColumns, RowFacts, Rows, RowsInMemory, with_new_features
 from fmcli.training.setup.settings import HoldOut
 from fmcli.training.setup.strata import Strata
 
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from fmcli.data.stored.cache import Located
 
 T = TypeVar("T")
+# Shard -> numbers of the rows of it that are trained on.
+Left = Mapping[int, RowNumbers]
 Change = Callable[[Transform, Dataset], Dataset]
 
 
@@ -49,75 +50,57 @@ class StoredShards:
     """The rows of a cache, which this process reads shard by shard; see Rows.
 
     of_labels : weights by label.
-    columns : the numbering of the columns, if it is not that of the cache.
-    left : shard -> numbers of the rows of it that are trained on; all rows of other shards are.
-    held_out, held : the others, and their numbers in the order of the text.
+    numbering : of the columns, if it is not that of the cache.
     """
 
     cache: Shards
     of_labels: Mapping[float, float] = field(default_factory=dict)
-    columns: Numbering | Dictionary | None = None
-    left: Mapping[int, RowNumbers] = field(default_factory=dict)
-    held_out: Dataset | None = None
-    held: RowNumbers | None = None
+    numbering: Numbering | Dictionary | None = None
 
     @property
     def names(self) -> Names:
         return self.cache.facts.names or NUMBERS
 
     @property
-    def related(self) -> bool:
-        return False
-
-    @property
     def in_memory(self) -> list[Dataset]:
         return []
 
     @property
-    def labels(self) -> NDArray[np.float64]:
+    def labels(self) -> LabelWeights:
         facts = self.cache.facts
         if facts.labels is not None:
-            return np.array(list(facts.labels))
-        return np.concatenate([self.cache.load(0).label, [facts.lowest, facts.highest]])
-
-    def label_moments(self) -> Moments:
-        facts = self.cache.facts
-        if facts.labels is None:
-            whole = Moments(facts.total_weight, facts.mean, facts.deviation)
-        else:
-            weights = [weight * self.of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
-            whole = Moments.of(np.array(list(facts.labels)), np.array(weights))
-        held_out = self.held_out
-        return whole if held_out is None else whole.without(Moments.of(held_out.label, held_out.weight))
+            return LabelWeights(np.array(list(facts.labels)), np.array([weight for _, weight in facts.labels.values()]))
+        return LabelWeights(np.concatenate([self.cache.load(0).label, [facts.lowest, facts.highest]]), None)
 
     @property
-    def features(self) -> int:
-        return len(self.columns) if self.columns is not None else self.cache.facts.features
+    def columns(self) -> RowColumns:
+        numbering = self.cache.dictionary if self.numbering is None else self.numbering
+        features = self.cache.facts.features if self.numbering is None else len(self.numbering)
+        return RowColumns(features, numbering, lambda: self.known)
 
     @property
-    def occurring(self) -> Numbering | Dictionary:
+    def known(self) -> Numbering | Dictionary:
+        """The dictionary of the cache, or the numbering of the features that occur in it."""
         counts, dictionary = self.cache.counts, self.cache.dictionary
         return Numbering(np.flatnonzero(counts).astype(np.int32), len(counts)) if dictionary is None else dictionary
 
-    @property
-    def numbering(self) -> Numbering | Dictionary | None:
-        return self.cache.dictionary if self.columns is None else self.columns
-
     def on_columns(self, numbering: Numbering | Dictionary, threads: int) -> Self:
-        return replace(self, columns=numbering)
+        return replace(self, numbering=numbering)
 
-    def each(self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
+    def each(
+        self, transform: Transform, change: Change, of: Callable[[Dataset, RowNumbers], T], left: Left | None = None
+    ) -> Iterator[T]:
         """Yield the results of a function for each shard, as a method of the transform changes it, and for the rows of
-        it to train on."""
+        it to train on. left : which these are; None: all."""
         for shard in range(len(self.cache.shards)):
             data = change(transform, self.weighted(self.cache.load(shard)))
-            yield of(data, self.left.get(shard, every_row(data)))
+            yield of(data, every_row(data) if left is None else left.get(shard, every_row(data)))
 
     def weighted(self, data: Dataset) -> Dataset:
         """Return rows as they were read, with the weights of their labels."""
         return with_label_weights(data, self.of_labels) if self.of_labels else data
 
-    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> Self:
+    def hold_out(self, spec: Spec, labels: Labels, hold_out: HoldOut) -> DividedShards:
         """Return the rows; the same rows are held out as if all rows were in memory. Raises UsageError for groups and
         times of rows."""
         require_rows(hold_out)
@@ -126,13 +109,12 @@ class StoredShards:
         count = rows_held_out(rows, hold_out, spec, strata)
         return self.without(numbers_held_out(rows, count, hold_out, spec, strata), spec.values["seed"])
 
-    def without(self, numbers: NDArray[np.int64], seed: int) -> Self:
+    def without(self, numbers: NDArray[np.int64], seed: int) -> DividedShards:
         """Return the rows, of which those with these numbers in the text are held out. seed : of the run."""
         if not len(numbers):
-            return self
+            return DividedShards(self)
         held = numbers.astype(np.int32)
-        left, held_out = without(self.located, held, self.weighted)
-        return replace(self, left=left, held_out=held_out, held=held)
+        return DividedShards(self, *without(self.located, held, self.weighted), held)
 
     def strata(self, labels: Labels) -> Strata | None:
         """Return the classes of the rows; None: they have none, or too many."""
@@ -171,11 +153,8 @@ class StoredShards:
                 weight[here] = data.weight
         return RowFacts(label, weight, None)
 
-    def with_needed_fields(self, spec: Spec, *, optional: bool) -> Self:
-        return self  # the transform leaves them out of a shard when it is read
-
-    def without_groups(self) -> Self:
-        return self  # a cache does not keep them
+    def leaving_out(self, *, fields: bool = False, groups: bool = False) -> Self:
+        return self  # a cache keeps no groups, and the transform leaves fields out of a shard when it is read
 
     def within(self, rows: RowNumbers) -> StoredShards:
         return StoredShards(SomeRows(self.located, rows), self.of_labels)
@@ -183,21 +162,53 @@ class StoredShards:
     def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
         return replace(self, of_labels=of_labels)
 
-    def label_weights(self, weighting: Weighting) -> dict[float, float]:
-        return weights_of_labels(self.cache.facts, weighting)
-
     def pieces(self, rows: RowNumbers) -> Iterator[tuple[NDArray[np.intp], Dataset]]:
         return ((here, data) for here, _, _, data in taken(self.located, rows, self.weighted))
 
+    def with_new_features(self, transform: Transform) -> RowsInMemory:
+        pieces = list(self.each(transform, with_new_features, as_they_are))
+        data = concatenated(pieces).changed(numbering=self.cache.dictionary)
+        return RowsInMemory(data, self.names)
+
+    def training_rows(self, transform: Transform, totals: Totals, divided: DividedShards) -> StoredRows:
+        """Return the transformed rows to train on."""
+        held_out = None if divided.held_out is None else transform.training(divided.held_out)
+        change = lambda data: transform.training(self.weighted(data))  # noqa: E731
+        return StoredRows(self.cache, change, totals, divided.left or {}, held_out, divided.held)
+
+
+@dataclass(frozen=True)
+class DividedShards:
+    """The rows of a cache, divided; see DividedRows.
+
+    left : shard -> numbers of the rows of it that are trained on; all rows of other shards are. None: all rows.
+    held_out, held : the others, and their numbers in the order of the text.
+    """
+
+    rows: StoredShards
+    left: Left | None = None
+    held_out: Dataset | None = None
+    held: RowNumbers | None = None
+
+    def label_moments(self) -> Moments:
+        facts, held_out = self.rows.cache.facts, self.held_out
+        if facts.labels is None:
+            whole = Moments(facts.total_weight, facts.mean, facts.deviation)
+        else:
+            weights = [weight * self.rows.of_labels.get(label, 1.0) for label, (_, weight) in facts.labels.items()]
+            whole = Moments.of(np.array(list(facts.labels)), np.array(weights))
+        return whole if held_out is None else whole.without(Moments.of(held_out.label, held_out.weight))
+
     def fields(self, transform: Transform) -> int:
-        return self.cache.facts.fields if self.cache.fielded and not transform.fieldless else 0
+        cache = self.rows.cache
+        return cache.facts.fields if cache.fielded and not transform.fieldless else 0
 
     def seen(self, transform: Transform) -> NDArray[np.bool_]:
         return self._all_counts(transform) > 0
 
     def weights(self, transform: Transform, threads: int) -> NDArray[Any]:
-        if self.cache.facts.weighted or self.of_labels:
-            sums: list[NDArray[Any]] = list(self.each(transform, Transform.in_columns, ShardWeights(threads)))
+        if self.rows.cache.facts.weighted or self.rows.of_labels:
+            sums: list[NDArray[Any]] = list(self._each(transform, ShardWeights(threads)))
             return np.asarray(np.sum(sums, axis=0))
         counts = self._all_counts(transform)
         if self.held_out is None:
@@ -207,35 +218,28 @@ class StoredShards:
 
     def statistics(self, transform: Transform, method: str) -> tuple[ColumnStatistics, ColumnStatistics]:
         training = held_out = none = ShardStatistics(method).none(transform.features)
-        for of_rows, of_others in self.each(transform, Transform.in_columns, ShardStatistics(method)):
+        for of_rows, of_others in self._each(transform, ShardStatistics(method)):
             training = training.merged(of_rows)
             held_out = held_out.merged(none if of_others is None else of_others)
         return training, training.merged(held_out)
 
+    def training(self, transform: Transform, threads: int, *, grouped: bool) -> StoredRows:
+        return self.rows.training_rows(transform, self._totals(transform, threads), self)
+
     def validated(self, transform: Transform, data: Dataset) -> tuple[Dataset, RowNumbers | None] | None:
         return None if self.held_out is None else (transform.of(self.held_out), None)
 
-    def training(self, transform: Transform, threads: int, *, grouped: bool) -> StoredRows:
-        held_out = None if self.held_out is None else transform.training(self.held_out)
-        return self.training_rows(transform, self._totals(transform, threads), held_out)
-
-    def training_rows(self, transform: Transform, totals: Totals, held_out: Dataset | None) -> StoredRows:
-        """Return the transformed rows to train on. held_out : those that are held out, transformed."""
-        change, rows = (lambda data: transform.training(self.weighted(data))), (self.left, held_out, self.held)
-        return StoredRows(self.cache, change, totals, *rows)
-
-    def with_new_features(self, transform: Transform) -> RowsInMemory:
-        pieces = list(self.each(transform, with_new_features, as_they_are))
-        data = concatenated(pieces).changed(numbering=self.cache.dictionary)
-        return RowsInMemory(data, self.names)
+    def _each(self, transform: Transform, of: Callable[[Dataset, RowNumbers], T]) -> Iterator[T]:
+        """Yield the results of a function for each shard in the columns of the model."""
+        return self.rows.each(transform, Transform.in_columns, of, self.left)
 
     def _all_counts(self, transform: Transform) -> NDArray[np.int32]:
         """Return (columns) the number of all rows that have each column, if no features share one."""
-        cache, numbering, counts = self.cache, transform.numbering, np.zeros(transform.features, dtype=np.int32)
+        cache, numbering, counts = self.rows.cache, transform.numbering, np.zeros(transform.features, dtype=np.int32)
         if numbering is None:
             counts[: len(cache.counts)] = cache.counts
             return counts if transform.frequent is None else np.where(transform.frequent, counts, np.int32(0))
-        known = self.occurring
+        known = self.rows.known
         of_known = cache.counts if isinstance(known, Dictionary) else cache.counts[known.ids]
         columns = numbering.columns_from(known)
         found = columns >= 0
@@ -245,16 +249,16 @@ class StoredShards:
     def _totals(self, transform: Transform, threads: int) -> Totals:
         """Return the totals over all transformed rows. The cache knows them if all their entries are trained on as they
         are; otherwise it is read."""
-        facts = self.cache.facts
-        labels = label_totals(facts, transform.labels, self.of_labels)
-        weight = float(labels.weight.sum()) if labels and self.of_labels else facts.total_weight
+        facts, of_labels = self.rows.cache.facts, self.rows.of_labels
+        labels = label_totals(facts, transform.labels, of_labels)
+        weight = float(labels.weight.sum()) if labels and of_labels else facts.total_weight
         shared = transform.numbering is not None and transform.numbering.shared is not None
-        merged = transform.fieldless and self.cache.fielded  # entries of one index in several fields
+        merged = transform.fieldless and self.rows.cache.fielded  # entries of one index in several fields
         if not (transform.rare or transform.scale is not None or shared or merged):
             square = 1.0 if transform.norm else facts.longest_square
             return Totals(labels, self._all_counts(transform), facts.nonzeros, weight, square)
         counts, nonzeros, longest_square = np.zeros(transform.features, dtype=np.int32), 0, 0.0
-        for of_shard in replace(self, left={}).each(transform, Transform.training, ShardTotals(threads)):
+        for of_shard in self.rows.each(transform, Transform.training, ShardTotals(threads)):
             counts += of_shard[0]
             nonzeros += of_shard[1]
             longest_square = max(longest_square, of_shard[2])
@@ -327,11 +331,3 @@ class ShardStatistics:
         return tuple(  # type: ignore[return-value]
             None if some is None else ColumnStatistics.of(data, some, self.method) for some in (rows, others)
         )
-
-
-def weights_of_labels(facts: CacheHeader, weighting: Weighting) -> dict[float, float]:
-    """Return label -> weight. Raises BadInputError as `Weighting.of_labels` does, and if there are too many labels."""
-    if facts.labels is None:
-        raise BadInputError("there are too many different labels for weights by label", class_weight=LEAVE_OUT)
-    totals = np.array([weight for _, weight in facts.labels.values()])
-    return weighting.of_labels(np.array(list(facts.labels)), totals, facts.names)

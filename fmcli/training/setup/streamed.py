@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_names
 from fmcli.data.pieces import TextRows, concatenated_by_ids
-from fmcli.data.shards.weights import ALL_WEIGHTLESS, Weighting, pieces_that_count
+from fmcli.data.shards.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.data.stored.cache import CacheHeader
 from fmcli.errors import BadInputError
 from fmcli.records import dataclass
 from fmcli.text import readable
-from fmcli.training.setup.rows import RowsInMemory
+from fmcli.training.setup.rows import LabelWeights, RowsInMemory
 
 if TYPE_CHECKING:
     from typing import Self
@@ -107,8 +107,9 @@ class StreamedRows:
     def names(self) -> Names:
         return self.segments.first.names
 
-    def label_weights(self, weighting: Weighting) -> dict[float, float]:
-        return self.segments.first.label_weights(weighting)
+    @property
+    def labels(self) -> LabelWeights:
+        return self.segments.first.labels
 
     def with_label_weights(self, of_labels: Mapping[float, float]) -> Self:
         return replace(self, of_labels=of_labels)
