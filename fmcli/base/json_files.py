@@ -55,7 +55,7 @@ def parse(text: str) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    nested = [value]  # the lists and tables of a level; most values are in none of the next ones
+    nested = [value]  # the lists and tables of one level; deeper levels have few
     for _ in range(levels):
         contents = (one.values() if isinstance(one, dict) else one for one in nested)
         nested = [one for inner in contents for one in inner if isinstance(one, (dict, list))]

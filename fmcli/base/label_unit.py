@@ -42,7 +42,7 @@ class LabelUnit:
         return abs(self.center) > NEAR * self.scale or not 1 / LARGE < self.scale < LARGE
 
     def of(self, numbers: Floats) -> Floats:
-        """Convert labels or scores from the user's unit to that of training."""
+        """Convert labels or scores from the user's unit to the unit of training."""
         return numbers if self.is_one else (numbers - self.center) / self.scale
 
     def undo(self, scores: Floats) -> Floats:

@@ -73,7 +73,7 @@ class Address:
 
 
 class InterruptedRunError(Exception):
-    """A signal is waiting, which ends the process after the cluster is clean."""
+    """A signal is waiting. It ends the process after the cluster has been cleaned up."""
 
 
 class Cluster:

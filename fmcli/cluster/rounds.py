@@ -91,7 +91,7 @@ class Rounds:
     @staticmethod
     def bytes_needed(task: Task) -> int:
         """Return the larger of two sizes in bytes: the parameters, sums and states of a round in which no two entries
-        have the same feature; and the fetched rows, as they come, joined, and those of the next fetch."""
+        have the same feature; and the fetched rows, as they come, joined, and of the next fetch."""
         rows, model = min(largest_round(task), task.source.count), task.model
         entries = task.source.nonzeros / max(1, task.source.count)  # of a row
         features = min(model.features, rows * entries)

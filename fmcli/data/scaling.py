@@ -110,7 +110,7 @@ class OddColumns:
         )
 
     def way_out(self, of: Callable[[str], str]) -> str:
-        """Return the advice, a choice that helps, with what `of` calls it."""
+        """Return the advice: a choice that helps, spelled by `of`."""
         scale = of(SCALE)
         if self.method in BY_DEVIATION:
             return f"use {scale} {MAX_ABS}"

@@ -20,7 +20,7 @@ MOST_TICKS, MOST_MARKERS = 7, 30
 CLOSE, TINY = (
     1e-12,
     1e-100,
-)  # the axis of numbers that differ by less, beside their size or at all, has others around them
+)  # a range narrower than this, relatively or absolutely, is widened
 SCARCE = 3  # with fewer ticks, powers of ten alone are too few
 
 

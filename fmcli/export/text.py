@@ -3,7 +3,7 @@
     key value ...           values needed for scoring; the "option" lines have the options of training
     array NAME SHAPE ...    followed by a line for each row along the last axis of the array
 
-Numbers have 17 significant digits: read as a double, each number is exactly that of the model.
+Numbers have 17 significant digits: read as a double, each number is exactly the model's.
 """
 
 from __future__ import annotations

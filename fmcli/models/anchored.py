@@ -1,4 +1,4 @@
-"""The interface of models with anchors to solvers, in addition to that of every model."""
+"""The interface of models with anchors to solvers, in addition to every model's interface."""
 
 from __future__ import annotations
 

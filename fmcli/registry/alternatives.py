@@ -1,4 +1,4 @@
-"""The kinds of models and solvers that --auto compares with those of a run."""
+"""The kinds of models and solvers that --auto compares with a run's."""
 
 from __future__ import annotations
 

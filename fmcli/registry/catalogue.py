@@ -109,7 +109,7 @@ def refusal(
     penalty: str | None = None,
     of: Callable[[str], str] = str,
 ) -> str:
-    """Return the reason why this combination is refused, with what `of` calls each choice, or "" if it is supported."""
+    """Return why this combination is refused, with choices spelled by `of`, or "" if it is supported."""
     option = OPTIONS[penalty] if penalty else None
     options: Mapping[str, Any] = {option.name: option.kind(max(option.low or 0, SOME_STRENGTH))} if option else {}
     try:
@@ -120,8 +120,8 @@ def refusal(
 
 
 def refusals(of: Callable[[str], str]) -> list[str]:
-    """Return the reasons why some combinations are refused, each reason once, in the order of the registry, with what
-    `of` calls each choice."""
+    """Return the reasons why combinations are refused, each once, in the order of the registry, with choices spelled by
+    `of`."""
     return list(
         dict.fromkeys(
             reason

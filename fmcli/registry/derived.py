@@ -88,12 +88,12 @@ MOST_EPOCHS, MOST_VISITS = 300, 10**9
 
 
 def passes(usual: int, least: int, updates: int | None = None, *, held: bool = False) -> Derived:
-    """Return the number of epochs. Validation data choose among many of them, at least `least`; without validation
-    data, so many would overfit, and there are `usual` ones.
+    """Return the number of epochs. Validation data choose among many epochs, at least `least`; without validation data,
+    many epochs would overfit, and there are `usual` epochs.
 
-    updates : their number in an update; None: as without. More epochs of an update fit its rows at the expense of
-        those that the model was trained on.
-    held : whether `updates` is only for rows that are others than those, which hold the model.
+    updates : the number of epochs of an update; None: as without. More epochs of an update fit its rows at the expense
+        of the rows that the model was trained on.
+    held : whether `updates` applies only if the new rows differ from the earlier rows, which hold the model.
     """
     text = f"{least} to {MOST_EPOCHS} with validation data, else {usual}"
 

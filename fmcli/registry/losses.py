@@ -29,7 +29,7 @@ class LossEntry(Entry):
     """A loss.
 
     task : the type of the labels: binary (two values), soft (from 0 to 1), real, counts, classes, levels (integers
-        whose order matters, but not their distances), or order (numbers of which only the order matters).
+        whose order matters, but not their distances), or order (only the order of numbers matters).
     metrics : the default metrics; early stopping uses the first.
     link : "module:name" of the Link, which gives the meaning of scores.
     likelihood : whether the loss is the negative logarithm of the label's probability.

@@ -10,8 +10,8 @@ from fmcli.names import one_of
 # A choice in an answer or a sentence.
 CHOICE = re.compile(r"{(\w+)}")
 
-# What means the same here, in which choices stand as {name} -> words without leading dashes and with "-" for "_". The
-# first answer counts whose choices the command has.
+# Advice in which choices stand as {name} -> words without leading dashes and with "-" for "_". The first advice whose
+# choices the command has counts.
 ANSWERS = {
     "{rank}": "components no-components n-components num-components factors num-factors n-factors num-latent latent "
     "latent-dim dims dimension dimensions embedding-dim embedding-size hidden-dim",

@@ -36,8 +36,8 @@ class Draws:
         return [self.models[at : at + DRAWS_TOGETHER] for at in range(0, len(self.models), DRAWS_TOGETHER)]
 
     def interleave(self) -> None:
-        """Make the interleaved copies, unless they exist or are useless. `scores` does this too, but only this method
-        may come before calls from several threads."""
+        """Make the interleaved copies, unless they exist or are useless. The first call of `scores` also makes them,
+        but must then not run in several threads."""
         if self.interleaved and not self._made:
             self._made = [interleave(group) for group in self._groups()]
 

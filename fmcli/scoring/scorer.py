@@ -147,7 +147,7 @@ class Scorer:
 
     @cached_property
     def table(self) -> Schema | None:
-        """The schema of tables: that of training, or inferred from the names of features. None if features have no
+        """The schema of tables, from training or inferred from the names of features. None if features have no
         names, or have fields, which names do not tell."""
         found = self.transform.table
         if found is not None or self.needs_fields or not isinstance(self.numbering, Dictionary):

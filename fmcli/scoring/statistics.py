@@ -1,4 +1,4 @@
-"""Statistics of rows, from which metrics are computed. Statistics of parts of the rows combine to that of all rows.
+"""Statistics of rows, from which metrics are computed. Statistics of parts of the rows combine to the statistic of all.
 
 Sums of weights are exact if all weights are 1; other sums equal the sums over all rows at once except for rounding.
 """

@@ -42,7 +42,7 @@ NAMES = {new: old for old, new in RENAMED.items()}
 LARGEST_SEED = 2**31 - 1
 # The parameters that only estimators have, with their defaults.
 OWN = {"callbacks": (), "warm_start": False, "verbose": 0}
-# Parameters of a run that replace those of its estimator.
+# Parameters of a run that replace its estimator's.
 Changed = Mapping[str, Any]
 NO_CHANGES: Changed = {}
 # The types of numbers that are not converted.

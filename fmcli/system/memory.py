@@ -32,8 +32,8 @@ def available(root: str = ROOT) -> int:
 
 
 def require(needed: int, purpose: str, root: str = ROOT, *, held: int = 0) -> None:
-    """Raise NotEnoughMemoryError unless `needed` bytes are available, of which `held` are already in use. The message
-    starts with `purpose`: "reading a.svm"."""
+    """Raise NotEnoughMemoryError unless `needed` bytes are available, including `held` bytes already in use. The
+    message starts with `purpose`: "reading a.svm"."""
     free, limit, remedy = _tightest(root)
     if needed - held > free:
         has = f", {human_bytes(held)} of which are already in use" if held >= SHOWN_BYTES else ""

@@ -141,7 +141,7 @@ class Names {
     Array<Slot> slots_;      // their number is a power of two, or 0
     size_t text_bytes_ = 0;
 
-    // The slots in which a name may be: the slots of a line of memory, then those of the next line.
+    // The slots in which a name may be: the slots of a line of memory, then of the next line.
     struct Probe {
         size_t at, mask;
         bool second = false;

@@ -53,7 +53,7 @@ cdef class Numbering:
 
     @property
     def arrays(self):
-        """The arrays of the numbering, without those for searches."""
+        """The arrays of the numbering, without the arrays for searches."""
         return [self.ids]
 
     def subset(self, kept):

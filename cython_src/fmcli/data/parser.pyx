@@ -155,7 +155,7 @@ cdef class Rows:
     limit : 0 <= limit < 2**31. Without `ids`, `growing` and `hash_bits`, the column of a feature is its number, and
         entries of names and of numbers >= limit are dropped and counted.
     growing : whether a name or a number >= limit instead begins a dictionary of all ids; see `is_numbered`.
-    ids : FeatureIds; the column of a feature is that of its id, and entries of other ids are dropped and counted.
+    ids : FeatureIds; the column of a feature is its id's, and entries of other ids are dropped and counted.
     others : the column of all other ids, instead of dropping them; None: they have none.
     hash_bits : the column of a feature is the last bits of the hash of its id; 0: ids are not hashed.
     refuse_unseen : whether entries that would be dropped are faults instead.
@@ -364,7 +364,7 @@ cdef class Rows:
     def dataset(self, features):
         """Hand the rows over as a Dataset with this number of columns. Afterwards, this object must not be used.
 
-        The Dataset has no values if they are all 1, and no labels if no row has one. Weights are those of the labels.
+        The Dataset has no values if they are all 1, and no labels if no row has one. Weights are the labels' weights.
         Groups are the numbers in the text, or hashes of names.
         """
         self.require()

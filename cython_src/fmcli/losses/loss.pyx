@@ -156,7 +156,7 @@ cdef class Logistic(Loss):
 
 
 cdef class Bpr(Loss):
-    """log(1 + exp(-difference)); the only score is the score of one row minus that of a row with a smaller label.
+    """log(1 + exp(-difference)); the only score is a row's score minus the score of a row with a smaller label.
 
     Labels only tell which rows form pairs. [BPR] is Rendle et al., "BPR: Bayesian Personalized Ranking from
     Implicit Feedback", UAI 2009, equation for BPR-Opt in section 4.1.

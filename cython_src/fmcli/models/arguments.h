@@ -34,7 +34,7 @@ typedef struct SampleRun {
 typedef struct FieldColumns {
     Csr rows;         // each index occurs at most once in a row
     Factors v;        // the factors of one output for the first field
-    ptrdiff_t apart;  // reals from a feature's factors for one field to those for the next
+    ptrdiff_t apart;  // reals from a feature's factors for one field to its factors for the next
     int32_t fields;
     int32_t feature, field;  // the feature and field of the viewed factors; field -1: the row has all fields
     bool by_field;           // whether caches have the ids of their samples' entries by field and, unless all are

@@ -172,7 +172,7 @@ cdef class FFM(ColumnModel):
     def split(self):
         return split_of(self.parameters, self.outputs, FieldPairs(self.parameters["V"]))
 
-    # The distance, in reals, from a feature's factors for one field to those for the next field.
+    # The distance, in reals, from a feature's factors for one field to its factors for the next field.
     cdef inline Py_ssize_t apart(self) noexcept nogil:
         if self.whole and self.fields > 1:
             return self.vectors[self.pairs][1].base - self.vectors[self.pairs][0].base

@@ -22,7 +22,7 @@ from fmcli.errors import BadInputError
 def with_relations(rows: TextRows, relations: Sequence[RelationFiles], name: str, threads: int) -> RelatedRows:
     """Return training rows with the relations in these files. name : of the text of the rows.
 
-    The columns are those of the joined rows: relation rows that nothing refers to are left out. Raises BadInputError,
+    The columns are the joined rows' columns: relation rows that nothing refers to are left out. Raises BadInputError,
     which names the file and the line, for errors in the files, and for a feature that is in more than one of the text
     and the relations."""
     pieces = [TextRows(_bare(rows.data), rows.ids)]

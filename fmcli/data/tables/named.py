@@ -131,7 +131,7 @@ class ColumnRoles:
     ) -> Schema:
         """Return the schema of a table.
 
-        names : the columns, including those of joined tables.
+        names : the columns, including the columns of joined tables.
         facts : column -> the figures of `TableFacts.of`, and: `times`, how often each row of its table counts;
             `is_text`, whether it is text even if all cells are numbers; `kind`, the kind by the type of a frame's
             column, or None; `unmatched`, the number of rows that refer to no row of its table. Columns without facts

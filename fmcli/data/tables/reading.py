@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # The name of a column with an empty header in warnings.
 UNNAMED = "one without a name"
-# The first delimiter found in a table's first line separates its cells. Cells may be quoted if it is one of QUOTING.
+# The first of DELIMITERS in a table's first line separates its cells. Cells may be quoted if it is one of QUOTING.
 DELIMITERS, QUOTING = ("::", "\t", ",", ";", "|"), (",", ";")
 # The beginning of libsvm or ffm text up to its first row with features. The pattern's group is the first feature.
 TEXT_ROWS = re.compile(

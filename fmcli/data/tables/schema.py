@@ -218,7 +218,7 @@ class Schema:
 
     @classmethod
     def of_valid(cls, entry: Mapping[str, Any]) -> Schema:
-        """Return the schema that `entry` has made into JSON values, which have been checked."""
+        """Return the schema of JSON values made by `entry`, which must be valid."""
         columns = entry["columns"]
 
         def said(key: str) -> dict[str, Any]:

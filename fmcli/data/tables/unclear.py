@@ -80,8 +80,8 @@ def cause(facts: Figures) -> str | None:
 
 
 def unit_of(facts: Figures) -> str | None:
-    """Return the unit with which the first distinct texts of a column are numbers, if there are more texts than these;
-    None if there is no such unit."""
+    """Return the unit of numbers that all of a column's first distinct texts have, if there are further texts;
+    otherwise None."""
     found = [WITH_UNIT.fullmatch(word) for word in facts["words"]]
     units = {match and match[1] for match in found}
     return units.pop() if facts["other_words"] and len(units) == 1 else None

@@ -67,7 +67,7 @@ class Equal:
         self._begins = np.cumsum(self.size) - self.size
 
     def seen(self, seen: Seen) -> Seen:
-        """Return, for each context, the kinds of which it has seen all items."""
+        """Return, for each context, the kinds whose items it has all seen."""
         context = np.repeat(np.arange(len(seen.begins) - 1), np.diff(seen.begins))
         some = slice(int(seen.begins[0]), int(seen.begins[-1]))
         pairs, count = np.unique((context << 32) + self.kind[seen.items[some]], return_counts=True)

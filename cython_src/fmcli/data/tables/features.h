@@ -183,7 +183,7 @@ class FeatureWriter : public RowReader {
         return true;
     }
 
-    // Finds the features of the row of another table that a row refers to; without such a row, those of missing cells.
+    // Finds the features of the row of another table that a row refers to; without such a row, of missing cells.
     bool find_joined(const TableJoin& join, const std::string*& found) {
         const Cell& cell = cells_[join.column];
         char* const key = out_;

@@ -117,6 +117,6 @@ cdef class LiftedAnova(ColumnModel):
             lifted = self.lifted(v.output)
             kernels.lifted_update_cache(v, &self.data, &lifted, v.block != self.body, step)
 
-    # Whether the rows of a block are factors: those of the features or of the constants.
+    # Whether the rows of a block are factors, of the features or of the constants.
     cdef inline bint of_vectors(self, int b) noexcept nogil:
         return b == self.body or (self.constant_block and b == self.constant_block)

@@ -8,20 +8,21 @@ from fmcli.models.workspace cimport Workspace, workspace_for
 
 
 cdef class Objective:
-    """The mean loss of a model on rows, which are in memory shard by shard.
+    """The mean loss of a model on rows that are in memory shard by shard.
 
-    The vector holds the blocks one after the other. A row's numbers in it are its body, with padding, and its weight.
+    The vector holds the blocks one after the other. In it, the numbers of a row are its body, with padding, and its
+    weight.
 
     Parameters
     ----------
     model : Model, allocated.
     loss : Loss.
-    data : Dataset with labels, a shard of the rows; `take` replaces it by another one.
+    data : Dataset with labels, a shard of the rows; `take` replaces it by another shard.
     total_weight : the sum of the weights of all rows; by default, of this shard.
 
     Attributes
     ----------
-    size : how many numbers the vector has.
+    size : the length of the vector.
     """
 
     def __init__(self, Model model, Loss loss, Dataset data, total_weight=None):
@@ -37,19 +38,20 @@ cdef class Objective:
             self.size += model.outputs * model.block[b].rows * self.width[b]
 
     def take(self, Dataset data not None):
-        """Go on to another shard of the rows."""
+        """Continue with another shard of the rows."""
         if data.label is None:
             raise ValueError("the data have no labels")
         self.loss.check(data.label, self.model.outputs)
         self.data = data
 
-    # ValueError if the model has been allocated again in the meantime.
+    # Raise ValueError if the model has been allocated again in the meantime.
     cdef require(self):
         if self.model is None or self.generation != self.model.generation:
             raise ValueError("the objective was made before the model's rows were laid out anew")
 
     def places(self, int b):
-        """Where the vector holds the rows of block b: the slice, the rows of all classes, and the numbers in a row."""
+        """Return where the vector holds the rows of block b: the slice, the rows of all classes, and the numbers in a
+        row."""
         self.require()
         if not 0 <= b < self.model.n_blocks:
             raise IndexError("no such block")
@@ -57,7 +59,7 @@ cdef class Objective:
         return slice(self.begin[b], self.begin[b] + rows * self.width[b]), rows, self.width[b]
 
     def read(self, double[::1] values):
-        """Return a vector <- the model's parameters."""
+        """Copy the model's parameters to a vector."""
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef const Block* block
@@ -74,7 +76,7 @@ cdef class Objective:
                     values[at + block.lanes] = block.weight[r * block.weight_stride]
 
     def write(self, const double[::1] values):
-        """Return the model's parameters <- a vector."""
+        """Copy a vector to the model's parameters."""
         cdef int b
         cdef Py_ssize_t r, f, at
         cdef Block* block
@@ -91,8 +93,8 @@ cdef class Objective:
                     block.weight[r * block.weight_stride] = values[at + block.lanes]
 
     def accumulate(self, Py_ssize_t start, Py_ssize_t stop, double[::1] gradient):
-        """Add what rows start:stop of the shard contribute to the gradient of the mean loss; returns their part of the
-        mean loss."""
+        """Add the contribution of rows start:stop of the shard to the gradient of the mean loss. Returns their part of
+        the mean loss."""
         self.require()
         if not 0 <= start <= stop <= self.data.rows or gradient.shape[0] != self.size:
             raise ValueError("no such rows, or a gradient of another size")

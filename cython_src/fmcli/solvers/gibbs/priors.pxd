@@ -6,18 +6,18 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 # The normal priors of a block's parameters, a table with a row for each distribution of whole parameter rows.
 cdef struct BlockPrior:
     Py_ssize_t columns  # of the table: the lanes of a body, and the weight
-    Py_ssize_t each     # rows of a feature; 0: all rows of the block have the prior of table row 0
+    Py_ssize_t each     # rows of a feature; 0: all rows of the block share the prior in table row 0
     double* mean
     double* precision
-    const uint32_t* key  # what the random numbers of each row of the block depend on; NULL: its number
+    const uint32_t* key  # the number of each row of the block for its random numbers; NULL: the row's own number
 
 
 cdef class Priors:
     cdef readonly Descent descent
     cdef readonly list mean, precision
     cdef public double noise    # the precision of the labels
-    cdef public double flat     # the precision of the bias where it is drawn with other parameters
-    cdef public double weight  # that is spread over the rows: their total weight
+    cdef public double flat     # the precision of the bias when it is drawn with other parameters
+    cdef public double weight  # the total weight of the rows, to be spread over them
     cdef readonly uint64_t seed
     cdef public uint32_t sweep
     cdef BlockPrior block[MAX_BLOCKS]
@@ -27,14 +27,14 @@ cdef class Priors:
     cdef object keys
     cdef readonly Py_ssize_t groups
 
-    # What the random numbers of a row of a block, or of a sample, depend on.
+    # The number of a row of a block, or of a sample, for its random numbers.
     cdef inline uint32_t key(self, int b, Py_ssize_t row) noexcept nogil:
         return <uint32_t>row if self.block[b].key == NULL else self.block[b].key[row]
 
     cdef inline uint32_t sample_key(self, Py_ssize_t i) noexcept nogil:
         return <uint32_t>i if self.sample_key_ == NULL else self.sample_key_[i]
 
-    # The row of a block's table for a row of its parameters.
+    # The row of a block's table that has the prior of a row of parameters.
     cdef inline Py_ssize_t place(self, int b, Py_ssize_t row) noexcept nogil:
         cdef Py_ssize_t each = self.block[b].each
         if each == 0:

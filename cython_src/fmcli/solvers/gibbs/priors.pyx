@@ -13,8 +13,8 @@ from libc.stdint cimport int32_t, uint32_t
 cdef class Priors:
     """Each parameter's prior N(mean, 1 / precision), and what else its conditional distribution depends on.
 
-    In a block by feature, each column of each row of a feature has a prior, which all features of a group share. In
-    other blocks, the table has one row, and the caller gives the columns of an array the same prior.
+    In a block by feature, each column of each row of a feature has a prior, shared by all features of a group. In other
+    blocks, the table has one row, and the caller gives the columns of an array the same prior.
 
     Parameters
     ----------
@@ -25,10 +25,10 @@ cdef class Priors:
     Attributes
     ----------
     mean, precision : per block, float64 (rows of the table, lanes + 1); the last column is the weight's. A precision of
-        0 is a flat prior, inf that of padding, which stays 0.
-    weight : what is spread over the rows: their total weight.
-    noise : the precision of a label whose weight is 1.
-    flat : the precision of the bias where it is drawn jointly with other parameters.
+        0 is a flat prior; inf marks padding, which stays 0.
+    weight : the total weight of the rows, to be spread over them.
+    noise : the precision of a label with weight 1.
+    flat : the precision of the bias when it is drawn jointly with other parameters.
     sweep : the number of the sweep; every sweep has its own random numbers.
 
     Raises ValueError for groups that do not fit the features.
@@ -61,7 +61,7 @@ cdef class Priors:
             self.precision.append(np.asarray(precision))
 
     def set_keys(self, list blocks not None, const uint32_t[::1] samples not None):
-        """Let random numbers depend on other numbers than those of rows and samples.
+        """Let random numbers depend on these numbers instead of the numbers of rows and samples.
 
         blocks : list of uint32 (rows of each block). samples : uint32 (samples). Raises ValueError if they do not fit.
         """
@@ -78,9 +78,10 @@ cdef class Priors:
         self.sample_key_ = &samples[0] if samples.shape[0] else NULL
 
     def draw(self, int b, const int32_t[::1] features):
-        """Draw the rows of these features in block b, which is by feature, from their prior, whatever the samples say.
+        """Draw the rows of these features in block b, which must be by feature, from their prior, without regard to
+        samples.
 
-        The random numbers depend on what those of GibbsUpdater depend on.
+        The random numbers depend on the same numbers as in GibbsUpdater.
         """
         cdef Parameters model = self.descent.model
         cdef BlockPrior* prior = &self.block[b]
@@ -108,8 +109,8 @@ cdef class Priors:
                             prior.mean[first] + numbers[lanes] / sqrt(prior.precision[first]))
 
     def moments(self, int b, const int32_t[::1] order):
-        """(count, sum, squares) of the parameters of these rows of block b, by rows of its table: float64 (rows of the
-        table), and twice (rows of the table, lanes + 1)."""
+        """Return (count, sum, squares) of the parameters in these rows of block b, by rows of its table: float64 (rows
+        of the table), and twice (rows of the table, lanes + 1)."""
         cdef Parameters model = self.descent.model
         cdef BlockPrior* prior = &self.block[b]
         cdef Py_ssize_t i, f, at, lanes = prior.columns - 1

@@ -1,5 +1,5 @@
-// Random numbers by counters: each is a function of what it is drawn for, so that the numbers of a run depend neither on
-// the number of threads nor on the order in which these draw.
+// Random numbers by counters: each number is a function of its purpose, so the numbers of a run do not depend on the
+// number of threads, nor on the order of their draws.
 #ifndef FMCLI_RANDOM_H
 #define FMCLI_RANDOM_H
 
@@ -8,17 +8,17 @@
 #include <stdint.h>
 
 // The numbers for one purpose: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3,
-// 2011) at counters that differ in the first word only. Streams with another seed or another purpose never share one.
+// 2011) at counters that differ only in the first word. Streams with different seeds or purposes never share a number.
 typedef struct Stream {
     uint32_t key[2];
     uint32_t counter[4];
     uint32_t word[4];  // the words at the last counter
-    int left;          // how many of them have not been used
+    int left;          // the number of unused words
 } Stream;
 
 enum { PHILOX_ROUNDS = 10 };
 
-// first: where the first word begins; the streams of one row that begin at several places must not be so long that they
+// first : the initial first word of the counter. Streams of one row with different `first` must be short enough not to
 // overlap.
 static inline Stream stream_of(uint64_t seed, uint32_t sweep, uint32_t purpose, uint32_t row, uint32_t first) {
     Stream s = {{(uint32_t)seed, (uint32_t)(seed >> 32)}, {first, row, sweep, purpose}, {0, 0, 0, 0}, 0};
@@ -69,12 +69,12 @@ static inline void normals(Stream* s, double* out, ptrdiff_t count) {
     }
 }
 
-// A standard normal number that lies between low and high, low < high, of which one may be infinite; by rejection, from
-// the normal, the uniform or an exponential distribution (Robert: Simulation of truncated normal variables, 1995). More
+// A standard normal number between low and high, low < high; one of them may be infinite. By rejection, from the
+// normal, the uniform or an exponential distribution (Robert: Simulation of truncated normal variables, 1995). More
 // than a third of the proposals are accepted.
 static inline double truncated_normal(Stream* s, double low, double high) {
-    if (!(low < high)) return low;  // one of them is not a number: no proposal would ever be accepted
-    const double WIDE = 2.5;  // an interval around 0 of this length has most of the probability, or nearly so
+    if (!(low < high)) return low;  // one of them is NaN: no proposal would ever be accepted
+    const double WIDE = 2.5;  // an interval of this length around 0 has most of the probability, or nearly so
     if (high < 0) return -truncated_normal(s, -high, -low);
     if (low <= 0) {
         const int is_wide = isinf(low) || high - low > WIDE;
@@ -89,7 +89,7 @@ static inline double truncated_normal(Stream* s, double low, double high) {
             const double x = low + (high - low) * uniform(s);
             if (uniform(s) <= exp((low - x) * (low + x) / 2)) return x;
         }
-    const double share = -expm1(-rate * (high - low));  // of the exponential distribution, below high
+    const double share = -expm1(-rate * (high - low));  // of the exponential distribution below high
     for (;;) {
         const double x = low - log1p(-share * uniform(s)) / rate;
         if (uniform(s) <= exp(-(x - rate) * (x - rate) / 2)) return x;

@@ -19,25 +19,25 @@ cdef extern from "fmcli/solvers/gibbs/conditional.h" nogil:
 
 
 cdef enum:
-    LATENTS = MAX_BLOCKS  # the purpose of random numbers for samples; those for block b have the purpose b
-    WORDS_A_LANE = 8     # counters between the streams of two slices, for each lane from one to the other
-    PAIR_SWEEPS = 4      # over all pairs of a row on the simplex: they cost nothing beside the sums over samples
+    LATENTS = MAX_BLOCKS  # the purpose of random numbers for samples; random numbers for block b have the purpose b
+    WORDS_A_LANE = 8     # counters per lane between the streams of two slices
+    PAIR_SWEEPS = 4      # over all pairs of a row on the simplex: cheap compared with the sums over samples
 
 
 cdef class GibbsUpdater(CoordinateUpdater):
-    """One thread's draws of parameters, in place of CoordinateUpdater's minimisation.
+    """One thread's draws of parameters, in place of CoordinateUpdater's minimization.
 
-    Scores are affine in a slice phi, so that its conditional distribution is normal. With the precision a of the
-    labels, W the total weight, r and G the sums of CoordinateUpdater for the squared loss, and priors N(mu, Lambda^-1):
+    Scores are affine in a slice phi, so its conditional distribution is normal. With the precision a of the labels, the
+    total weight W, the sums r and G of CoordinateUpdater for the squared loss, and priors N(mu, Lambda^-1):
 
         P = a W G + Lambda = U^T U
         step = -P^-1 (a W r + Lambda (phi - mu)) + U^-1 z,    z ~ N(0, 1)
 
-    A row on the simplex has a uniform prior. It is drawn in pairs whose sum stays: the first of a pair is then a
-    truncated normal number.
+    A row on the simplex has a uniform prior. It is drawn in pairs with a constant sum: the first number of a pair is
+    then a truncated normal number.
 
-    The random numbers depend on the seed, the sweep, the block, the row (or its key, of
-    Priors.set_keys) and the slice only.
+    The random numbers depend only on the seed, the sweep, the block, the row (or its key, see Priors.set_keys) and the
+    slice.
     """
 
     cdef Priors priors
@@ -99,11 +99,11 @@ cdef class GibbsUpdater(CoordinateUpdater):
                 P[f * width + h] *= scale
             P[f * width + f] += precision
             t[f] = scale * self.quadratic.r[f]
-            if self.quadratic.phi[f] != mean:  # those of padding are 0, and the precision is infinite
+            if self.quadratic.phi[f] != mean:  # not for padding, which is 0 with infinite precision
                 t[f] += precision * (self.quadratic.phi[f] - mean)
         draw_by_precision(P, t, width, stream, step)
 
-    # The step to draws of all pairs of a row on the simplex, one after the other.
+    # The step to draws of all pairs of a row on the simplex, one after another.
     cdef void draw_pairs(self, const ColumnView* v, Stream* stream) noexcept nogil:
         cdef int _
         cdef Py_ssize_t a, b, h, width = self.quadratic.width
@@ -134,8 +134,8 @@ cdef class GibbsUpdater(CoordinateUpdater):
     # ---- Latent variables. ----
 
     def draw_latents(self, Py_ssize_t start, Py_ssize_t stop):
-        """Draw the latent variables of samples start:stop, which take the place of their labels: normal numbers of
-        variance 1 around the scores, between the cutpoints of the label, or if there are none, of its sign."""
+        """Draw the latent variables of samples start:stop, which replace their labels: normal numbers of variance 1
+        around the scores, between the label's cutpoints; without cutpoints, on the side of the label's sign."""
         cdef const real[::1] cutpoints = self.cutpoints()
         cdef Py_ssize_t i, level, count = cutpoints.shape[0]
         cdef double* state

@@ -1,4 +1,4 @@
-// The distinct ones of some ids, in increasing order.
+// The distinct ids among some ids, in increasing order.
 #ifndef FMCLI_DISTINCT_H
 #define FMCLI_DISTINCT_H
 
@@ -9,10 +9,11 @@
 
 namespace fmcli {
 
-// Writes the distinct ids, which must not be negative, to `found` (n), and the place among them of each id to `place` (n).
-// Returns their number. A radix sort: comparing some ten thousand ids takes several times as long.
+// Writes the distinct ids, which must not be negative, to `found` (n), and the position in `found` of each id to
+// `place` (n). Returns the number of distinct ids. A radix sort: comparison sorts of ten thousand ids take several
+// times as long.
 inline ptrdiff_t distinct(const int32_t* ids, ptrdiff_t n, int32_t* found, int32_t* place) {
-    constexpr int BITS = 11, WAYS = 1 << BITS, ID = 32;  // an entry has an id above ID bits for its number
+    constexpr int BITS = 11, WAYS = 1 << BITS, ID = 32;  // an entry has the id above ID bits for its number
     std::vector<uint64_t> entries(static_cast<size_t>(n)), sorted(static_cast<size_t>(n));
     uint32_t every = 0;
     for (ptrdiff_t i = 0; i < n; ++i) {

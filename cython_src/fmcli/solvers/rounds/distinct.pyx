@@ -1,4 +1,4 @@
-"""The distinct ones of some ids."""
+"""The distinct ids among some ids."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ cdef extern from "fmcli/solvers/rounds/distinct.h" namespace "fmcli" nogil:
 
 
 def distinct(const int32_t[::1] ids):
-    """Return the distinct ones of some ids (int32), in increasing order, and the place of each id among them, int32.
-    Raises ValueError for negative ids."""
+    """Return the distinct ids (int32), in increasing order, and the position of each id among them, int32. Raises
+    ValueError for negative ids."""
     cdef Py_ssize_t i, n = ids.shape[0], count = 0
     found_, places_ = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     cdef int32_t[::1] found = found_, places = places_

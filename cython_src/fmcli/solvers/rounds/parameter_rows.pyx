@@ -1,4 +1,4 @@
-"""The parameters of some rows of a model, as numbers of another model with fewer features, or on their way there."""
+"""Copies of some parameter rows of a model, for another model with fewer features."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from libc.stdint cimport int32_t
 
 
 def rows_of(layout, outputs, features, columns):
-    """int32 (n): the rows of a block of a model with so many outputs and features that belong to some of the features
-    (int32, increasing), in the order in which a model with only these has them. All rows, if `columns` is None, or the
-    block has no rows by feature."""
+    """Return int32 (n): the rows of a block, in a model with these numbers of outputs and features, that belong to some
+    of the features (int32, increasing), in the order of a model with only these features. All rows if `columns` is
+    None, or if the block has no rows by feature."""
     rows = layout.rows(features)
     if columns is None or not layout.by_feature:
         some = np.arange(rows, dtype=np.int64)
@@ -22,7 +22,7 @@ def rows_of(layout, outputs, features, columns):
 
 
 def read_rows(Parameters model not None, int b, const int32_t[::1] rows):
-    """(rows, numbers): the body of each row with its padding, and its weight, of the real type."""
+    """Return (rows, numbers): the body of each row with its padding, and its weight, of the real type."""
     model.require(training=True)
     if not 0 <= b < model.n_blocks:
         raise IndexError("no such block")
@@ -41,7 +41,7 @@ def read_rows(Parameters model not None, int b, const int32_t[::1] rows):
 
 
 def write_rows(Parameters model not None, int b, const real[:, ::1] values):
-    """Return all rows of a block <- such numbers, in the order of the rows."""
+    """Write numbers as `read_rows` returns them to all rows of a block, in the order of the rows."""
     model.require(training=True)
     if not 0 <= b < model.n_blocks:
         raise IndexError("no such block")

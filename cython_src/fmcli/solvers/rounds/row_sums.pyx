@@ -1,7 +1,7 @@
-"""Rounds in two halves: the sums of the gradients of some samples by parameter row, and a step by such sums.
+"""Rounds in two halves: the sums of gradients of some samples by parameter row, and a step by such sums.
 
-Sums of several shares of the samples can be added before the step, which is then that of a round of all of them, up to
-rounding (round_loop.pyx).
+Sums of several shares of the samples can be added before the step. The step is then that of a round of all samples, up
+to rounding (round_loop.pyx).
 """
 
 from typing import NamedTuple
@@ -26,13 +26,13 @@ from libc.string cimport memset
 
 
 class BlockSums(NamedTuple):
-    """Sums over samples by the rows of a block of the model, those of all classes.
+    """Sums over samples by the rows of a block of the model, for all classes.
 
-    rows : int32 (n), row ids in increasing order; those of class c begin at c times the rows of a class.
+    rows : int32 (n), row ids in increasing order; the ids of class c begin at c times the rows of a class.
     body, body_squares : (n, lanes) of the real type, the sums of gradients, and of their squares.
     weight, weight_squares : (n) the same for the weights.
     samples : int32 (n), the number of samples with a gradient.
-    curvature : float64 (n), a bound on the curvature by all of them, for a loss of curvature 1.
+    curvature : float64 (n), a bound on the curvature by all samples, for a loss of curvature 1.
     """
 
     rows: object
@@ -45,13 +45,13 @@ class BlockSums(NamedTuple):
 
 
 def row_sums(Model model not None, Loss loss not None, Dataset data not None, double mean_weight, shares):
-    """Return the sums of the gradients of the samples of each share of the data at the current parameters.
+    """Return the sums of the gradients of the samples of each share of the data, at the current parameters.
 
-    mean_weight : what weights are divided by.
-    shares : for each, the number of the row after its last one, in increasing order.
+    mean_weight : the divisor of weights.
+    shares : for each share, the end of its rows, increasing.
 
-    Returns the weighted sum of the losses of each share, float64 (shares), and for each block of the model the sums of
-    one share after the other as BlockSums, and how many rows these have, int64 (shares). Raises ValueError unless the
+    Returns the weighted sum of the losses of each share, float64 (shares); and for each block of the model, BlockSums
+    with the concatenated sums of the shares, and the number of their rows, int64 (shares). Raises ValueError unless the
     model can be trained on such data.
     """
     model.require(training=True)
@@ -101,7 +101,7 @@ def row_sums(Model model not None, Loss loss not None, Dataset data not None, do
 cdef class _RowAdder:
     """Adds sparse gradients to the sums of a block of a model, share by share."""
 
-    # By row, or by row and lane; all are zero before a share.
+    # By row, or by row and lane; all are zero before each share.
     cdef double[:, ::1] body, body_squares
     cdef double[::1] weight, weight_squares, curvature
     cdef int32_t[::1] count
@@ -120,8 +120,8 @@ cdef class _RowAdder:
         self.curvature, self.count = np.zeros(rows), np.zeros(rows, dtype=np.int32)
         self.shares = []
 
-    # effect : the bound on the curvature of the sample's loss along all parameters, for a parameter whose derivative
-    # is 1; values : by feature, its value in the sample.
+    # effect : the bound on the curvature of the sample's loss by all parameters, for a parameter whose derivative is 1;
+    # values : by feature, its value in the sample.
     cdef void add(
         self, const SparseGradient* gradient, double effect, double slope, const double* values
     ) noexcept nogil:
@@ -145,7 +145,7 @@ cdef class _RowAdder:
             self.curvature[row] += effect * derivative
             self.count[row] += 1
 
-    # Keep the sums of the rows that have a gradient, and begin the next share.
+    # Store the sums of the rows that have a gradient, and begin the next share.
     cdef end_share(self):
         rows = np.flatnonzero(self.count).astype(np.int32)
         found = new_sums(rows, self.lanes)
@@ -166,21 +166,21 @@ cdef class _RowAdder:
             self.count[row] = 0
         self.shares.append(found)
 
-    # The sums of all shares, and the number of rows of each.
+    # The sums of all shares, and the number of rows of each share.
     cdef sums(self):
         together = BlockSums(*[np.concatenate(arrays) for arrays in zip(*self.shares)])
         return together, np.array([len(share.rows) for share in self.shares], dtype=np.int64)
 
 
 def new_sums(rows, Py_ssize_t lanes):
-    """BlockSums of zeros for such rows."""
+    """Return BlockSums of zeros for these rows."""
     n = len(rows)
     bodies, weights = [[np.zeros(shape, dtype=REAL_TYPE) for _ in range(2)] for shape in ((n, lanes), n)]
     return BlockSums(rows, *bodies, *weights, np.zeros(n, dtype=np.int32), np.zeros(n))
 
 
 def added_sums(shares):
-    """Return the BlockSums of samples of which these BlockSums (at least one) are of shares, added in their order."""
+    """Return the BlockSums of all samples, from the BlockSums (at least one) of shares of them, added in order."""
     cdef Py_ssize_t first = 0
     rows, places = distinct(np.concatenate([share.rows for share in shares]))
     total = new_sums(rows, shares[0].body.shape[1])
@@ -190,7 +190,7 @@ def added_sums(shares):
     return total
 
 
-# total += share, whose rows have these places in the total.
+# Add to total the sums of share, whose rows have these positions in total.
 cdef _add(total, share, const int32_t[::1] places):
     cdef const int32_t[::1] share_count = share.samples
     cdef const real[:, ::1] share_body = share.body, share_squares = share.body_squares
@@ -215,7 +215,7 @@ cdef _add(total, share, const int32_t[::1] places):
 
 
 def step_by_sums(Parameters model not None, Solver solver not None, Loss loss not None, int block, sums):
-    """Make one step in the rows of a block that have sums.
+    """Make one step in the rows of a block with sums.
 
     solver : bound to the model, with steps for rounds.
     sums : BlockSums of a round of samples.

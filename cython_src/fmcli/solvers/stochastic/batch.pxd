@@ -9,7 +9,7 @@ cdef class Batch:
     cdef Model model
     cdef list memory
     cdef int32_t** place  # of a gradient: row id -> its position in the merged gradient, or -1
-    cdef uint8_t** marks  # of a gradient: what its rows have touched of a body
+    cdef uint8_t** marks  # of a gradient: which parts of a body its rows have touched
 
     cdef void add(self, const Scratch* s) noexcept nogil
     cdef void clear(self) noexcept nogil

@@ -13,16 +13,16 @@ from libc.string cimport memset
 cdef int32_t ABSENT = -1
 
 
-# The most rows of a block that `size` samples of up to `longest` entries can touch.
+# The largest number of rows of a block that `size` samples of up to `longest` entries can touch.
 cdef Py_ssize_t most_rows(Model model, int b, Py_ssize_t size, Py_ssize_t longest):
     cdef Py_ssize_t rows = model.block[b].rows, each = model.most_rows(b, longest)
-    return max(1, rows if each > rows // max(size, 1) else size * each)  # whose product may be beyond all numbers
+    return max(1, rows if each > rows // max(size, 1) else size * each)  # size * each may overflow
 
 
 cdef class Batch:
     """Gradients of up to `size` samples of up to `longest` entries, summed by touched row.
 
-    Works for models that fill the same sparse gradients, in the same order, for every sample.
+    Works for models that fill the same sparse gradients in the same order for every sample.
     """
 
     def __cinit__(self, Model model, Py_ssize_t size, Py_ssize_t longest):
@@ -62,7 +62,7 @@ cdef class Batch:
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t size, Py_ssize_t longest):
-        """Return bytes that a batch takes."""
+        """Return the bytes that a batch takes."""
         cdef int b
         needed = 0
         for b in range(model.n_blocks):
@@ -95,7 +95,7 @@ cdef class Batch:
                     at = self.place[i][row] = <int32_t>merged.n
                     (<int32_t*>merged.row)[at] = row
                     merged.n += 1
-                    if lanes:  # a call that clears nothing still costs as much as the rest of the row
+                    if lanes:  # a call that clears nothing would cost as much as the rest of the row
                         memset(merged.body + at * lanes, 0, lanes * sizeof(real))
                     if units:
                         memset(self.marks[i] + at * units, 0, units)

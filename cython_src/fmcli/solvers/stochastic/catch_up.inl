@@ -6,13 +6,14 @@
 
 namespace {
 
-constexpr ptrdiff_t CAUGHT_UP = 32;  // rows that are caught up in turn: bodies, then weights
-enum { ROWS_AHEAD = 16 };            // whose combined steps are prefetched when all rows are caught up
+constexpr ptrdiff_t CAUGHT_UP = 32;  // rows to catch up together: bodies, then weights
+enum { ROWS_AHEAD = 16 };            // rows whose combined steps are prefetched when all rows catch up
 
-// The missed steps of the bodies, or of the weights, of some rows. By h: adaptive; the same for all; one for each step.
+// The missed steps of the bodies, or of the weights, of some rows. h is adaptive, the same for all steps, or one per
+// step.
 enum Metric { ADAPTIVE, CONSTANT, SCHEDULED };
 
-// With h of their own for the numbers of a row.
+// Missed steps where each number of a row has its own h.
 template <Metric METRIC>
 struct MissedSteps {
     const Fobos rule;
@@ -22,7 +23,7 @@ struct MissedSteps {
     inline void set(ptrdiff_t i, int32_t since) { steps[i] = (real)(rule.now - since); }
     inline void combine(ptrdiff_t) {}
 
-    // For the numbers of a vector, of the row i, or of two; g2 is their state.
+    // For the numbers of a vector, of row i or of two rows; g2 is their state.
     template <class V>
     inline __attribute__((always_inline)) DeferredProx<V> of_rows(V g2, ptrdiff_t i, ptrdiff_t next) const {
         const bool many = steps[i] > rule.few || steps[next] > rule.few;
@@ -30,7 +31,7 @@ struct MissedSteps {
         return missed_steps(rule, root(1 + g2) * rule.inverse_rate, gather<V>(at), many);
     }
 
-    // For a number of each row; at(r) is the r-th row.
+    // For one number of each row; at(r) is the r-th row.
     template <class V, class At>
     inline __attribute__((always_inline)) DeferredProx<V> of_each(V g2, At at) const {
         const V of_each = gather<V>([&](int r) { return steps[at(r)]; });
@@ -38,7 +39,7 @@ struct MissedSteps {
     }
 };
 
-// With the same steps for all numbers of a row.
+// Missed steps that are the same for all numbers of a row.
 struct MissedStepsOfRows {
     const Fobos rule;
     real decay[CAUGHT_UP], rate[CAUGHT_UP];
@@ -63,7 +64,7 @@ struct MissedSteps<CONSTANT> : MissedStepsOfRows {
     using MissedStepsOfRows::MissedStepsOfRows;
     inline void set(ptrdiff_t i, int32_t since) { decay[i] = (real)(rule.now - since); }
 
-    // Combines the steps of n rows, whose numbers are in place of the decay so far. Not inlined: several loops call it.
+    // Combines the steps of n rows, whose numbers of steps are in `decay` before. Not inlined: several loops call it.
     __attribute__((noinline)) void combine(ptrdiff_t n) {
         static_assert(CAUGHT_UP % width<Vec8> == 0, "the last vector ends within the arrays");
         for (ptrdiff_t i = n; i % width<Vec8> != 0; ++i) decay[i] = 0;
@@ -87,7 +88,7 @@ struct MissedSteps<SCHEDULED> : MissedStepsOfRows {
     inline void combine(ptrdiff_t) {}
 };
 
-// The missed steps of bodies and of weights, which are the same if both have the same rate and L2 strength.
+// The missed steps of bodies and of weights, computed once if both have the same rate and L2 strength.
 template <Metric METRIC>
 struct MissedStepsOfBoth {
     MissedSteps<METRIC> of_body, of_own_weight;
@@ -108,7 +109,7 @@ struct MissedStepsOfBoth {
     inline const MissedSteps<METRIC>& of_weight() const { return same ? of_body : of_own_weight; }
 };
 
-// Makes the missed steps of some rows. LANES_EACH: the lanes of their bodies, so that loops over them are unrolled; -1: any
+// Makes the missed steps of some rows. LANES_EACH: the lanes of their bodies, so loops over them are unrolled; -1: any
 // number.
 template <Metric METRIC, ptrdiff_t LANES_EACH>
 void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
@@ -132,7 +133,7 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
         if (bodies)
             each_body<SLOTS, false>(b, some, row, [&](auto& phi, auto* state, ptrdiff_t i, ptrdiff_t)
                                                       __attribute__((always_inline)) {
-                const ptrdiff_t next = width<decltype(+phi)> > b.lanes ? i + 1 : i;  // a vector can have two rows
+                const ptrdiff_t next = width<decltype(+phi)> > b.lanes ? i + 1 : i;  // a vector can hold two rows
                 phi = prox(phi, of_body.of_rows(SLOTS ? state[0] : phi, i, next), on_body.strength);
             });
         if (weights)
@@ -142,7 +143,7 @@ void catch_up(Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t
     }
 }
 
-// Catches up with the missed steps of rows under a group penalty.
+// Makes the missed steps of rows under a group penalty.
 template <Metric METRIC>
 void catch_up_groups(const Block b, const int32_t* ids, ptrdiff_t n, ptrdiff_t first, int32_t* visited, const Fobos on_body,
                      const Fobos on_weight) {

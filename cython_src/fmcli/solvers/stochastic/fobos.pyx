@@ -22,12 +22,12 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_of_bo
 from libc.stdint cimport int32_t
 
 cdef enum:
-    ROWS_AT_ONCE = 32  # that are caught up before a round, while the next ones are prefetched
+    ROWS_AT_ONCE = 32  # rows to catch up before a round, while the next rows are prefetched
     AHEAD = 4  # how many samples of a run ahead the numbers of rows' last steps are prefetched
-    # The number of steps that the tables of running sums hold. After this many steps, all rows are brought up to date.
+    # The number of steps in the tables of running sums. After this many steps, all rows catch up.
     LONGEST = 1 << 20
 
-# A product of decays below this value would lose digits, so all rows are brought up to date.
+# A product of decays below this value would lose digits, so all rows catch up.
 cdef double SMALLEST_DECAY = 1e-200
 
 
@@ -38,11 +38,11 @@ cdef void before_sample(void* solver, Py_ssize_t i) noexcept nogil:
 cdef class FOBOS(Solver):
     """phi <- prox(phi - rate g, 1/rate) over all features ([SGL] Algorithms 1 and 2), touched or not.
 
-    The gradient step is that of SGD or, with `adaptive`, that of AdaGrad. All prox steps are deferred: they are applied
-    when the row is read next, and to all rows at the end of an epoch. They have a closed form (deferred.h): a power if
-    they have the same h, otherwise, with a schedule, a quotient of running products. With prox="exact", they are
-    applied step by step instead, which is slow and tests the closed form. They are also applied step by step if the
-    prox steps of the group penalty have no closed form.
+    The gradient step is SGD's or, with `adaptive`, AdaGrad's. All prox steps are deferred: they are applied when
+    the row is next read, and to all rows at the end of an epoch. They have a closed form (deferred.h): a power if they
+    have the same h, otherwise, with a schedule, a quotient of running products. With prox="exact", they are instead
+    applied step by step, which is slow and tests the closed form. They are also applied step by step if the prox steps
+    of the group penalty have no closed form.
 
     A round of n samples is n steps. Rows that it touches make them at once, with the h of their step.
     """
@@ -55,7 +55,7 @@ cdef class FOBOS(Solver):
     cdef Steps rates
     cdef int32_t now
     cdef CombinedSteps* steps  # [step, which]: for the rate and l2 of weights (0) and of factors (1)
-    cdef double[::1] shares  # the schedule's factor of the rates, by step, where `scheduled`
+    cdef double[::1] shares  # the schedule's factor of the rates, by step; only if `scheduled`
     cdef double rate[2]  # of weights and of factors
     cdef double l2[2]
     cdef Rule body[MAX_BLOCKS]
@@ -87,7 +87,7 @@ cdef class FOBOS(Solver):
         self.takes_rounds = self.defers_steps = adaptive and not self.one_by_one
         self.scheduled = not adaptive and schedule != "constant"
         if self.scheduled:
-            # Not np.zeros: it may reuse freed memory, and would then write the whole array.
+            # np.zeros may reuse freed memory, and would then write the whole array.
             table = self.table = allocate(2 * FOBOS_RATES * (LONGEST + 1), np.float64)
             self.steps = <CombinedSteps*>&table[0]
             for which in range(FOBOS_RATES):
@@ -96,7 +96,7 @@ cdef class FOBOS(Solver):
         self.rates = steps_of_both(learning_rate, learning_rate_w, learning_rate_v)
 
     def bytes_needed(self, Parameters model, updates):
-        """Return the bytes that are used of the tables of a schedule, and of the number of each row's last step."""
+        """Return the bytes in use of a schedule's tables, and of the numbers of each row's last step."""
         rows = sum([model.outputs * model.block[b].rows for b in range(model.n_blocks)])
         a_step = FOBOS_RATES * sizeof(CombinedSteps) + sizeof(double)  # with the share of the rates
         return (min(updates, LONGEST) * a_step if self.scheduled else 0) + sizeof(int32_t) * rows
@@ -106,7 +106,7 @@ cdef class FOBOS(Solver):
         self.rate[0], self.rate[1] = self.rates.w, self.rates.v
         self.l2[0], self.l2[1] = penalty.l2_w, penalty.l2_v
         self.exact = self.one_by_one or not penalty.steps_add_up
-        # Before a sample of a run, the rows of its features are brought up to date.
+        # Before a sample of a run, the rows of its features catch up.
         self.takes_runs &= not self.exact and not any([layout.touched == "selected" for layout in model.layout])
         self.takes_rounds &= not self.exact
         self.inner.bind(model, penalty if self.exact else Penalty())
@@ -140,8 +140,8 @@ cdef class FOBOS(Solver):
         return 0 if self.inner is None else self.inner.updates
 
     def state(self):
-        """Return rows stay behind; the tables of a schedule follow from the number of the steps that they have missed.
-        """
+        """Return the state, because rows stay behind: the number of steps, and each row's last step. The tables of a
+        schedule follow from the number of steps."""
         visited = {f"visited.{b}": np.asarray(array) for b, array in enumerate(self.memory)}
         return {**super().state(), "steps": np.array(self.now), **visited}
 
@@ -200,7 +200,7 @@ cdef class FOBOS(Solver):
                     for j in range(x.nnz):
                         prefetch_line(self.steps + last[x.index[j]] * FOBOS_RATES)
 
-    # Apply the prox steps that the given rows have missed. If `row` is NULL, these are the first n rows of the block.
+    # Apply the prox steps that the given rows have missed. If `row` is NULL, the rows are the first n of the block.
     cdef void bring_up(self, int b, const int32_t* row, Py_ssize_t n, Py_ssize_t first) noexcept nogil:
         cdef Py_ssize_t i
         if not self.penalised[b] or self.now == 0:
@@ -237,7 +237,7 @@ cdef class FOBOS(Solver):
             self.count_step()
             return
         for i in range(s.n_gradients):
-            s.gradients[i].touched = NULL  # the prox step acts on whole rows; `catch_up` brought them up to date
+            s.gradients[i].touched = NULL  # the prox step acts on whole rows, which `catch_up` has brought up to date
         self.inner.step(s)
         for i in range(s.n_gradients):
             gradient = &s.gradients[i]
@@ -245,7 +245,7 @@ cdef class FOBOS(Solver):
                 self.visited[gradient.block][gradient.first + gradient.row[j]] = self.now + 1
         self.count_step()
 
-    # Count a gradient step that was made. Its prox step is still missing unless steps are exact.
+    # Count a gradient step. Its prox step is still missing unless steps are exact.
     cdef void count_step(self) noexcept nogil:
         cdef const CombinedSteps* last
         self.now += 1
@@ -265,7 +265,7 @@ cdef class FOBOS(Solver):
         for which in range(FOBOS_RATES):
             last[which] = with_step(last[which - FOBOS_RATES], share * self.rate[which], self.l2[which])
 
-    # A run of the inner solver. If there are penalties, a sample's rows are brought up to date before its score.
+    # A run of the inner solver. With penalties, a sample's rows catch up before its score is computed.
     cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
         cdef SampleRun steps = run[0]
         cdef int b
@@ -324,7 +324,7 @@ cdef class FOBOS(Solver):
             self.prefetch_rows(gradient, at + some, min(at + some + ROWS_AT_ONCE, end))
             kernels.fobos_catch_up(
                 &block, row + at, some, gradient.first, self.visited[b], &self.body[b], &self.weight[b])
-            for i in range(at, at + some):  # `round_step` makes the steps of this round
+            for i in range(at, at + some):  # `round_step` makes this round's steps
                 self.visited[b][gradient.first + row[i]] += self.round_samples
             at += some
 

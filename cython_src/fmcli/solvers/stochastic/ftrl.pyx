@@ -11,8 +11,8 @@ from fmcli.solvers.stochastic.solver cimport Solver, Steps, step_of, steps_of_bo
 cdef class FTRL(Solver):
     """FTRL-Proximal ([SH] Algorithm 1): state (z, n), H(n) = (beta + n)^power / alpha, phi = prox(-z/h, h).
 
-    The initial state is such that the closed form without l1 returns the start values. When l1 and the group penalty
-    begin to act on factors, all rows are recomputed from their state.
+    In the initial state, the closed form without l1 returns the start values. When l1 and the group penalty begin to
+    act on factors, all rows are recomputed from their state.
     """
 
     cdef Steps alphas

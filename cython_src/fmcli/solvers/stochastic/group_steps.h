@@ -1,7 +1,7 @@
 // Steps of rows under a group penalty: the prox in the metric of their curvatures h. It has two steps: l1 and l2, which
-// give the coefficients c and curvatures d of elementwise.h, and then the group penalty. The second one has no closed form.
-// It waits for roots and divisions, one after the other, and so four or eight rows are completed side by side. A row's bits
-// do not depend on the rows beside it.
+// give the coefficients c and curvatures d of elementwise.h, and then the group penalty. The second step has no closed
+// form. It waits for roots and divisions, one after another, so four or eight rows are completed side by side. The bits
+// of a row do not depend on the rows beside it.
 #ifndef FMCLI_GROUP_STEPS_H
 #define FMCLI_GROUP_STEPS_H
 
@@ -11,8 +11,8 @@
 
 namespace {
 
-// What the group norm needs of a body: the sums of c^2, of c^2 d and of the squares of the parameters before the step, each
-// in four places; the smallest d.
+// What the group norm needs of a body: the sums of c^2, of c^2 d and of the squares of the parameters before the step,
+// each in four parts; and the smallest d.
 struct BodySums {
     Vec4 squares = {}, weighted = {}, before = {}, lowest = real(1e30) - Vec4{};
 
@@ -27,14 +27,14 @@ struct BodySums {
 
 constexpr int SIDE_BY_SIDE = width<Vec4>;
 
-// N rows between the two steps, at most four. Bodies consist of c, and have their d in the block's `room`. The c and d of
-// the weights are here, with the weights before the step. With PARTIAL, only some groups of factors are updated.
+// Up to four rows (N) between the two steps. Bodies contain c, and their d is in the block's `room`. The c and d of the
+// weights are here, with the weights before the step. With PARTIAL, only some groups of factors are updated.
 template <int N, bool PARTIAL>
 struct ReducedRows {
     const Block& b;
     ptrdiff_t row[N];
-    const uint8_t* marks[N];  // with PARTIAL: those of the updated groups of factors, or NULL for all
-    Vec4 group;               // the strength of the penalty; 1 without a row
+    const uint8_t* marks[N];  // with PARTIAL: marks of the updated groups of factors, or NULL for all
+    Vec4 group;               // the strength of the penalty; 1 where there is no row
     Vec4 c = {}, d, before = {};
     BodySums sums[SIDE_BY_SIDE];
 
@@ -66,7 +66,7 @@ struct ReducedRows {
     }
 };
 
-// f over the places of each row: (f of 0 and 2) and (f of 1 and 3).
+// Combines four parts of each row by f: f(f(0, 2), f(1, 3)).
 template <class F>
 inline __attribute__((always_inline)) Vec4 across(const Vec4 (&v)[4], F f) {
     const Vec4 first = f(alternating_low(v[0], v[1]), alternating_high(v[0], v[1]));
@@ -78,11 +78,11 @@ inline __attribute__((always_inline)) Vec4 sums_across(const Vec4 (&v)[4]) {
     return across(v, [](Vec4 a, Vec4 b) { return a + b; });
 }
 
-// The relative error of parameters after a prox, as group_norm takes it.
+// The relative error of parameters after a prox, for group_norm.
 constexpr real PRECISION = sizeof(real) == sizeof(float) ? 1e-8 : 1e-16;
 
-// Completes the prox of rows under the group norm: v = c / (d + l_g / |v|). Not inlined: it depends neither on the rule nor
-// on the type of the gradient, and would otherwise be compiled for each of them.
+// Completes the prox of rows under the group norm: v = c / (d + l_g / |v|). Not inlined: it does not depend on the rule
+// or on the type of the gradient, and would otherwise be compiled for each of them.
 template <int N, bool PARTIAL>
 __attribute__((noinline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTIAL>& rows) {
     Vec4 sums[4][4], fixed = {};
@@ -120,7 +120,7 @@ __attribute__((noinline)) void finish_rows(GroupNorm, const ReducedRows<N, PARTI
             s3 += ratio * ratio * d * inverse;
         }
     });
-    // If the norm is 0, all is 0; adding 0 turns -0 into 0.
+    // If the norm is 0, everything is 0; adding 0 turns -0 into 0.
     rows.set([&](int r, auto c, auto d) { return c * norm[r] / (d * norm[r] + group[r]) + 0; },
              [&](Vec4 c, Vec4 d) { return c * norm / (d * norm + group) + 0; });
 }
@@ -167,7 +167,7 @@ inline __attribute__((always_inline)) void finish_rows(const PenaltyStrength& s,
         rows.set([](int, auto c, auto d) { return c / d; }, [](Vec4 c, Vec4 d) { return c / d; });
 }
 
-// The strength of the group penalty on the rows of a block, which is the same for bodies and weights.
+// The strength of the group penalty on the rows of a block, the same for bodies and weights.
 template <class Rule>
 inline PenaltyStrength on_rows(const Block& b, const Rule& body, const Rule& weight) {
     return (b.body ? body : weight).strength;
@@ -182,8 +182,8 @@ constexpr bool partial = true;
 template <>
 constexpr bool partial<AllTouched> = false;
 
-// Replaces a row's body by c = of_body(phi, state, d, i, at), which sets d and may change phi. Not inlined: the loops below
-// would contain it for each of several rows.
+// Replaces a row's body by c = of_body(phi, state, d, i, at), which sets d and may change phi. Not inlined: the loops
+// below would contain it once for each of several rows.
 template <int SLOTS, class OfBody>
 __attribute__((noinline)) void reduce_body(const Block& b, ptrdiff_t row, const uint8_t* touched, real* curvatures,
                                            BodySums& sums, ptrdiff_t i, OfBody of_body) {
@@ -199,7 +199,7 @@ __attribute__((noinline)) void reduce_body(const Block& b, ptrdiff_t row, const 
     });
 }
 
-// A step of rows i .. i + N - 1 of those that the next function describes.
+// A step of rows i .. i + N - 1 of the rows that `step_by_row` below describes.
 template <int N, int SLOTS, class Row, class Touched, class Group, class OfBody, class OfWeights>
 inline __attribute__((always_inline)) void step_by_row(const Block& b, ptrdiff_t i, Row row, Touched touched,
                                                        const PenaltyStrength& strength, Group group, OfBody of_body,
@@ -219,20 +219,21 @@ inline __attribute__((always_inline)) void step_by_row(const Block& b, ptrdiff_t
     finish_rows(strength, rows);
 }
 
-// The numbers of eight rows with bodies of eight: a vector for each place in the body, with a lane for each row, and
-// one for the weights.
+// The numbers of eight rows with bodies of eight: a vector with a lane per row for each place in the body, and one for
+// the weights.
 struct EightRows {
     Vec8 number[9] = {};
 
-    // f(k) over a row's places k, added up in the order of sums_across: the results are the same.
+    // f(k) over a row's places k, summed in the order of sums_across: the results are the same.
     template <class F>
     static inline __attribute__((always_inline)) Vec8 sum(F f) {
         return (((f(0) + f(4)) + (f(2) + f(6))) + ((f(1) + f(5)) + (f(3) + f(7)))) + f(8);
     }
 };
 
-// A step of rows i .. i + 7 of those that the last function describes, under the group norm, with the same bits. If the
-// machine's vectors have eight numbers, it takes two thirds of the time, as there are no shuffles between roots and divisions.
+// A step of rows i .. i + 7 of the rows that `step_by_row` below describes, under the group norm, with the same bits.
+// With machine vectors of eight numbers, it takes two thirds of the time: there are no shuffles between roots and
+// divisions.
 template <int SLOTS, class Row, class Group, class OfBody, class OfWeights>
 inline __attribute__((always_inline)) void step_of_eight(const Block& b, ptrdiff_t i, Row row, Group group, OfBody of_body,
                                                          OfWeights of_weights) {
@@ -285,10 +286,10 @@ inline __attribute__((always_inline)) void step_of_eight(const Block& b, ptrdiff
     }
 }
 
-// A step of n rows under the group penalty `strength`, or without one. touched(i) marks the groups of factors of the i-th
-// row that are updated; NULL: all. group(i) is the strength of the penalty on it. of_body(phi, state, d, i, at) and
-// of_weights(phi, state, d, at) make the first step of the prox: they return c and set d and the state; their other
-// arguments are those of each_body and each_weight.
+// A step of n rows under the group penalty `strength`, or without one. touched(i) marks the groups of factors of the
+// i-th row that are updated; NULL: all. group(i) is the penalty's strength on the row. of_body(phi, state, d, i, at)
+// and of_weights(phi, state, d, at) make the first step of the prox: they return c and set d and the state; their other
+// arguments are as in each_body and each_weight.
 template <int SLOTS, class Row, class Touched, class Group, class OfBody, class OfWeights>
 void step_by_row(const Block b, ptrdiff_t n, Row row, Touched touched, const PenaltyStrength strength, Group group,
                  OfBody of_body, OfWeights of_weights) {

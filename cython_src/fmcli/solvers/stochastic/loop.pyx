@@ -14,8 +14,8 @@ from libc.stdint cimport int32_t
 cdef enum:
     IN_LINE = 16  # feature ids or values in a cache line
 
-# How many samples ahead parameter rows are prefetched; the entries of a sample are prefetched twice as early, and their
-# addresses three times. Of 2, 3, 4, 6 and 8 this was the best, by 4 to 8 % for AdaGrad.
+# How many samples ahead parameter rows are prefetched; a sample's entries are prefetched twice as early, and their
+# addresses three times as early. Of 2, 3, 4, 6 and 8, this was the best, by 4 to 8 % for AdaGrad.
 cdef Py_ssize_t AHEAD = 2
 
 
@@ -27,22 +27,22 @@ cdef class RowLoop:
     model : Model, with rows allocated and started.
     solver : Solver, bound to the model.
     loss : Loss.
-    data : Dataset with labels of the loss; `take` replaces it by another one.
-    batch_size : samples averaged into one update.
-    mean_weight : mean of the samples' weights, which solvers that average weights divide by.
-    longest : the most entries of a sample, if other data have longer ones.
-    pairs : whether the loss is of the difference of the scores of two samples; `batch_size` is then a number of pairs.
+    data : Dataset with labels of the loss; `take` replaces it by other data.
+    batch_size : the number of samples averaged into one update.
+    mean_weight : the mean of the samples' weights, the divisor in solvers that average weights.
+    longest : the largest number of entries of a sample, if other data have longer samples.
+    pairs : whether the loss is of the score difference of two samples; `batch_size` is then a number of pairs.
     """
 
     cdef Model model
     cdef Solver solver
     cdef Loss loss
     cdef Dataset data
-    cdef Workspace workspace, second  # `second` is for the second sample of a pair
+    cdef Workspace workspace, second  # `second` : for the second sample of a pair
     cdef Batch batch
     cdef Py_ssize_t batch_size
     cdef double weight_scale
-    cdef object in_runs  # whether the model takes runs of samples of the data; None: not yet known
+    cdef object in_runs  # whether the model takes runs of samples of the data; None: not known yet
 
     def __init__(
         self, Model model, Solver solver, Loss loss, Dataset data, Py_ssize_t batch_size=1, double mean_weight=1,
@@ -74,12 +74,13 @@ cdef class RowLoop:
         self, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop, double total=0,
         const int32_t[::1] partner=None
     ):
-        """Update with samples order[start:stop]; return `total` plus their weighted losses, each before its own update.
+        """Update with samples order[start:stop]. Returns `total` plus their weighted losses, each before its own
+        update.
 
-        The losses are added one by one, so that the sum does not depend on how an epoch is divided into calls.
-        `order` is one epoch; `start` and `stop` are multiples of the batch size, or its end. Samples after `stop` are
-        only prefetched. Of pairs, these are the first samples; `partner` has the number of the second one, for each
-        sample of the data.
+        Losses are added one by one, so the sum does not depend on how an epoch is divided into calls. `order` is one
+        epoch; `start` and `stop` are multiples of the batch size, or its end. Samples after `stop` are only prefetched.
+        For pairs, `order` has the first samples; `partner` has the number of the second sample, for each sample of the
+        data.
         """
         cdef SampleRun run
         cdef FloatingMode mode
@@ -96,7 +97,7 @@ cdef class RowLoop:
         if partner is not None:
             self.check_partners(order[start:stop], partner)
             second = &partner[0]
-        # A formula costs less than numbers, and a run of samples less than single ones. All give the same bits.
+        # A formula costs less than numbers, and a run of samples less than single samples. All give the same bits.
         self.workspace.scratch.formulas = self.solver.takes_formulas and self.single
         if start < stop and self.by_runs:
             self.describe(&run)
@@ -125,7 +126,7 @@ cdef class RowLoop:
 
     @property
     def single(self):
-        """Whether a step is by the gradient of one sample."""
+        """Whether a step uses the gradient of a single sample."""
         return self.batch is None
 
     @property
@@ -138,7 +139,7 @@ cdef class RowLoop:
             self.in_runs = self.model.takes_run_of(self.data)
         return self.in_runs
 
-    # Describe a run of samples, all but which ones; returns whether there are steps for runs of this model.
+    # Describe a run of samples, except which samples. Returns whether there are steps for runs of this model.
     cdef bint describe(self, SampleRun* run):
         cdef Scratch* s = &self.workspace.scratch
         run.data, run.label, run.weight = &self.data.csr, self.data.labels, self.data.weight_
@@ -180,7 +181,7 @@ cdef class RowLoop:
         s.rate_share = self.solver.rate_share()
         self.model.finish_update(s)
 
-    # The gradient of sample order[i] times `share`, in s; returns its weighted loss.
+    # Compute the gradient of sample order[i] times `share`, in s. Returns its weighted loss.
     cdef inline double one(
         self, const int32_t* order, Py_ssize_t i, Py_ssize_t end, double share, Scratch* s
     ) noexcept nogil:
@@ -196,8 +197,8 @@ cdef class RowLoop:
         self.model.gradient(&x, s)
         return weight * value
 
-    # Add the gradients of sample order[i] and its partner to the batch; returns the weighted loss of the pair, whose
-    # weight is that of the first one.
+    # Add the gradients of sample order[i] and its partner to the batch. Returns the weighted loss of the pair, which
+    # has the weight of the first sample.
     cdef inline double pair(
         self, const int32_t* order, const int32_t* partner, Py_ssize_t i, Py_ssize_t end, double share, Scratch* s,
         Scratch* t
@@ -223,7 +224,7 @@ cdef class RowLoop:
         self.batch.add(t)
         return weight * value
 
-    # The score of a sample, in s.
+    # Compute the score of a sample, in s.
     cdef inline void score(self, Py_ssize_t number, Sample* x, Scratch* s) noexcept nogil:
         self.data.sample(number, x)
         self.model.rows(x, s)
@@ -237,7 +238,7 @@ cdef class RowLoop:
             prefetch_line(self.data.csr.indptr + order[i + 3 * AHEAD])
             prefetch_label(&self.data.labels, order[i + 3 * AHEAD])
         if i + 2 * AHEAD < end:
-            # Its first two cache lines are most of a row, or start the hardware's own prefetching.
+            # The first two cache lines are most of a row, or start the hardware's own prefetching.
             self.data.sample(order[i + 2 * AHEAD], &x)
             prefetch_line(x.index)
             prefetch_line(x.index + IN_LINE)

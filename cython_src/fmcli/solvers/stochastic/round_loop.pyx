@@ -36,16 +36,16 @@ cdef class RoundLoop:
     """Trains a model on rounds of samples, round by round.
 
     Each round has two phases. First, the scores and slopes of all its samples are computed from the parameters before
-    the round, and all gradients by rows that are no formulas. Then, every row that the round touches is updated by
-    one step (update_rules.h). Threads share the samples, and then the rows. If the solver defers steps, the rows that
-    the round touches catch up before it.
+    the round, and all gradients by rows that are not formulas. Then, one step (update_rules.h) updates every row that
+    the round touches. Threads share the samples, and then the rows. If the solver defers steps, touched rows catch up
+    before the round.
 
     Parameters
     ----------
     model : Model, with rows allocated and started, for which `takes_rounds` is true.
     solver : Solver, bound to the model, with steps for rounds.
-    loss : Loss, of bounded curvature.
-    threads : how many threads `run` uses.
+    loss : Loss of bounded curvature.
+    threads : the number of threads that `train_on` uses.
     """
 
     cdef Model model
@@ -65,8 +65,8 @@ cdef class RoundLoop:
     cdef double[:, ::1] room
     cdef Barrier barrier
     cdef int n_gradients, threads
-    cdef bint by_formula  # whether there are kernels for the gradients: the model is of second order, with one output
-    cdef Py_ssize_t samples, entries, longest  # for which there is room
+    cdef bint by_formula  # whether kernels compute the gradients: the model is second-order, with one output
+    cdef Py_ssize_t samples, entries, longest  # the room
 
     def __cinit__(self, Model model, *args, **keywords):
         self.n_gradients = model.outputs * model.n_blocks
@@ -94,7 +94,7 @@ cdef class RoundLoop:
             self.gradients[g].block, self.gradients[g].curvature = g % model.n_blocks, loss.smoothness
             self.gradients[g].first = (g // model.n_blocks) * model.block[g % model.n_blocks].rows
 
-    # Train on these rounds next.
+    # Set the rounds to train on next.
     cdef attach(self, SampleRounds rounds):
         if rounds.by_sample != (self.model.pair_block != NONE):
             raise ValueError("the rounds were made for another kind of model")
@@ -106,7 +106,7 @@ cdef class RoundLoop:
         if rounds.longest > self.samples or rounds.most_entries > self.entries:
             self.reserve(max(rounds.longest, self.samples), max(rounds.most_entries, self.entries, 1))
 
-    # Have room for the gradients of rounds of this many samples and entries.
+    # Make room for the gradients of rounds of this many samples and entries.
     cdef reserve(self, Py_ssize_t samples, Py_ssize_t entries):
         cdef int g, b
         cdef Py_ssize_t n, rows, lanes
@@ -139,7 +139,7 @@ cdef class RoundLoop:
 
     @staticmethod
     def bytes_needed(Model model, Py_ssize_t samples, Py_ssize_t entries):
-        """Return bytes of the gradients of a round of this many samples and entries."""
+        """Return the bytes of the gradients of a round of this many samples and entries."""
         cdef int b
         numbers = 0
         for b in range(model.n_blocks):
@@ -158,8 +158,8 @@ cdef class RoundLoop:
         self, pool, SampleRounds rounds not None, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop,
         double total=0
     ):
-        """Train on some rounds, those with the numbers order[start:stop]; return `total` plus the weighted losses of
-        their samples, each before the step of its round.
+        """Train on the rounds with numbers order[start:stop]. Returns `total` plus the weighted losses of their
+        samples, each before the step of its round.
 
         pool : concurrent.futures.Executor, with threads for all but one of the threads.
         """
@@ -180,14 +180,14 @@ cdef class RoundLoop:
             others = [pool.submit(self.work, i, together, order, start, stop) for i in range(1, self.threads)]
             self.work(0, together, order, start, stop)
         except BaseException:
-            together.abort()  # no thread may wait for one that has not begun
+            together.abort()  # no thread may wait for one that has not started
             raise
         for other in others:
             other.result()
         return self.total
 
     def work(self, int thread, together, const int32_t[::1] order, Py_ssize_t start, Py_ssize_t stop):
-        """Return one thread's share of `run`."""
+        """Do one thread's share of `train_on`."""
         cdef Py_ssize_t i
         cdef FloatingMode mode
         cdef Workspace workspace = self.workspaces[thread]
@@ -230,7 +230,7 @@ cdef class RoundLoop:
                 self.model.finish_update(s)
             wait_for_all(&self.barrier)
 
-    # Set what the steps of a round read, besides gradients.
+    # Set what the steps of a round read besides gradients.
     cdef void set_round(self, Py_ssize_t number, Py_ssize_t n) noexcept nogil:
         cdef int g
         cdef RoundGradient* gradient
@@ -243,7 +243,7 @@ cdef class RoundLoop:
             else:
                 set_shared_rows(&gradient.rows, self.model.block[gradient.block].rows, n, self.rounds.shared[number])
 
-    # Compute the gradients of a round by formulas of second order, in one call.
+    # Compute the gradients of a round by second-order formulas, in one call.
     cdef void formulas_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
         cdef RoundSamples samples
         cdef SampleRun* run = &samples.run
@@ -260,12 +260,12 @@ cdef class RoundLoop:
             self.keep_beta(g, self.model.block[run.beta].body)
         kernels.round_gradients(&samples)
 
-    # Copy the weights of kernel values, because a thread may update them before another uses them.
+    # Copy the weights of kernel values: a thread may update them before another thread uses them.
     cdef void keep_beta(self, int g, const real* beta) noexcept nogil:
         memcpy(self.beta[g], beta, self.model.block[self.gradients[g].block].lanes * sizeof(real))
         self.gradients[g].beta = self.beta[g]
 
-    # The gradients of samples start .. stop - 1 of the round that begins with sample `begin`.
+    # Compute the gradients of samples start .. stop - 1 of the round that begins with sample `begin`.
     cdef void gradients_of(self, Py_ssize_t begin, Py_ssize_t start, Py_ssize_t stop, Scratch* s) noexcept nogil:
         cdef Py_ssize_t i, j, entry, lanes, rows, first_entry = self.data.csr.indptr[begin]
         cdef int g, c
@@ -304,7 +304,7 @@ cdef class RoundLoop:
                         self.keep_beta(g, gradient.formula.beta)
 
 
-# Each of these rows has an entry in each of the n samples. `curvature` is that of their steps.
+# Set rows that have an entry in each of the n samples. `curvature` : of their steps.
 cdef void set_shared_rows(RowEntries* rows, Py_ssize_t n_rows, Py_ssize_t n, double curvature) noexcept nogil:
     cdef Py_ssize_t r, s
     cdef int g
@@ -323,6 +323,6 @@ cdef void set_shared_rows(RowEntries* rows, Py_ssize_t n_rows, Py_ssize_t n, dou
 
 
 def takes_rounds(Model model):
-    """Return whether each block of the model has one row for each feature, or rows that affect every sample."""
+    """Return whether each block of the model has one row per feature, or rows that affect every sample."""
     return all([
         layout.touched == "all" or layout.touched == "features" and layout.rows_each == 1 for layout in model.layout])

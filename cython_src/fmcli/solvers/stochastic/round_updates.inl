@@ -1,13 +1,13 @@
-// One step of row solvers for a round of samples: each row that they touch is updated once, by the sums of its gradients
-// and of their squares. A row is updated by one thread, which sums over the samples in their order, so that results do
-// not depend on the number of threads.
+// One step of row solvers for a round of samples: each touched row is updated once, by the sums of its gradients and of
+// their squares. One thread updates a row, and sums over the samples in order, so results do not depend on the number
+// of threads.
 
 #include "fmcli/base/prefetch.h"
 #include "fmcli/solvers/stochastic/row_updates.inl"
 
 namespace {
 
-// The gradients of entries as numbers. `at` is the position of an entry among those of the round's rows.
+// The gradients of entries as numbers. `at` is the position of an entry among the entries of the round's rows.
 struct StoredGradients {
     const int32_t* entry;
     const real *body, *weight;
@@ -20,10 +20,10 @@ struct StoredGradients {
     inline real of_weight(ptrdiff_t at) const { return weight[entry[at]]; }
 };
 
-// What is known about the values of entries when a loop is compiled. EITHER: nothing; they are 1 without an array of them.
+// What is known at compile time about the values of entries. EITHER: nothing; values of 1 then have no array.
 enum class Values { READ, ONES, EITHER };
 
-// The gradients of a model of second order, which need the row's parameters.
+// The gradients of a second-order model, which need the row's parameters.
 template <Values VALUES>
 struct PairGradients {
     const int32_t* sample;
@@ -44,7 +44,7 @@ struct PairGradients {
     inline real of_weight(ptrdiff_t at) const { return slope[sample[at]] * x(at); }
 };
 
-// Sums over the entries of each row, and of their squares.
+// Sums over each row's entries, and of their squares.
 struct SummedGradients {
     const real *body, *weight, *body_squares, *weight_squares;
     ptrdiff_t lanes;
@@ -56,7 +56,7 @@ constexpr bool by_entries = true;
 template <>
 constexpr bool by_entries<SummedGradients> = false;
 
-// The gradients for steps under a group penalty, whose loops take long to compile: there is one of them for all values.
+// The gradients for steps under a group penalty, whose loops take long to compile: one type serves all kinds of values.
 template <class Gradients>
 inline const Gradients& for_groups(const Gradients& gradients) {
     return gradients;
@@ -66,7 +66,7 @@ inline PairGradients<Values::EITHER> for_groups(const PairGradients<VALUES>& g) 
     return {g.sample, g.value, g.slope, g.sums, g.beta, g.lanes};
 }
 
-// Calls f(at) for the N entries of a row; N = MANY_ENTRIES: for as many as there are.
+// Calls f(at) for the N entries of a row; N = MANY_ENTRIES: for all of them.
 template <int N, class F>
 inline __attribute__((always_inline)) void each_entry(const RowEntries& rows, ptrdiff_t i, F f) {
     const ptrdiff_t start = rows.start[i];
@@ -89,8 +89,8 @@ inline __attribute__((always_inline)) Samples<V> gather_samples(const V&, const 
     return {gather<V>([&](int r) { return s[r].n; }), gather<V>([&](int r) { return s[r].least; })};
 }
 
-// The samples of a vector of one row, or of the two rows in its halves, or of each row of a vector of weights. Rows with one
-// entry have one sample.
+// The samples of a vector of one row, or of two rows in its halves, or of each row of a vector of weights. Rows with
+// one entry have one sample.
 template <int N, class V>
 inline __attribute__((always_inline)) auto samples_for(const V&, const Samples<real>& one) {
     if constexpr (N == 1)
@@ -113,7 +113,7 @@ inline __attribute__((always_inline)) auto samples_for(const V& phi, const Sampl
         return gather_samples(phi, each);
 }
 
-// A rule whose penalties one sample applies as often as a round does.
+// The rule with which one sample applies the penalties as often as a round does.
 template <class Rule>
 inline Rule of_round(const Rule& rule) {
     return rule;
@@ -192,7 +192,7 @@ void step_of_groups(const Block b, const RowEntries rows, ptrdiff_t first, ptrdi
 template <int N, class Rule, class Gradients>
 void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff_t begin, ptrdiff_t end,
                   const Gradients gradients, const Rule body, const Rule weight, real curvature) {
-    // The bodies of some rows are updated, and then their weights; those of later ones are prefetched.
+    // Some bodies are updated, and then their weights; later rows are prefetched.
     constexpr ptrdiff_t ROWS = 8, AHEAD = 32;
     const Rule on_body = N == 1 ? of_round(body) : body, on_weight = N == 1 ? of_round(weight) : weight;
     prefetch_rows<true>(b, rows.row + begin, end - begin < AHEAD ? end - begin : AHEAD, first);
@@ -236,7 +236,7 @@ void step_of_rows(const Block b, const RowEntries rows, ptrdiff_t first, ptrdiff
 template <class Rule, class Gradients>
 void step_of_rows(const Block& b, const RoundGradient& g, const Gradients& gradients, const Rule& body, const Rule& weight,
                   const ThreadShare& share) {
-    // Rows are divided by their entries: there may be a few rows with most of them.
+    // Rows are divided by their entries: a few rows may have most of the entries.
     auto bound = [&](ptrdiff_t begin, ptrdiff_t end, int number) {
         const int32_t* const start = g.rows.start;
         const int64_t entry = start[begin] + (int64_t)(start[end] - start[begin]) * number / share.count;

@@ -1,4 +1,4 @@
-// Puts the entries into buckets of a round of samples by parameter row.
+// Puts the entries of a round of samples into buckets by parameter row.
 #ifndef FMCLI_ROW_ENTRIES_H
 #define FMCLI_ROW_ENTRIES_H
 
@@ -7,13 +7,13 @@
 
 #include "fmcli/base/types.h"
 
-// Work space for the buckets of up to n entries of rows with ids below some bound. It can be used for one round after the other.
+// Work space for buckets of up to n entries of rows with ids below some bound. It can be reused for later rounds.
 typedef struct BucketSpace {
-    uint32_t* place;  // by row id: less than `unused` before the first round, later the place of a row plus a number
-    uint32_t unused;  // all later numbers have not been written to `place`
+    uint32_t* place;  // by row id: below `unused` before the first round; later the place of a row plus an offset
+    uint32_t unused;  // no number from here on has been written to `place`
     int32_t* local;   // n: the place of each entry's row
     int32_t* id;      // n: the row at each place
-    int32_t* count;   // n: its number of entries
+    int32_t* count;   // n: the number of its entries
     real* weight;     // n: the weights of the entries, grouped
 } BucketSpace;
 
@@ -21,24 +21,24 @@ typedef struct BucketSpace {
 typedef struct RoundEntries {
     ptrdiff_t n;
     const int32_t* row;     // row ids
-    const int32_t* sample;  // numbers of their samples; NULL: the result has the numbers of the entries
+    const int32_t* sample;  // the numbers of their samples; NULL: the result has the numbers of the entries
     const float* value;     // NULL: the result has no values
-    const real* weight;     // their weights in the curvature of the loss
+    const real* weight;     // the entries' weights in the curvature of the loss
 } RoundEntries;
 
-// The sum of n samples' weights in the curvature, less their mean: the first sample of a row needs no bound, and which one
-// is first must not matter.
+// The sum of n samples' weights in the curvature, minus their mean: the first sample of a row needs no bound, and the
+// choice of the first sample must not matter.
 static inline double without_first(double sum, ptrdiff_t n) { return sum * ((double)(n - 1) / (double)n); }
 
-// Puts the entries into buckets of a round of samples by row. Returns false if there is not enough memory. The result's memory is
-// result->row, to be freed with `free`. Before, space->unused + n must be at most UINT32_MAX.
+// Puts the entries of a round of samples into buckets by row. Returns false if there is not enough memory. The memory
+// of the result is result->row, to be freed with `free`. Before the call, space->unused + n must be at most UINT32_MAX.
 static inline bool bucket_by_row(const RoundEntries* entries, BucketSpace* space, RowEntries* result) {
     const RoundEntries b = *entries;
     const BucketSpace s = *space;
     const ptrdiff_t n = b.n;
-    enum { AHEAD = 128 };  // the places of rows are spread over more memory than caches have
-    // Rows are placed in the order of their first entries. There are no branches, because whether a row is a new one is
-    // hard to predict.
+    enum { AHEAD = 128 };  // the places of rows are spread over more memory than caches hold
+    // Rows are placed in the order of their first entries. There are no branches, because it is hard to predict whether
+    // a row is new.
     uint32_t rows = 0;
     memset(s.count, 0, n * sizeof(int32_t));
     for (ptrdiff_t e = 0; e < n; ++e) {
@@ -54,7 +54,7 @@ static inline bool bucket_by_row(const RoundEntries* entries, BucketSpace* space
         ++s.count[at];
     }
     space->unused += rows;
-    // Then they are sorted by their number of entries; all larger numbers count as MANY_ENTRIES.
+    // Then rows are sorted by their number of entries; larger numbers count as MANY_ENTRIES.
     auto group_of = [&](ptrdiff_t at) { return (s.count[at] < MANY_ENTRIES ? s.count[at] : MANY_ENTRIES) - 1; };
     ptrdiff_t next[MANY_ENTRIES] = {}, start[MANY_ENTRIES] = {};  // of each group, in rows and in entries
     for (ptrdiff_t at = 0; at < rows; ++at) ++next[group_of(at)];
@@ -79,7 +79,7 @@ static inline bool bucket_by_row(const RoundEntries* entries, BucketSpace* space
         const ptrdiff_t g = group_of(at), place = next[g]++;
         const int32_t count = s.count[at];
         r.row[place] = s.id[at];
-        r.start[place] = s.count[at] = (int32_t)start[g];  // `count` is where the row's next entry belongs from here on
+        r.start[place] = s.count[at] = (int32_t)start[g];  // `count` is now where the row's next entry belongs
         start[g] += count;
     }
     r.start[rows] = (int32_t)n;

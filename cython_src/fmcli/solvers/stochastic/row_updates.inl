@@ -10,8 +10,8 @@
 namespace {
 
 // A step of a field-aware model by a formula, whose values are never stored in memory. Each pair of entries uses two
-// rows, that of each feature for the field of the other. They occur in no other pair and are updated together. before() is
-// called before each pair.
+// rows: each feature's row for the field of the other. These rows are in no other pair, and are updated together.
+// before() is called before each pair.
 template <class Rule, class Rows, class X, class F>
 inline __attribute__((always_inline)) void step_of_field_pairs(ptrdiff_t lanes, const Rows& rows, const X& x, real slope,
                                                                const Rule& rule, F before) {
@@ -36,7 +36,7 @@ inline __attribute__((always_inline)) void step_of_field_pairs(ptrdiff_t lanes, 
     }
 }
 
-// The gradient of a sample as numbers. V is as wide as the vectors of each_body: it can contain two short rows.
+// The gradient of a sample as numbers. V is as wide as the vectors of each_body: it can hold two short rows.
 struct Numbers {
     const real *body, *weight;
     ptrdiff_t lanes;
@@ -51,7 +51,7 @@ struct Numbers {
     }
 };
 
-// The gradient of a sample by a formula of second order, whose values are never stored in memory. ONES: all x are 1.
+// The gradient of a sample by a second-order formula, whose values are never stored in memory. ONES: all x are 1.
 template <bool ONES>
 struct PairsFormula {
     const float* value;
@@ -88,7 +88,7 @@ struct RowIds {
     inline ptrdiff_t operator()(ptrdiff_t i) const { return first + id[i]; }
 };
 
-// A step of n rows whose prox needs whole rows. `touched` is that of step_by_row.
+// A step of n rows whose prox needs whole rows. `touched` : as in step_by_row.
 template <class Rule, class Touched, class Gradient>
 void update_whole_rows(const Block b, ptrdiff_t n, const RowIds row, Touched touched, const Gradient gradient, const Rule on_body,
                        const Rule on_weight) {
@@ -103,12 +103,12 @@ void update_whole_rows(const Block b, ptrdiff_t n, const RowIds row, Touched tou
         });
 }
 
-// Nothing to do before the step of a row.
+// Does nothing before the step of a row.
 struct Nothing {
     inline void operator()() const {}
 };
 
-// A step of n rows. before() is called before that of each body, or of two short ones.
+// A step of n rows. before() is called before the step of each body, or of two short bodies.
 template <class Rule, class Gradient, class Before = Nothing>
 inline __attribute__((always_inline)) void update_rows(const Block& b, ptrdiff_t n, const RowIds row, const Gradient gradient,
                                                        const Rule& body, const Rule& weight, Before before = {}) {

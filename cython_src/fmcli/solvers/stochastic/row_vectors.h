@@ -1,5 +1,5 @@
-// Loops over the parameters of rows, as vectors. A row has a body of `lanes` numbers, a weight, or both, each followed by
-// the solver's state for it.
+// Loops over the parameters of rows, as vectors. A row has a body of `lanes` numbers, a weight, or both, each followed
+// by its solver state.
 #ifndef FMCLI_ROW_VECTORS_H
 #define FMCLI_ROW_VECTORS_H
 
@@ -7,16 +7,16 @@
 
 namespace {
 
-// Values that these loops read are copied into local variables first: otherwise the compiler must assume that a store
+// Values that these loops read are first copied into local variables: otherwise the compiler must assume that a store
 // to a row can change any value behind a pointer.
 
 // Calls on_body(phi, state, i, at) for every vector of the bodies of n rows. row(i) is the id of the i-th row, and `at`
-// is the place of the vector in the row. If a row fills only half a vector, the next row fills the rest. CHANGES: whether the
-// state changes.
+// is the position of the vector in the row. If a row fills only half a vector, the next row fills the rest. CHANGES:
+// whether the state changes.
 template <int SLOTS, bool CHANGES = true, class Row, class F>
 inline __attribute__((always_inline)) void each_body(const Block b, ptrdiff_t n, Row row, F on_body) {
     ptrdiff_t i = 0;
-    if (b.lanes == width<Vec4>)  // two short rows share a vector: a root or a division of half a vector costs as much
+    if (b.lanes == width<Vec4>)  // two short rows share a vector: half a vector's root or division costs as much
         for (; i + 2 <= n; i += 2) {
             real* const p = b.body + row(i) * b.body_stride;
             real* const q = b.body + row(i + 1) * b.body_stride;
@@ -52,8 +52,8 @@ inline __attribute__((always_inline)) V gather(F f) {
         return V{f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)};
 }
 
-// Which rows of a sparse gradient the W lanes of a vector stand for: those from `first` on. If fewer than W are left, the
-// last one is repeated: all weights are read before any is written, so the result is the same.
+// The rows of a sparse gradient in the W lanes of a vector: the rows from `first` on. If fewer than W are left, the
+// last row is repeated: all weights are read before any is written, so the result is the same.
 template <int W>
 struct RowLanes {
     ptrdiff_t first, left;
@@ -61,7 +61,7 @@ struct RowLanes {
     inline __attribute__((always_inline)) ptrdiff_t operator()(int r) const { return first + (r < left ? r : left - 1); }
 };
 
-// The numbers of these rows in an array of one for each row.
+// The numbers of these rows in an array with one number per row.
 template <class V, int W, class T>
 inline __attribute__((always_inline)) V numbers_at(const V&, const RowLanes<W>& at, const T* number) {
     if constexpr (sizeof(T) == sizeof(real))
@@ -69,8 +69,8 @@ inline __attribute__((always_inline)) V numbers_at(const V&, const RowLanes<W>& 
     return gather<V>([&](int r) __attribute__((always_inline)) { return (real)number[at(r)]; });
 }
 
-// The first N numbers of four rows: column[j] has the j-th of each. Two adjacent floats are moved at once.
-// Of the size of Vec4 in the build of doubles, too, which compiles but never runs the lines that cast it.
+// The first N numbers of four rows: column[j] has the j-th number of each row. Two adjacent floats are moved at once.
+// FloatPairs has the size of Vec4 also in the build of doubles, which compiles but never runs the lines that cast it.
 typedef double FloatPairs __attribute__((vector_size(sizeof(Vec4))));
 template <int N>
 inline __attribute__((always_inline)) void load_columns(real* const* p, Vec4 (&column)[N]) {
@@ -117,7 +117,7 @@ inline __attribute__((always_inline)) void store_columns(real* const* p, Vec8 (&
     store_columns(p, a), store_columns(p + LANES, b);
 }
 
-// Calls on_weight for the weights of as many rows as V is wide, from the i-th on, of n.
+// Calls on_weight for the weights of one vector of rows, from row i of n on.
 template <class V, int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_t i, ptrdiff_t n, Row row, F on_weight) {
     constexpr int W = width<V>, NUMBERS = SLOTS == 2 ? LANES : 1 + SLOTS;  // the stride of three numbers is at least four
@@ -132,7 +132,7 @@ inline __attribute__((always_inline)) void some_weights(const Block& b, ptrdiff_
 }
 
 // Calls on_weight(phi, state, at) for the weights of n rows, several rows at a time; at(r) is the index of the r-th of
-// them in the sparse gradient.
+// these rows in the sparse gradient.
 template <int SLOTS, class Row, class F>
 inline __attribute__((always_inline)) void each_weight(const Block b, ptrdiff_t n, Row row, F on_weight) {
     ptrdiff_t i = 0;
@@ -157,8 +157,8 @@ inline __attribute__((always_inline)) void put(real* p, V v, bool whole) {
         *p = v[0];
 }
 
-// Calls f(V, p, at) for each vector of a row's body, or only for those that `touched` marks, if it is not NULL. p: its
-// address; at: its place in the row.
+// Calls f(V, p, at) for each vector of a row's body, or only for the vectors that `touched` marks, if it is not NULL.
+// p: the vector's address; at: its position in the row.
 template <class F>
 inline __attribute__((always_inline)) void each_touched(const Block& b, ptrdiff_t row, const uint8_t* touched, F f) {
     if (!b.body) return;
@@ -180,8 +180,9 @@ inline __attribute__((always_inline)) void each_untouched(const Block& b, ptrdif
         if (!touched[at / LANES]) f(load<Vec4>(b.body + row * b.body_stride + at));
 }
 
-// Calls f(V, p, apart, whole) for each vector of one row. p: its address; apart: the distance from the parameters to their
-// first state slot, and from slot to slot; whole: true for vectors of the body, false for the weight.
+// Calls f(V, p, apart, whole) for each vector of one row. p: the vector's address; apart: the distance from the
+// parameters to their first state slot, and from slot to slot; whole: true for vectors of the body, false for the
+// weight.
 template <class F>
 inline __attribute__((always_inline)) void each_vector(const Block& b, ptrdiff_t row, F f) {
     each_touched(b, row, nullptr, [&](auto v, real* p, ptrdiff_t) __attribute__((always_inline)) { f(v, p, b.lanes, true); });

@@ -20,10 +20,10 @@ cdef class SampleRounds:
     cdef readonly Dataset data
     cdef readonly bint by_sample
     cdef readonly object ends
-    cdef readonly Py_ssize_t longest, most_entries  # samples and entries of a round
+    cdef readonly Py_ssize_t longest, most_entries  # the most samples and entries of a round
     cdef readonly double mean_weight
     cdef const int64_t[::1] end
     cdef RowEntries* rows
-    cdef double[::1] shared  # by round: the curvature of the rows that all its samples touch
+    cdef double[::1] shared  # by round: the curvature of rows that all its samples touch
 
     cdef group(self, BucketRoom room)

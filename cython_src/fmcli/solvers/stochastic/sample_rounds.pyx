@@ -1,4 +1,4 @@
-"""Samples in rounds, whose entries are in buckets by feature."""
+"""Samples in rounds, with their entries in buckets by feature."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free
 
 
 cdef class BucketRoom:
-    """Memory to put entries into buckets of data with this many features, for one thread. It grows with the rounds."""
+    """One thread's memory to put entries of data with this many features into buckets. It grows with the rounds."""
 
     def __init__(self, Py_ssize_t features):
         self.place = allocate(features, np.uint32)
@@ -21,10 +21,10 @@ cdef class BucketRoom:
 
     @staticmethod
     def bytes_needed(Py_ssize_t features, Py_ssize_t entries):
-        """Return bytes for rounds of this many entries."""
+        """Return the bytes for rounds of this many entries."""
         return features * sizeof(uint32_t) + entries * (4 * sizeof(int32_t) + 2 * sizeof(real))
 
-    # Have room for rounds of this many entries.
+    # Make room for rounds of this many entries.
     cdef reserve(self, Py_ssize_t entries):
         cdef int32_t[:, ::1] numbers
         cdef real[:, ::1] weights
@@ -34,7 +34,7 @@ cdef class BucketRoom:
             self.space.local, self.space.id, self.space.count = &numbers[0, 0], &numbers[1, 0], &numbers[2, 0]
             self.sample, self.weight, self.space.weight = &numbers[3, 0], &weights[0, 0], &weights[1, 0]
 
-    # Put the entries into buckets of a round. Returns false if there is not enough memory.
+    # Put the entries of a round into buckets. Returns false if there is not enough memory.
     cdef bint bucket(self, const RoundEntries* entries, RowEntries* rows) noexcept nogil:
         if entries.n > UINT32_MAX - self.space.unused:
             self.place[:] = 0
@@ -43,16 +43,16 @@ cdef class BucketRoom:
 
 
 cdef class SampleRounds:
-    """Samples in the order of training, in rounds, whose entries are in buckets by feature.
+    """Samples in the order of training, in rounds, with their entries in buckets by feature.
 
     Parameters
     ----------
     data : Dataset, the samples in this order.
     ends : int64 (rounds + 1), increasing from 0 to the number of samples; round i begins with sample ends[i].
-    mean_weight : what the solver divides weights by: their mean, or 1.
-    by_sample : whether entries are grouped with the numbers of their samples, and their values, for models whose
-        gradients are formulas; else with their own numbers.
-    room : BucketRoom for the features of the data, which no other thread uses in the meantime.
+    mean_weight : the divisor of weights in the solver: their mean, or 1.
+    by_sample : whether entries have the numbers of their samples, and their values, for models whose gradients are
+        formulas; otherwise they have their own numbers.
+    room : BucketRoom for the features of the data; no other thread may use it meanwhile.
     """
 
     def __cinit__(self, *args, **keywords):
@@ -62,7 +62,7 @@ cdef class SampleRounds:
         self, Dataset data, ends, *, double mean_weight=1, bint by_sample=False, BucketRoom room=None
     ):
         if data.value is not None and data.csr.constant:
-            data = data.changed(value=data.value.copy())  # an entry of a round has its own value, if that is not 1
+            data = data.changed(value=data.value.copy())  # each entry of a round has its own value unless all are 1
         self.data, self.ends, self.end, self.mean_weight, self.by_sample = data, ends, ends, mean_weight, by_sample
         sizes, entries = np.diff(ends), np.diff(data.indptr[ends])
         if len(ends) < 2 or ends[0] != 0 or ends[len(ends) - 1] != data.rows or sizes.min() < 1:
@@ -82,7 +82,7 @@ cdef class SampleRounds:
 
     @staticmethod
     def bytes_needed(Dataset data):
-        """Return bytes of the buckets of entries of these data, if no round has a row twice."""
+        """Return the bytes of the buckets of these data's entries, if no round has a row twice."""
         value = sizeof(float) if data.value is not None else 0
         return data.nnz * (3 * sizeof(int32_t) + value + sizeof(real))
 

@@ -1,6 +1,6 @@
 // Row solvers on a run of samples, for linear, second-order and field-aware models with one output: the score, slope,
-// gradient and step of one sample after the other, by the same functions as in the loop for all models, but inlined. The
-// processor then overlaps the steps of a sample with the score of the next, which calls prevent.
+// gradient and step of one sample after another, by the same functions as in the loop for all models, but inlined. So
+// the processor overlaps the steps of a sample with the score of the next sample, which calls would prevent.
 
 #include "fmcli/base/prefetch.h"
 #include "fmcli/losses/logistic.h"
@@ -8,8 +8,8 @@
 
 namespace {
 
-// How many samples ahead parameter rows are prefetched; the entries of a sample are prefetched twice as early, and their
-// addresses three times.
+// How many samples ahead parameter rows are prefetched; a sample's entries are prefetched twice as early, and their
+// addresses three times as early.
 constexpr ptrdiff_t RUN_AHEAD = 4;
 
 inline __attribute__((always_inline)) void prefetch_entries(const SampleRun& run, const Csr& data, ptrdiff_t i) {
@@ -21,7 +21,7 @@ inline __attribute__((always_inline)) void prefetch_entries(const SampleRun& run
         if (run.weight) __builtin_prefetch(run.weight + row);
     }
     if (i + 2 * RUN_AHEAD < run.end) {
-        // Its first two cache lines are most of a row, or start the hardware's own prefetching.
+        // The first two cache lines are most of a row, or start the hardware's own prefetching.
         const Sample x = sample_of(&data, run.order[i + 2 * RUN_AHEAD]);
         __builtin_prefetch(x.index);
         __builtin_prefetch(x.index + IN_LINE);
@@ -54,15 +54,15 @@ struct RowsAhead {
     }
 };
 
-// The rows of a field-aware model that the pairs of a sample use: so many cache lines that each pair of the sample before
-// prefetches one of them, because the processor waits at a prefetch while many others are on their way.
+// The rows of a field-aware model for the pairs of a later sample. Each pair of the current sample prefetches one of
+// their cache lines, because the processor stalls at a prefetch while many others are in flight.
 struct FieldRowsAhead {
     const Block& features;
     Sample x = {};
     ptrdiff_t of_feature, low = 0, high = -1;
-    bool dense = true;  // whether the rows from the lowest field to the highest are so few that all of them are prefetched
-    ptrdiff_t i = 0, j = 0;  // the next rows are those of entry i, or its row for the field of entry j
-    const char *at = nullptr, *end = nullptr;  // what is left of the rows before
+    bool dense = true;  // whether the rows from the lowest to the highest field are few enough to prefetch all of them
+    ptrdiff_t i = 0, j = 0;  // the next rows: all rows of entry i, or its row for the field of entry j
+    const char *at = nullptr, *end = nullptr;  // what is left of the previous rows
 
     FieldRowsAhead(const SampleRun& run, const Block& features, const Csr& data, ptrdiff_t of) : features(features) {
         of_feature = run.fields * features.body_stride;
@@ -94,8 +94,8 @@ struct FieldRowsAhead {
     }
 };
 
-// A step of a block that has one row, and only a weight or only a body. That of a body is not inlined, because few models
-// have such blocks.
+// A step of a block with one row, and only a weight or only a body. The step of a body is not inlined, because few
+// models have such blocks.
 constexpr int32_t THE_ROW = 0;
 template <class Rule>
 inline void step_of_weight(Block b, real gradient, const Rule& rule) {
@@ -108,7 +108,7 @@ __attribute__((noinline)) void step_of_body(Block b, const real* gradient, const
     update_rows(b, 1, RowIds{&THE_ROW, 0}, Numbers{gradient, nullptr, b.lanes}, rule, rule);
 }
 
-// The strides of rows with a body and a weight, as row_strides of models/layout.pyx has them for few lanes.
+// The strides of rows with a body and a weight, as in row_strides of models/layout.pyx for few lanes.
 struct Strides {
     ptrdiff_t body, weight;
 };
@@ -121,7 +121,7 @@ constexpr Strides strides_of(ptrdiff_t lanes, int slots) {
 // The stride of a field-aware model's rows, which have no weights.
 constexpr ptrdiff_t field_stride(ptrdiff_t lanes, int slots) { return (1 + slots) * lanes; }
 
-// The parameters of the model of a run. LANES_EACH: the lanes of the features' factors, so that the loops over them are
+// The parameters of the model of a run. LANES_EACH: the lanes of the features' factors, so loops over them are
 // unrolled; -1: any number. FIELDS: whether the model is field-aware.
 template <ptrdiff_t LANES_EACH, bool FIELDS = false>
 struct RunModel {
@@ -138,8 +138,8 @@ struct RunModel {
         beta = block(run.beta).body;
     }
 
-    // Returns the loss of a sample, as ScalarLoss has it, and sets the weighted slope and the sums over the entries; of a
-    // field-aware model, the latter are its listed rows.
+    // Returns the loss of a sample, like ScalarLoss, and sets the weighted slope and the sums over the entries; for a
+    // field-aware model, the sums are its listed rows.
     template <class X>
     inline __attribute__((always_inline)) double loss(const SampleRun& run, ptrdiff_t row, const X& x, real* sums,
                                                       double* slope) const {
@@ -157,7 +157,7 @@ struct RunModel {
     }
 };
 
-// A rule without a penalty that thresholds parameters or takes whole rows, which the compiler then knows.
+// Removes from a rule the penalties that threshold parameters or take whole rows; the compiler then knows this.
 template <class Rule>
 inline __attribute__((always_inline)) Rule smooth(Rule rule) {
     rule.strength.l1 = rule.strength.group = 0;
@@ -169,7 +169,7 @@ inline __attribute__((always_inline)) Sgd smooth(Sgd rule) {
     return rule;
 }
 
-// The rows of a field-aware model with what is known when this is compiled, as in each_sample.
+// The rows of a field-aware model, with what is known at compile time, as in each_sample.
 template <ptrdiff_t LANES_EACH, bool PLAIN, class Rule>
 inline __attribute__((always_inline)) Block rows_of_fields(const SampleRun& run) {
     Block rows = run.block[run.features];
@@ -178,7 +178,7 @@ inline __attribute__((always_inline)) Block rows_of_fields(const SampleRun& run)
     return rows;
 }
 
-// Their step for the i-th sample of a run. It is not inlined, because the loop over pairs needs all registers.
+// The step of these rows for the i-th sample of a run. Not inlined, because the loop over pairs needs all registers.
 template <ptrdiff_t LANES_EACH, bool PLAIN, class Rule, class X>
 __attribute__((noinline)) void step_of_fields(const SampleRun& run, const X x, ptrdiff_t i, real slope, const Rule& body) {
     const Block rows = rows_of_fields<LANES_EACH, PLAIN, Rule>(run);
@@ -194,8 +194,8 @@ struct RecentLosses {
     double value[SIZE], rest[SIZE];
     ptrdiff_t n = 0;
 
-    // Takes the loss of the i-th sample, which is row(i). If these are as many as are added together, or if it is the last
-    // one, f(j, weighted loss) is called for each of them.
+    // Takes the loss of the i-th sample, which is row(i). When SIZE losses have come together, or at the last sample,
+    // calls f(j, weighted loss) for each of them.
     template <class Row, class F>
     inline __attribute__((always_inline)) void add(const SampleRun& run, ptrdiff_t i, double loss, double without, Row row, F f) {
         value[n] = loss;
@@ -208,14 +208,14 @@ struct RecentLosses {
     }
 };
 
-// The number of lanes by default, for which kernels are compiled.
+// The default numbers of lanes, for which kernels are compiled.
 constexpr ptrdiff_t USUAL = 8, USUAL_OF_FIELDS = 4;
 
 inline bool has_ones(const Csr& data) { return data.constant && *data.value == 1; }
 
-// What is the same in a whole run is known when this is compiled. ONES: whether all values are 1; PLAIN: whether the rows of
-// features and a bias are all rows, their rules are smooth, and a given number of lanes has the usual strides. Not inlined:
-// the compiler takes longer for one function of all loops.
+// What is the same in a whole run is known at compile time. ONES: whether all values are 1; PLAIN: whether the only
+// rows are those of features and a bias, their rules are smooth, and a given number of lanes has the usual strides. Not
+// inlined: one function of all loops takes longer to compile.
 template <ptrdiff_t LANES_EACH, bool ONES, bool PLAIN, bool FIELDS, class Rule>
 __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* body, const Rule* weight, double total) {
     const Csr data = *run.data;
@@ -234,8 +234,8 @@ __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* bo
     const real *const constant = model.constant, *const beta = model.beta;
     real *const of_constant = run.buffer, *const of_beta = run.buffer + (constant ? features.lanes : 0);
     RecentLosses losses;
-    // Rows of several cache lines are prefetched with the steps of a sample's rows, because the processor waits at a prefetch
-    // while many others are on their way.
+    // Rows of several cache lines are prefetched with the steps of a sample's rows, because the processor stalls at a
+    // prefetch while many others are in flight.
     constexpr bool APART = !FIELDS && LANES_EACH < 0;
     for (ptrdiff_t i = run.start; i < run.stop; ++i) {
         const ptrdiff_t row = run.order[i];
@@ -243,10 +243,10 @@ __attribute__((noinline)) double each_sample(const SampleRun run, const Rule* bo
         if (run.before) run.before(run.solver, i);
         double slope[2];
         const double loss = model.loss(run, row, x, run.sums, slope);
-        prefetch_entries(run, data, i);  // here: the slope's chain of operations leaves time
+        prefetch_entries(run, data, i);  // here, the slope's chain of operations leaves time
         RowsAhead ahead(run, data, FIELDS ? model.weights : features, i);
         if constexpr (!APART) ahead.prefetch_rest();
-        // One by one, so that the sum does not depend on how an epoch is divided.
+        // One by one, so the sum does not depend on how an epoch is divided.
         losses.add(run, i, loss, slope[1], [&](ptrdiff_t j) { return run.order[j]; }, [&](ptrdiff_t, double one) { total += one; });
         if (constant || beta) structural_gradient(run.sums, constant, beta, features.lanes, *slope, of_constant, of_beta);
         if (run.bias != NO_BLOCK) step_of_weight(run.block[run.bias], (real)*slope, weight[run.bias]);
@@ -296,8 +296,8 @@ constexpr auto sgd_samples = samples<Sgd>;
 constexpr auto adagrad_samples = samples<Adagrad>;
 constexpr auto ftrl_samples = samples<Ftrl>;
 
-// The first phase of a round: the scores of samples, and what their gradients depend on.
-// `order` of the run is not used: the samples are consecutive rows.
+// The first phase of a round: the scores of samples, and what their gradients depend on. `order` of the run is not
+// used: the samples are consecutive rows.
 template <ptrdiff_t LANES_EACH, bool ONES>
 void each_gradient(const RoundSamples samples) {
     const SampleRun& run = samples.run;

@@ -7,7 +7,7 @@ from libc.math cimport pow
 from libc.stdint cimport int64_t
 
 
-# The learning rates over updates.
+# The schedule of the learning rates over updates.
 cdef enum Kind:
     CONSTANT
     INVSCALING

@@ -10,7 +10,7 @@ cdef struct Steps:
 
 
 cdef inline Steps steps_of_both(double whole, object w, object v):
-    """The step sizes of weights and of factors; None means that of the whole model."""
+    """The step sizes of weights and of factors; None: the step size of the whole model."""
     return Steps(whole, whole if w is None else w, whole if v is None else v)
 
 
@@ -28,7 +28,7 @@ cdef class Solver:
     cdef readonly bint takes_rounds, defers_steps
     cdef Parameters model
     cdef Penalty penalty
-    cdef int generation  # of the model's rows when this was bound to it
+    cdef int generation  # of the model's rows when the solver was bound to it
 
     cdef require(self, Parameters model=*)
     cdef set_rule(self, int block, object layout, bint body)

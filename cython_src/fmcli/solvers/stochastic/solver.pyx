@@ -9,11 +9,12 @@ from fmcli.penalties.penalty cimport Penalty
 
 
 cdef class Solver:
-    """Base of all row solvers. A solver updates rows of parameters by sparse gradients, whatever model wrote them.
+    """Base of all row solvers. A solver updates rows of parameters by sparse gradients, whatever model wrote the
+    gradients.
 
     Attributes
     ----------
-    slots : reals of state beside each parameter.
+    slots : the number of reals of state beside each parameter.
     averages_weights : whether a sample's weight counts relative to the mean weight, as in a mean of losses. Otherwise a
         sample of weight 2 counts like two samples.
     takes_formulas : whether a step can take a GradientFormula instead of numbers.
@@ -26,26 +27,26 @@ cdef class Solver:
         self.takes_formulas, self.takes_runs, self.takes_rounds, self.defers_steps = True, False, False, False
 
     def bytes_needed(self, Parameters model, updates):
-        """Return bytes that the solver takes in epochs of `updates` updates, in addition to the state in the model's
+        """Return the bytes that the solver takes in epochs of `updates` updates, besides the state in the model's
         rows."""
         return 0
 
     def bind(self, Parameters model, Penalty penalty):
-        """Bind the solver to a model, allocated with the solver's `slots`, and to a Penalty."""
+        """Bind the solver to a Penalty and to a model that was allocated with the solver's `slots`."""
         if model.slots != self.slots:
             raise ValueError(f"the model's rows have {model.slots} state slots, the solver needs {self.slots}")
         model.require(training=True)
         self.model, self.generation, self.penalty = model, model.generation, penalty
         self.load_strengths()
 
-    # ValueError unless the solver is bound to a model, or to this model, as its rows lie in memory now.
+    # Raise ValueError unless the solver is bound to a model, or to this model, with its current rows in memory.
     cdef require(self, Parameters model=None):
         bound = self.model is not None and self.generation == self.model.generation
         if not bound or (model is not None and self.model is not model):
             raise ValueError("the solver is not bound to the model, or was before the model's rows were laid out anew")
 
     def load_strengths(self):
-        """Take over the strengths of the penalty, which change when l1 begins to act on factors."""
+        """Take over the strengths of the penalty. They change when l1 begins to act on factors."""
         self.require()
         for i, layout in enumerate(self.model.layout):
             self.set_rule(i, layout, True)
@@ -56,27 +57,27 @@ cdef class Solver:
         pass
 
     def start(self):
-        """Initialise the state from the model's parameters, before the first step."""
+        """Initialize the state from the model's parameters, before the first step."""
 
     def resume(self, updates):
-        """Resume from the state of an earlier run, which made `updates` updates; called after `start`."""
+        """Resume from the state of an earlier run with `updates` updates. Called after `start`."""
 
     @property
     def updates(self):
-        """Updates made so far, if the next one depends on their number; else 0."""
+        """The number of updates so far if the next update depends on it; otherwise 0."""
         return 0
 
     def state(self):
-        """Return name -> array: what the next update depends on in the midst of an epoch, beside the model's live
+        """Return name -> array: what the next update depends on in the middle of an epoch, besides the model's live
         arrays."""
         return {"updates": np.array(self.updates)}
 
     def load_state(self, state):
-        """Go on from such a state, with the live arrays that the model had then; called after `start`."""
+        """Continue from a state, with the live arrays that the model had then. Called after `start`."""
         self.resume(int(state["updates"]))
 
     def end_epoch(self):
-        """Called after each epoch, before anything reads the parameters; returns whether the penalty has changed."""
+        """Called after each epoch, before anything reads the parameters. Returns whether the penalty has changed."""
         self.require()
         if not self.penalty.end_epoch():
             return False
@@ -87,7 +88,7 @@ cdef class Solver:
     cdef void prefetch(self, const Sample* x) noexcept nogil:
         pass
 
-    # Prefetch, for the next sample, what `catch_up` reads at places that it finds there.
+    # Prefetch, for the next sample, what `catch_up` reads indirectly.
     cdef void prefetch_next(self, const Sample* x) noexcept nogil:
         pass
 
@@ -109,14 +110,14 @@ cdef class Solver:
     cdef double steps_of_run(self, const SampleRun* run, double total) noexcept nogil:
         return total
 
-    # Called by one thread before each round of n samples, and after it, while the others wait.
+    # Called by one thread before and after each round of n samples, while the others wait.
     cdef void begin_round(self, Py_ssize_t n) noexcept nogil:
         pass
 
     cdef void end_round(self, Py_ssize_t n) noexcept nogil:
         pass
 
-    # Apply the missed penalty steps of one thread's share of the rows of a gradient.
+    # Apply the missed penalty steps to one thread's share of the rows of a gradient.
     cdef void round_catch_up(self, const RoundGradient* gradient, const ThreadShare* share) noexcept nogil:
         pass
 

@@ -1,6 +1,6 @@
 // The update rule of each row solver for one parameter, written once for vectors of any width. From the parameter, its
-// state and its gradient, a rule computes the curvature h of the prox step, and h u, where u is the point at which the
-// prox is taken. Every rule ends with the same prox (elementwise.h); penalties enter a rule only there.
+// state and its gradient, a rule computes the curvature h of the prox step, and h u, where u is the point of the prox.
+// Every rule ends with the same prox (elementwise.h); penalties enter a rule only there.
 #ifndef FMCLI_UPDATE_RULES_H
 #define FMCLI_UPDATE_RULES_H
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// The number of state values that the solver keeps for each parameter.
+// The number of state values that the solver keeps per parameter.
 template <class Rule>
 constexpr int slots = 0;
 template <>
@@ -35,10 +35,10 @@ inline Gradient<V> of_one_sample(V g) {
     return {g, g * g};
 }
 
-// The samples of a step: usually one. If there are n samples at once, their gradients were all computed from the same
-// parameters, so that their sum overshoots where a step of each sample would have reduced the slopes of the others. The
-// curvature of such a step is therefore at least `least`, a bound on what the other samples add to the curvature of the
-// loss; it is 0 for one sample. Each sample applies the penalties once.
+// The samples of a step: usually one. The gradients of n samples in one step are computed from the same parameters, so
+// their sum overshoots where a step of each sample would have reduced the slopes of the others. The curvature of such a
+// step is therefore at least `least`, a bound on what the other samples add to the curvature of the loss; it is 0 for
+// one sample. Each sample applies the penalties once.
 struct OneSample {};
 template <class V>
 struct Samples {
@@ -80,7 +80,7 @@ inline V curvature(const Ftrl& rule, V n) {
     return (rule.power == real(0.5) ? root(sum) : power(sum, rule.power)) * rule.inverse_alpha;
 }
 
-// The part of a gradient by which the state z of FTRL changes, so that its step is as short as with a raised curvature.
+// The part of a gradient that changes the state z of FTRL: its step is then as short as with a raised curvature.
 template <class V>
 inline V shortened(V g, V, OneSample) {
     return g;
@@ -99,8 +99,8 @@ inline V target(const Ftrl& rule, V phi, V* state, const Gradient<V>& g, const O
     return -state[0];
 }
 
-// How many times a step applies the penalties. Those of FTRL do not grow with the number of samples: they are relative to
-// the sum of all losses so far.
+// The number of times that a step applies the penalties. FTRL's do not grow with the number of samples: they are
+// relative to the sum of all losses so far.
 template <class Rule, class Of>
 inline const Of& penalized(const Rule&, const Of& samples) {
     return samples;
@@ -121,8 +121,8 @@ inline void update(const Rule& rule, V& phi, V* state, const Gradient<V>& g, con
     phi = prox(hu, h, times(rule.strength, penalized(rule, samples)));
 }
 
-// Makes an update up to the first step of the prox, if a group penalty acts on the row: returns c and sets d of
-// elementwise.h.
+// Makes an update up to the first step of the prox, if a group penalty acts on the row: returns c and sets d (see
+// elementwise.h).
 template <class Rule, class V, class Of>
 inline V reduced(const Rule& rule, V phi, V* state, const Gradient<V>& g, const Of& samples, V& d) {
     V h;
@@ -136,22 +136,22 @@ inline void update(const Sgd& rule, V& phi, V*, const Gradient<V>& g, OneSample)
     phi = prox(phi - rule.rate * g.sum, rule.prox);
 }
 
-// Computes h and h u of FTRL from its state alone, without a gradient.
+// Computes h and h u of FTRL only from its state, without a gradient.
 template <class V>
 inline V recompute(const Ftrl& rule, const V* state, V& h) {
     h = curvature(rule, state[1]);
     return -state[0];
 }
 
-// The state from which the closed form of FTRL without l1 returns phi.
+// Sets the state from which the closed form of FTRL without l1 returns phi.
 template <class V>
 inline void start(const Ftrl& rule, const V& phi, V* state) {
     state[1] = V{};
     state[0] = -phi * (curvature(rule, state[1]) + rule.strength.l2);
 }
 
-// `steps` prox steps of FOBOS that rows have missed, all with the same h. With AdaGrad, it is constant because a row has no
-// gradient in these steps. many: whether any of the numbers of steps is greater than rule.few.
+// `steps` prox steps of FOBOS that rows have missed, all with the same h. AdaGrad's h is constant because a row has no
+// gradient in these steps. many: whether any number of steps exceeds rule.few.
 template <class V>
 inline __attribute__((always_inline)) DeferredProx<V> missed_steps(const Fobos& rule, V h, V steps, bool many) {
     return equal_steps(1 / h, steps, rule.inverse_rate, rule.strength.l2, rule.few, many);
