@@ -663,7 +663,7 @@ def test_facts_of_pieces_add_up_to_those_of_the_whole():
     scanner = Scanner([ColumnForm("unknown", name) for name in names], delimiter=",")
     whole = scanner.survey(text, 0, len(text))
     first, second = scanner.survey(text, 0, half), scanner.survey(text, half, len(text))
-    first[0].add(second[0], first[1])
+    first[0].take(second[0], first[1])
     for column in range(len(names)):
         assert first[0].of(column) == whole[0].of(column)
     cells = np.array([row.split(",")[0] for row in text.decode().splitlines()])

@@ -101,6 +101,8 @@ def unusual(words: Iterable[str]) -> list[str]:
 def markers_of(facts: Mapping[str, Any], kind: str | None) -> tuple[str, ...]:
     """Return the words of a column that mark missing numbers, times or vectors: all of its other cells are numbers,
     times or vectors, and the words are usual markers. kind : as named."""
+    if not (facts["words"] or facts["odd"]):  # as in most columns
+        return ()
     kind = kind or facts["kind"]
     if is_special(facts) and kind in (None, VECTOR):
         return () if facts["other_odd"] or unusual(facts["odd"]) else tuple(facts["odd"])
@@ -186,7 +188,7 @@ def means_of(facts: Mapping[str, Any], kind: str, order: str | None) -> tuple[fl
         means = [facts["mean_month" if order == "month" else "mean_day"]]
     else:
         means = [facts["mean"]] if has_numbers(facts) else []
-    return tuple(float(f"{mean:.9g}") for mean in means)
+    return tuple([float(f"{mean:.9g}") for mean in means])
 
 
 def without_texts(facts: Mapping[str, Any]) -> Mapping[str, Any]:

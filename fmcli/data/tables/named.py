@@ -143,7 +143,7 @@ class ColumnRoles:
         """
         named = {"": IGNORED, **self.kinds()}
         markers = {name: words for name, one in facts.items() if (words := markers_of(one, named.get(name)))}
-        facts = {name: without(markers.get(name, ()), one) for name, one in facts.items()}
+        facts = {**facts, **{name: without(words, facts[name]) for name, words in markers.items()}}
         found = {name: named.get(name) or self.rest or kind_of(name, facts[name]) for name in names}
         kinds = {name: kind for name, kind in found.items() if kind is not None}
         if len(kinds) < len(found):
@@ -166,7 +166,7 @@ class ColumnRoles:
                 numeric={tuple(fractions): "for quantities"},
                 bins={16: "to cut all columns of numbers into features"},
             )
-        dated = [name for name, kind in kinds.items() if name in facts and (kind == TIME or name == self.aside)]
+        dated = [name for name, kind in kinds.items() if (kind == TIME or name == self.aside) and name in facts]
         orders = {name: order for name in dated if (order := date_order(facts[name])) is not None}
         if self.aside is not None and self.aside in facts:
             check_order(self.aside, facts[self.aside], source)
@@ -200,7 +200,7 @@ class ColumnRoles:
         numbers = [
             name
             for name, kind in kinds.items()
-            if kind in NUMERIC and (name not in facts or facts[name]["missing"] or facts[name]["unmatched"])
+            if kind in NUMERIC and ((one := facts.get(name)) is None or one["missing"] or one["unmatched"])
         ]
         names = [name for name, kind in kinds.items() if kind in (CATEGORY, SEVERAL)]
         return frozenset({AUTO: numbers, NEVER: [], EVERY: [*numbers, *names]}[self.gap_features])

@@ -292,18 +292,17 @@ class Schema:
     @cached_property
     def apart(self) -> bool:
         """Whether different columns never share a feature: NAME= begins no other column's features."""
-        numbers = {*self.numbers}
-        named = [name for name in self.features if name in self.gaps or name not in numbers]
-        times = [name for name in numbers if self.kinds[name] == TIME]
-        vectors = {name for name in numbers if self.kinds[name] == VECTOR}
-        starts = sorted(
-            [
-                *(escaped(name) for name in numbers if name not in vectors),
-                *(f"{escaped(name)}=" for name in named),
-                *(f"{escaped(name)}{part}" for name in times for part in TIME_PARTS),
-                *(f"{escaped(name)}{PLACE}" for name in vectors),
-            ]
-        )
+        starts = []
+        for name in self.features:
+            written, kind = escaped(name), self.kinds[name]
+            has_values = kind in NUMERIC and name not in self.bins
+            if has_values:
+                starts.append(f"{written}{PLACE}" if kind == VECTOR else written)
+            if kind == TIME:
+                starts += [f"{written}{part}" for part in TIME_PARTS]
+            if not has_values or name in self.gaps:
+                starts.append(f"{written}=")
+        starts.sort()
         return not any(one.endswith(("=", PLACE)) and other.startswith(one) for one, other in pairwise(starts))
 
     def with_missing(self, texts: Iterable[str]) -> Schema:

@@ -76,6 +76,7 @@ def surveyed(
     unused = AllBut(frozenset(name for name, kind in kinds.items() if kind == IGNORED and name != named.aside))
     used: Container[str] = frozenset(kinds) if rest == IGNORED else unused
     heads: list[Head] = []
+    forms = {role: ColumnForm(role, missing=form.missing) for role in (*SURVEYED.values(), IGNORED)}
 
     def layout(head: Head, name: str) -> Layout:
         heads.append(head)
@@ -84,7 +85,7 @@ def surveyed(
                 f"{name}: its columns are {listing(head.names)}, not {listing(heads[0].names)}, as in the table before"
             )
         check([*head.names, *head.unread], name)
-        return [ColumnForm(roles(column, head), missing=form.missing) for column in head.names]
+        return [forms[roles(column, head)] for column in head.names]
 
     def survey(_: int, buffer: TextBuffer) -> tuple[TableFacts, int, int, int, list[Fault]]:
         assert buffer.scanner is not None
@@ -97,11 +98,13 @@ def surveyed(
         source = FileRange(path, used=used) if isinstance(path, str) else replace(path, used=used)
         with closing(in_order(opened(source, form, layout, []), survey, threads)) as results:
             for buffer, (facts, read, found, faulty, faults) in results:
+                assert buffer.scanner is not None
                 lines += buffer.before
                 if faulty:
                     raise BadInputError(describe(buffer.name, lines + faults[0].number + 1, faults[0]))
                 total = total or TableFacts(len(heads[0].names))
-                total.add(facts, lines)
+                total.take(facts, lines)
+                buffer.scanner.reuse(facts)
                 lines, rows = lines + read, rows + found
     assert total is not None
     return heads[0], total, rows
@@ -243,17 +246,17 @@ def figures(head: Head, facts: TableFacts, named: ColumnRoles, times: float, *, 
     times : how often each row counts.
     declared : whether text columns are declared as text, as in a frame; then names may hardly repeat.
     """
-    roles = roles_of(named)
-    return {
-        name: {
-            **facts.of(column),
-            "times": times,
-            "is_text": name in head.texts,
-            "declared": declared and name in head.texts,
-            "kind": KINDS_OF_TYPES.get(head.types.get(name)),
-            "is_vector": name in head.vectors,
-            "unmatched": 0,
-        }
-        for column, name in enumerate(head.names)
-        if roles(name, head) != IGNORED
-    }
+    roles, found = roles_of(named), ColumnFacts()
+    for column, name in enumerate(head.names):
+        if roles(name, head) == IGNORED:
+            continue
+        found[name] = facts.of(column)
+        found[name].update(
+            times=times,
+            is_text=name in head.texts,
+            declared=declared and name in head.texts,
+            kind=KINDS_OF_TYPES.get(head.types.get(name)),
+            is_vector=name in head.vectors,
+            unmatched=0,
+        )
+    return found

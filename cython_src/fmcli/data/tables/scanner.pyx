@@ -91,7 +91,7 @@ cdef extern from "fmcli/data/tables/survey.h" namespace "fmcli" nogil:
         int64_t texts()
         double mean()
         double mean_of(const ExactSum&)
-        void add(const ColumnFacts&, int64_t) except +
+        void take(ColumnFacts&, int64_t) except +
 
     cppclass Survey:
         Survey(const TableForm&) except +
@@ -179,7 +179,7 @@ cdef class Scanner:
     cdef dict filled, unmatched
     cdef TableForm form
     cdef object joined  # keeps the rows that the form refers to
-    cdef list idle, idle_entries  # Lines and Entries to reuse
+    cdef dict idle  # type -> Lines, Entries and empty TableFacts to reuse
 
     def __init__(
         self, columns, *, str delimiter, str separator="|", bint quoting=True, bint latin1=False, bint training=False,
@@ -187,7 +187,7 @@ cdef class Scanner:
         str decimal=""
     ):
         cdef TableColumn column
-        self.idle, self.idle_entries = [], []
+        self.idle = {Lines: [], Entries: [], TableFacts: []}
         self.head = head
         if not delimiter or not separator:
             raise ValueError("delimiter and separator need at least one character")
@@ -240,7 +240,7 @@ cdef class Scanner:
         """
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef Lines found = self.idle.pop() if self.idle else Lines()
+        cdef Lines found = self.idle[Lines].pop() if self.idle[Lines] else Lines()
         cdef size_t padding = PADDING
         cdef TableReport report
         cdef TableLines* scanner = new TableLines(self.form)
@@ -264,7 +264,7 @@ cdef class Scanner:
             return self.translate(data, start, stop, counted=True)
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef Entries found = self.idle_entries.pop() if self.idle_entries else Entries()
+        cdef Entries found = self.idle[Entries].pop() if self.idle[Entries] else Entries()
         cdef TableReport report
         cdef TableEntries* scanner = new TableEntries(self.form)
         try:
@@ -289,8 +289,8 @@ cdef class Scanner:
                 self.unmatched[name] = self.unmatched.get(name, 0) + unmatched[at]
 
     def reuse(self, rows):
-        """Take Lines or Entries that are no longer used, to reuse their memory."""
-        (self.idle if isinstance(rows, Lines) else self.idle_entries).append(rows)
+        """Take Lines, Entries or empty TableFacts that are no longer used, to reuse their memory."""
+        self.idle[type(rows)].append(rows)
 
     def place_of(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, int64_t row, int64_t at):
         """Return the cell that wrote character `at` in the line of a row of data[start:stop], as `translate` writes it:
@@ -340,7 +340,8 @@ cdef class Scanner:
         the GIL."""
         check(data, start, stop)
         cdef const char* begin = <const char*> &data[start] if stop > start else NULL
-        cdef TableFacts facts = TableFacts(self.form.columns.size())
+        cdef list idle = self.idle[TableFacts]
+        cdef TableFacts facts = idle.pop() if idle else TableFacts(self.form.columns.size())
         cdef TableReport report
         cdef Survey* scanner = new Survey(self.form)
         try:
@@ -429,12 +430,13 @@ cdef class TableFacts:
     def __dealloc__(self):
         del self.columns
 
-    def add(self, TableFacts other, int64_t lines):
-        """Add the facts about the rows that follow. `lines` : the number of lines before them."""
+    def take(self, TableFacts other, int64_t lines):
+        """Add the facts about the rows that follow, and leave `other` empty. `lines` : the number of lines before these
+        rows."""
         cdef size_t column
         with nogil:
             for column in range(self.columns.size()):
-                self.columns[0][column].add(other.columns[0][column], lines)
+                self.columns[0][column].take(other.columns[0][column], lines)
 
     def of(self, size_t column):
         """Return the figures of a column by name. Texts are cells that are neither missing nor numbers; words are the

@@ -3,6 +3,7 @@
 #define FMCLI_SURVEY_H
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -153,6 +154,13 @@ struct ColumnFacts {
         small.resize(std::max(small.size(), other.small.size()));
         for (size_t i = 0; i < other.small.size(); ++i) small[i] |= other.small[i];
         uncounted |= other.uncounted || distinct.names.size() > MOST_TEXTS;
+    }
+
+    // Adds the facts of rows that follow, which are then empty, so that their memory may have those of others.
+    void take(ColumnFacts& other, int64_t lines_before) {
+        add(other, lines_before);
+        other.~ColumnFacts();
+        new (&other) ColumnFacts;
     }
 };
 
