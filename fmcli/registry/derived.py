@@ -11,7 +11,7 @@ from typing import Any
 from fmcli.records import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """The values that a default may depend on. They are known once the training rows have been read.
 
@@ -35,7 +35,7 @@ class Facts:
     weight: float
     nonzeros: int
     features: int
-    longest: float
+    longest: float = 0.0
     validated: bool
     solver: str
     loss: str | None

@@ -174,46 +174,15 @@ def for_dense_rows(spec: Spec) -> Spec:
     return replace(made, values={**made.values, **same}, given=spec.given)
 
 
-def resolve(
-    spec: Spec,
-    *,
-    rows: int,
-    nonzeros: int,
-    features: int,
-    weight: float | None = None,
-    longest: float = 0.0,
-    validated: bool,
-    products: float = 1.0,
-    updates: bool = False,
-    earlier: float = 0.0,
-    holds: bool = False,
-    drawn: int = 0,
-    kept: int = 0,
-) -> Spec:
-    """Return the spec with numbers in place of defaults that depend on the data. The parameters are as in Facts; weight
-    None: each row has the weight 1."""
+def resolve(spec: Spec, **known: Any) -> Spec:
+    """Return the spec with numbers in place of defaults that depend on the data. known : the facts about the data, as
+    in Facts; without `weight`, each row has the weight 1."""
     values = dict(spec.values)
+    of_spec = {"solver": spec.solver, "loss": spec.loss, "by_rows": spec.by_rows, "values": values}
+    facts = Facts(**{"weight": known["rows"], **known, **of_spec})
     for name in OPTIONS:
         default = values.get(name)
         if isinstance(default, Derived):
-            facts = Facts(
-                rows,
-                rows if weight is None else weight,
-                nonzeros,
-                features,
-                longest,
-                validated,
-                spec.solver,
-                spec.loss,
-                spec.by_rows,
-                values,
-                products,
-                updates,
-                earlier,
-                holds,
-                drawn,
-                kept,
-            )
             values[name] = default.of(facts)
     return replace(spec, values=values)
 

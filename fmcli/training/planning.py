@@ -100,14 +100,14 @@ class Plan(Fitted):
             self.spec,
             self.model,
             self.source,
-            settings.threads,
-            self.epochs_before,
-            settings.deadline,
-            settings.interrupt,
-            self.new_features,
-            self.earlier,
-            self.warm_start.drawn if self.new_features and self.warm_start else None,
-            self.seen_before,
+            threads=settings.threads,
+            epochs_before=self.epochs_before,
+            deadline=settings.deadline,
+            interrupt=settings.interrupt,
+            new_features=self.new_features,
+            earlier=self.earlier,
+            drawn=self.warm_start.drawn if self.new_features and self.warm_start else None,
+            seen=self.seen_before,
         )
 
     @cached_property

@@ -55,13 +55,13 @@ def earlier_of(
     if past is not None:
         past = replace(past, slopes={name: slope * scales.get(name, 1) for name, slope in past.slopes.items()})
     return PriorRows(
-        strength,
-        weight,
-        {name: array * scales.get(name, 1) for name, array in centre.items()},
-        Penalty(l2_w=of_loss * options["l2_w"], l2_v=of_loss * options["l2_v"]),
-        past,
-        np.zeros(0) if before.counts is None else before.counts,
-        {name: old.known(name, seen) for name in old.parameters},
-        lambda: prepared_model(spec, source, transform, None),
-        scales,
+        strength=strength,
+        weight=weight,
+        centre={name: array * scales.get(name, 1) for name, array in centre.items()},
+        penalty=Penalty(l2_w=of_loss * options["l2_w"], l2_v=of_loss * options["l2_v"]),
+        past=past,
+        counts=np.zeros(0) if before.counts is None else before.counts,
+        known={name: old.known(name, seen) for name in old.parameters},
+        twin=lambda: prepared_model(spec, source, transform, None),
+        scales=scales,
     )

@@ -231,13 +231,13 @@ def head_of(buffer: TextBuffer, form: Schema) -> Head:
     return Head(
         names,
         delimiter,
-        end,
-        lines + text.count(b"\n"),
-        text,
-        buffer.texts or frozenset(),
-        buffer.vectors,
-        buffer.unread,
-        buffer.types,
+        start=end,
+        lines=lines + text.count(b"\n"),
+        text=text,
+        texts=buffer.texts or frozenset(),
+        vectors=buffer.vectors,
+        unread=buffer.unread,
+        types=buffer.types,
     )
 
 
