@@ -25,6 +25,7 @@ from fmcli.training.several.refit import refits
 from fmcli.training.trained import summary
 
 if TYPE_CHECKING:
+    from fmcli.cli.cluster import ClusterAddress
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.training.trained import Trained
@@ -32,14 +33,28 @@ if TYPE_CHECKING:
 
 def train_request(log: Log, request: Request, bad: BadLines, keeper: Checkpointer) -> None:
     """Read the data, train the model, and save it."""
-    if request.cluster is None:
-        request = with_tables(log, request)
-        if not schema_printed(request):
-            train_here(log, request, bad, keeper)
+    if request.cluster is not None:
+        train_on_cluster(log, request, request.cluster, bad, keeper)
         return
+    request = with_tables(log, request)
+    if schema_printed(request):
+        return
+    log.detail(f"{request.settings.threads} threads")
+    if not request.choices.online:
+        train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
+        return
+    from fmcli.cli.train.online import StreamLog, plan_stream, segments_of
+
+    with segments_of(request, bad) as segments:
+        events = partial(StreamLog, segments=segments, bad=bad, begin=time.perf_counter())
+        train_rows(log, request, bad, keeper, lambda: plan_stream(log, request, bad, segments), events)
+
+
+def train_on_cluster(log: Log, request: Request, address: ClusterAddress, bad: BadLines, keeper: Checkpointer) -> None:
+    """Train the model on the workers of a cluster, and save it."""
     from fmcli.cli.train.cluster import plan_on_cluster
 
-    with request.cluster.connected(log) as cluster:
+    with address.connected(log) as cluster:
         keeper.signals = cluster.deferring
         request = with_tables(log, request, cluster)
         if schema_printed(request):
@@ -56,19 +71,6 @@ def schema_printed(request: Request) -> bool:
             raise UsageError("--print-schema needs a table")
         print_schema(request.settings.table)
     return bool(request.choices.print_schema)
-
-
-def train_here(log: Log, request: Request, bad: BadLines, keeper: Checkpointer) -> None:
-    """Train the model on this machine, and save it."""
-    log.detail(f"{request.settings.threads} threads")
-    if not request.choices.online:
-        train_rows(log, request, bad, keeper, lambda: plan_rows(log, request, bad))
-        return
-    from fmcli.cli.train.online import StreamLog, plan_stream, segments_of
-
-    with segments_of(request, bad) as segments:
-        events = partial(StreamLog, segments=segments, bad=bad, begin=time.perf_counter())
-        train_rows(log, request, bad, keeper, lambda: plan_stream(log, request, bad, segments), events)
 
 
 def train_rows(
