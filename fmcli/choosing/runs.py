@@ -191,7 +191,7 @@ class FoldFit:
                 pause.set()
 
         # Row solvers end within an epoch by themselves, with what they have learned by then.
-        watch = Observer() if plan.spec.by_rows else Watch(self.deadline)
+        watch = Observer() if plan.spec.by_rows or self.deadline is None else Watch(self.deadline)
         try:
             trained = train(plan, after, watch, Checkpointer() if self.samples else self._keeper)
         except (DivergedError, NotEnoughMemoryError):

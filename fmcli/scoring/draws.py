@@ -21,16 +21,17 @@ MOST_RANK = 16
 
 
 class Draws:
-    """Models of equal shapes; the last may be the only one.
-
-    bytes : the size of the interleaved copies of their parameters.
-    """
+    """Models of equal shapes; the last may be the only one."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         self.models = models
         self.interleaved = len(models) > 1 and can_interleave(models[0])
-        self.bytes = interleaved_bytes(models[0], len(models))
         self._made: list[InterleavedFM] = []
+
+    @property
+    def bytes(self) -> int:
+        """The size of the interleaved copies of their parameters."""
+        return interleaved_bytes(self.models[0], len(self.models))
 
     def _groups(self) -> list[Sequence[Model]]:
         return [self.models[at : at + DRAWS_TOGETHER] for at in range(0, len(self.models), DRAWS_TOGETHER)]

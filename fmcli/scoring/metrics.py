@@ -94,6 +94,7 @@ class Outcome:
             label, score, weight = label[kept], score[kept], weight[kept]
             group = None if group is None else group[kept]
         self.loss, self.task, self.link = loss, LOSSES[loss].task, LOSSES[loss].load_link()
+        self.is_logloss = self.task in BINARY and LOSSES[loss].likelihood
         self.label: Floats = np.asarray(label, dtype=np.float64)
         self.score = score
         self._weight = weight
@@ -161,11 +162,6 @@ class Outcome:
     def weight(self) -> Floats:
         """(rows) the weights."""
         return np.ones(len(self.label)) if self._weight is None else self._weight
-
-    @property
-    def is_logloss(self) -> bool:
-        """Whether the loss is the logloss of two labels, with no options."""
-        return self.task in BINARY and LOSSES[self.loss].likelihood
 
     def losses(self, loss: Loss, threads: int = 1, unit: LabelUnit = ONE) -> Floats:
         """Return (rows) the values of the loss, with labels in this unit. The logloss is kept and computed only

@@ -113,7 +113,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _choices(self) -> dict[str, Any]:
         """Return the parameters by their names in `fmcli.train`."""
-        given = {NAMES.get(name, name): value for name, value in self.get_params(deep=False).items()}
+        given = {NAMES.get(name, name): getattr(self, name) for name in self._usual}
         for name in OWN:
             del given[name]
         seed = given["seed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -117,7 +118,7 @@ class CoordinateDescent(Minimizer):
     @property
     def all_sweeps(self) -> list[Sweep]:
         """The sweeps of all blocks, in the order of updates."""
-        return [sweep for sweeps in self.sweeps.values() for sweep in sweeps]
+        return list(chain.from_iterable(self.sweeps.values()))
 
     @staticmethod
     def bytes_needed(model: Model, data: Dataset, threads: int, epochs: int) -> int:
@@ -264,7 +265,7 @@ class CoordinateDescent(Minimizer):
     def epoch(self, pool: Pool, epoch: int) -> None:
         """Update every row once."""
         done = 0
-        entries = self.model.outputs * sum(sweep.entries for sweep in self.all_sweeps)
+        entries = self.model.outputs * sum(map(attrgetter("entries"), self.all_sweeps))
         for output in range(self.model.outputs):
             for number, sweeps in self.sweeps.items():
                 self._enter(number)
