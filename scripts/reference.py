@@ -6,6 +6,7 @@ python scripts/reference.py     in the root of the repository, with fmcli built 
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 from fmcli.api.parameters import OF_ROWS, PARAMETERS, RENAMED
@@ -13,8 +14,10 @@ from fmcli.cli.pages.reference import table
 from fmcli.cli.spellings.other_tools import FREE_LETTERS
 from fmcli.cli.spellings.translate import SPELLINGS
 from fmcli.registry.catalogue import catalogue
+from fmcli.registry.entry import Trial
 from fmcli.registry.kinds import ValueKind
 from fmcli.registry.losses import LOSSES
+from fmcli.registry.models import MODELS
 from fmcli.registry.options import Option
 from fmcli.registry.solvers import SOLVERS
 from fmcli.scoring.metrics import METRICS, allowed, default_metrics
@@ -96,12 +99,46 @@ def spellings() -> Iterator[str]:
     )
 
 
+def tries() -> Iterator[str]:
+    """The values that the quick search tries, and what decides, for the solvers and kinds that have the same."""
+    found: dict[tuple[str, Trial], list[str]] = {}
+    for entry in (*SOLVERS.values(), *MODELS.values()):
+        for name, trial in entry.tries.items():
+            found.setdefault((f"--{name.replace('_', '-')}", trial), []).append(entry.name)
+    yield from table(
+        ["of", "values", "taken if better", "tried"],
+        (
+            [code(names), f"`{flag}` {values_of(trial)}", margins_of(trial), where(trial)]
+            for (flag, trial), names in found.items()
+        ),
+    )
+
+
+def values_of(trial: Trial) -> str:
+    """The values of each path."""
+    paths = (", ".join(str(Fraction(value).limit_denominator(1000)) for value in path) for path in trial.paths)
+    return ("" if trial.absolute else "times ") + ", or else ".join(paths)
+
+
+def margins_of(trial: Trial) -> str:
+    """The margin of each path."""
+    return ", or else ".join(f"by {errors:g} standard error" if errors else "at all" for errors in trial.errors)
+
+
+def where(trial: Trial) -> str:
+    """The rows for which values are tried."""
+    if trial.dense:
+        return "if rows have half of the features"
+    return f"from {trial.least_rows:,} rows on" if trial.least_rows else ""
+
+
 PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "models": models,
     "solvers": solvers,
     "losses": losses,
     "metrics": metrics,
     "spellings": spellings,
+    "tries": tries,
 }
 MARKS = re.compile(r"(<!-- (?P<part>\w+): [^\n]* -->\n).*?(<!-- end of (?P=part) -->)", re.S)
 

@@ -321,7 +321,7 @@ def test_the_events_of_the_json_log_are_those_that_are_written(run):
     lines = map(json.loads, run(f"fmcli train {options} sample_data/adult.train.libsvm").splitlines())
     written = {line["event"]: [name for name in line if name != "event"] for line in lines}
     listed = {}
-    for kind, figures in rows(GUIDE["training"])[1:]:
+    for kind, figures in rows(section("training", "What the log shows"))[1:]:
         listed[kind.strip("`")] = re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", figures))
     assert listed == written
 
