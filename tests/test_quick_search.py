@@ -302,8 +302,7 @@ def test_there_are_as_many_folds_as_needed_and_as_take_little_time(rows, monkeyp
         monkeypatch.setattr(budget, "have_most_features", lambda plan, dense=dense: dense)
         for limit, epochs, number in ((0, 2, 1), (2 * work, 2, 1), (6 * work, 2, 3), (6 * work, 3, 2)):
             monkeypatch.setattr(budget, limited, limit)
-            monkeypatch.setattr(budget, "LEAST_EPOCHS", epochs)
-            assert len(folds_of(plan)) == number
+            assert number_of_folds(plan, epochs) == number
 
 
 @pytest.mark.parametrize(
@@ -329,7 +328,7 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, err
     plans = folds_of(planned(rows, epochs=2))
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = compared(usual, other, "l2_v", errors, 2)
+    found = compared(usual, [other], "l2_v", errors, 2)
     assert (found.folds, found.chosen) == (folds, chosen)
 
 
@@ -344,15 +343,18 @@ class Foretold(Candidate):
         self.reached = TrialResult(2, 1.0, (), ended=False)
 
 
-def test_another_value_has_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
-    """This is one training: so much work, and no more, may each value take."""
-    usual, other = (Candidate(folds_of(planned(rows, learning_rate=r, epochs=200))) for r in (0.3, 0.003))
+def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
+    """This is one training: so much work, and no more, may all other values take."""
+    folds = [fold_plans(planned(rows, learning_rate=r, epochs=200), 4) for r in (0.3, 0.003, 0.01)]
+    usual, other, third = map(Candidate, folds)
     best = job.train(usual.plan).best
     usual.first(1, lambda fold: 200)
     own = usual.runs[0].epochs + best
     assert usual.runs[0].epochs < own < 200
-    compared(usual, other, "learning_rate", 1.0, 200)
+    compared(usual, [other], "learning_rate", 1.0, 200)
     assert other.runs[0].epochs == own
+    assert not compared(usual, [other, third], "learning_rate", 1.0, 200).chosen
+    assert third.runs[0].epochs == 0
 
 
 def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
@@ -362,7 +364,7 @@ def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
     )
     usual.first(1, lambda fold: 200)
     assert usual.runs[0].epochs == 2
-    compared(usual, other, "learning_rate", 1.0, 200)
+    compared(usual, [other], "learning_rate", 1.0, 200)
     assert other.runs[0].epochs == LEAST_EPOCHS
 
 

@@ -10,16 +10,16 @@ from fmcli.training.planning import Plan
 from fmcli.training.setup.fitting import are_dense
 from fmcli.training.several.refit import visits
 
-# The run of another value of an option may take one training. Kinds and solvers together may take this many; so may
-# each of their runs and of drawn options.
+# Other values of an option may take one training together, until one of them is taken. Kinds and solvers together may
+# take this many; so may each of their runs and of drawn options.
 MOST_TRAININGS = 10
 # Few rows have longer runs, which take a few seconds: a run that overfits within few epochs is compared with others
 # that learn slowly, and a better kind may need hundreds of epochs. So values of options have this many epochs at least,
 # and kinds and solvers that do not sample this much work together.
 LEAST_EPOCHS, LEAST_WORK = 20, 5 * 10**8
 # Runs of values of options are longer than LEAST_EPOCHS only up to this much work, and there are only as many folds as
-# take this much in LEAST_EPOCHS; sparse rows may have more folds, because models overfit them within a few epochs, so
-# that a single fold chooses their number badly.
+# take this much together; sparse rows may have more folds, because models overfit them within a few epochs, so that a
+# single fold chooses their number badly.
 MOST_WORK, WORK_OF_SPARSE = 10**8, 4 * 10**8
 # A parameter takes as long as so many entries: it is copied, or updated by few entries, where it waits for memory.
 ENTRIES_A_PARAMETER = 4
@@ -38,10 +38,10 @@ def epochs_of(plan: Plan) -> int:
     return min(asked, max(LEAST_EPOCHS, MOST_WORK // work(plan)))
 
 
-def affordable_folds(plan: Plan) -> int:
-    """Return on how many folds values of options, kinds and solvers may be compared."""
+def affordable_folds(plan: Plan, epochs: int) -> int:
+    """Return on how many folds runs of so many epochs may be compared."""
     most = MOST_WORK if have_most_features(plan) else WORK_OF_SPARSE
-    return max(1, most // (LEAST_EPOCHS * work(plan)))
+    return max(1, most // (max(1, epochs) * work(plan)))
 
 
 def have_most_features(plan: Plan) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.choosing.budget import work
+from fmcli.choosing.budget import LEAST_EPOCHS, work
 from fmcli.choosing.plans import thinned
 from fmcli.choosing.runs import FoldFit, LateError, Room, value_of
 from fmcli.records import dataclass
@@ -142,6 +142,11 @@ class Candidate:
             for number, plan in enumerate(self.plans)
         ]
 
+    def add(self, plans: Sequence[Plan]) -> None:
+        """Add folds."""
+        self.plans += plans
+        self.runs += self._new_runs()[len(self.runs) :]
+
     @property
     def plan(self) -> Plan:
         """That of the first fold."""
@@ -219,9 +224,10 @@ class Candidate:
         self.reached = TrialResult(most, value, best, all(run.ended for run in runs))
 
     def one_training(self, fold: int) -> int:
-        """Return the epochs of one training on a fold, whose run has been made: its own, and those of its refit."""
+        """Return the epochs of one training on a fold, whose run has been made: its own, and those of its refit; at
+        least LEAST_EPOCHS."""
         run = self.runs[fold]
-        return run.epochs + ((run.best if run.ended else run.epochs) if refits(run.plan) else 0)
+        return max(LEAST_EPOCHS, run.epochs + ((run.best if run.ended else run.epochs) if refits(run.plan) else 0))
 
     def _so_far(self) -> TrialResult:
         """Return what the runs on all folds have reached."""

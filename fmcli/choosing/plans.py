@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fmcli.choosing.budget import affordable_folds
+from fmcli.choosing.budget import LEAST_EPOCHS, affordable_folds
 from fmcli.choosing.folds import OF_CLASSES
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
@@ -42,9 +42,9 @@ def can_compare(plan: Plan) -> bool:
     return plan.warm_start is None and plan.settings.deadline is None and plan.validation is not None
 
 
-def number_of_folds(plan: Plan, *, searched: bool = False) -> int:
+def number_of_folds(plan: Plan, epochs: int = LEAST_EPOCHS, *, searched: bool = False) -> int:
     """Return on how many folds trials are compared: as many as hold out enough rows, also of the rarer one of two
-    classes, and as take little time; searched : by a search for options, for which each takes as long as it may.
+    classes, and as take little time if a run has so many epochs; searched : by a search for options, which takes time.
 
     Many rows have one; so do few groups of rows, validation data that are not held out, the partitions of a cluster,
     and the last rows, because others would be predicted from rows after them.
@@ -61,7 +61,8 @@ def number_of_folds(plan: Plan, *, searched: bool = False) -> int:
         units, held = len(np.unique(group[source.all_numbers])), len(np.unique(of_held))
     rarer = min(validation.of_labels or (ENOUGH_OF_CLASS,))
     wanted = max(enough / size, ENOUGH_OF_CLASS / max(1, rarer))
-    return min(MOST_FOLDS if searched else min(MOST_FOLDS, affordable_folds(plan)), math.ceil(wanted), units // held)
+    most = MOST_FOLDS if searched else min(MOST_FOLDS, affordable_folds(plan, epochs))
+    return min(most, math.ceil(wanted), units // held)
 
 
 def fold_plans(plan: Plan, number: int) -> list[Plan]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.choosing.budget import LEAST_EPOCHS, epochs_of, have_most_features
+from fmcli.choosing.budget import epochs_of, have_most_features
 from fmcli.choosing.candidates import Candidate, SearchLimits
 from fmcli.choosing.plans import can_compare, fold_plans, is_free, number_of_folds, terms_of, thinned
 from fmcli.choosing.runs import LateError, Room
@@ -84,8 +84,8 @@ def tried_values(plan: Plan, found: list[TriedValue], limits: SearchLimits) -> P
     share = share_of(plan)
     subset = plan if share == 1 else thinned(plan, share)
     rows = 0 if share == 1 else subset.source.count
-    tried, most, folds = list(trials(plan)), epochs_of(subset), number_of_folds(plan)
-    if not tried and folds == 1:
+    tried, most = list(trials(plan)), epochs_of(subset)
+    if not tried and number_of_folds(plan) == 1:
         return plan
     if rows:
         first_epoch = Candidate([subset], limits=limits)  # with the penalties of all rows
@@ -93,22 +93,32 @@ def tried_values(plan: Plan, found: list[TriedValue], limits: SearchLimits) -> P
         if not first_epoch.runs[0].is_worse_than_constant:
             return plan
         subset = with_options(subset, {})
-    best = Candidate(fold_plans(subset, folds), limits=limits)
+    best = Candidate([subset], limits=limits)
+    best.first(1, lambda fold: most)
+    best.add(fold_plans(subset, number_of_folds(plan, best.runs[0].epochs or most))[1:])
     for option, trial in tried:
         of_part, of_all = (paths(trial, one.spec.values[option]) for one in (best.plan, plan))
+        before, others = best, list[Candidate]()
         for path, own, errors in zip(of_part, of_all, trial.errors, strict=True):
-            before = best
             for value, on_all in zip(path, own, strict=True):
-                other = Candidate([with_value(fold, option, value) for fold in best.plans], limits=limits)
-                one = compared(best, other, option, errors, most)
+                if left(best, others, 0) < 1:
+                    break
+                others.append(Candidate([with_value(fold, option, value) for fold in best.plans], limits=limits))
+                one = compared(best, others, option, errors, most)
                 found.append(replace(one, value=on_all, usual=plan.spec.values[option], rows=rows))
                 if not one.chosen:
                     break
-                best, plan = other, with_value(plan, option, on_all)
+                best, others, plan = others[-1], [], with_value(plan, option, on_all)
             if best is not before:
                 break
     epochs = refit_epochs_of(best, most)
     return plan if epochs is None else replace(plan, refit_epochs=epochs)
+
+
+def left(best: Candidate, others: Sequence[Candidate], fold: int) -> int:
+    """Return how many epochs on a fold one training of the best values leaves to others, after those that some have."""
+    taken: int = sum(other.runs[fold].epochs for other in others)
+    return best.one_training(fold) - taken
 
 
 def refit_epochs_of(best: Candidate, most: int) -> int | None:
@@ -121,15 +131,19 @@ def refit_epochs_of(best: Candidate, most: int) -> int | None:
     return int(np.median([run.best for run in best.runs])) or None if ended else None
 
 
-def compared(best: Candidate, other: Candidate, option: str, errors: float, most: int) -> TriedValue:
-    """Return the comparison of runs with another value of an option with the best ones so far, on as many folds as it
-    takes until the other one is clearly better, or is not better.
+def compared(best: Candidate, others: Sequence[Candidate], option: str, errors: float, most: int) -> TriedValue:
+    """Return the comparison of the last one of other values of an option with the best one so far, on as many folds as
+    it takes until the other one is clearly better, or is not better. Together, the others have one training.
 
-    errors : see Trial; most : how many epochs a run has at most. The other one has one training, or LEAST_EPOCHS.
+    errors : see Trial; most : how many epochs a run has at most.
     """
+    other = others[-1]
     for folds in range(1, len(best.runs) + 1):
         best.first(folds, lambda fold: most)
-        other.first(folds, lambda fold: min(most, max(LEAST_EPOCHS, best.one_training(fold))))
+        if left(best, others, folds - 1) < 1:
+            chosen = False
+            break
+        other.first(folds, lambda fold: min(most, left(best, others, fold)))
         chosen, is_clear = other.judged(best, errors, folds)
         if is_clear:
             break
