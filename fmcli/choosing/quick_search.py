@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 class TriedValue:
     """The result of a comparison.
 
-    model, solver : the kind and the solver.
     option, value : the other value that was tried.
     usual : the value of the plan.
     metric, found, before : the metric with the other value, and with the usual one; None: training diverged.
@@ -38,8 +37,6 @@ class TriedValue:
     rows : how many rows the runs were trained on, if these were a subset; 0: all.
     """
 
-    model: str
-    solver: str
     option: str
     value: Any
     usual: Any
@@ -148,8 +145,8 @@ def compared(best: Candidate, others: Sequence[Candidate], option: str, errors: 
         if is_clear:
             break
     value, usual = (one.plan.spec.values[option] for one in (other, best))
-    spec, found, before = other.plan.spec, other.reached.value, best.reached.value
-    return TriedValue(spec.model, spec.solver, option, value, usual, other.chooser, found, before, chosen, folds)
+    found, before = other.reached.value, best.reached.value
+    return TriedValue(option, value, usual, other.chooser, found, before, chosen, folds)
 
 
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:

@@ -480,12 +480,11 @@ def log_quick_search(log: Log, searched: SearchResult) -> None:
         chosen = " ".join(f"{OPTIONS[option].flag} {value:g}" for option, value in searched.kept.items())
         log.line(f"quick search: {chosen}, as in the checkpoint")
     for one in searched.values:
-        of = f" for {one.model} by {one.solver}" if searched.trials else ""
         before, value = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
         taken, flag = "; using it" if one.chosen else "", OPTIONS[one.option].flag
         runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
         against = f"{one.metric} {value} against {before} with {one.usual:g}"
-        log.line(f"tried {flag} {one.value:g}{of}: {against}{runs}{taken}")
+        log.line(f"tried {flag} {one.value:g}: {against}{runs}{taken}")
 
 
 def log_refit(log: Log, plan: Plan) -> None:
