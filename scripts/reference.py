@@ -116,7 +116,11 @@ def tries() -> Iterator[str]:
 
 def values_of(trial: Trial) -> str:
     """The values of each path."""
-    paths = (", ".join(str(Fraction(value).limit_denominator(1000)) for value in path) for path in trial.paths)
+
+    def shown(value: float | str) -> str:
+        return value if isinstance(value, str) else str(Fraction(value).limit_denominator(1000))
+
+    paths = (", ".join(map(shown, path)) for path in trial.paths)
     return ("" if trial.absolute else "times ") + ", or else ".join(paths)
 
 

@@ -10,9 +10,9 @@ from test_every_pair import planted
 from fmcli.choosing import automatic, budget, plans
 from fmcli.choosing import quick_search as searching
 from fmcli.choosing.budget import ENTRIES_A_PARAMETER, LEAST_EPOCHS, epochs_of
-from fmcli.choosing.candidates import Candidate, TrialResult
+from fmcli.choosing.candidates import Candidate, SearchLimits, TrialResult
 from fmcli.choosing.plans import fold_plans, number_of_folds, thinned
-from fmcli.choosing.quick_search import compared, refit_epochs_of
+from fmcli.choosing.quick_search import QuickSearch, refit_epochs_of
 from fmcli.choosing.runs import of_epochs
 from fmcli.errors import UsageError
 from fmcli.registry.entry import Trial
@@ -40,6 +40,17 @@ def trying(monkeypatch):
     def of(trial, option="learning_rate_w", solver="adagrad"):
         monkeypatch.setitem(SOLVERS, solver, replace(SOLVERS[solver], tries={option: trial}))
         monkeypatch.setattr(plans, "MOST_FOLDS", 1)
+
+    return of
+
+
+@pytest.fixture
+def by_default(monkeypatch):
+    """Return a function that changes the defaults of a kind."""
+
+    def of(kind, **defaults):
+        entry = MODELS[kind]
+        monkeypatch.setitem(MODELS, kind, replace(entry, defaults={**entry.defaults, **defaults}))
 
     return of
 
@@ -220,8 +231,8 @@ def test_solvers_by_columns_search_on_a_part_of_many_rows_if_it_overfits(rows, r
     usual, part = plan.spec.values["l2_v"], with_options(thinned(plan, 3), {})
     assert part.spec.values["l2_v"] == pytest.approx(3 * usual)
     monkeypatch.setattr("fmcli.training.setup.settings.AFFORDABLE", visits(plan) / 2.5)
-    found = searching.compared
-    monkeypatch.setattr(searching, "compared", lambda *given: replace(found(*given), chosen=True))
+    compared = QuickSearch.compared
+    monkeypatch.setattr(QuickSearch, "compared", lambda *given: (True, compared(*given)[1]))
     chosen, tried = quick_search(plan)
     assert [(one.option, one.value, one.usual, one.rows) for one in tried] == [
         ("l2_v", 4 * usual, usual, plan.source.count // 3),
@@ -326,8 +337,14 @@ def test_another_fold_follows_as_long_as_a_value_may_be_better(rows, better, err
     plans = folds_of(planned(rows, epochs=2))
     squares = np.array([[1 - by - 0.5, 1 - by + 0.5] * 75 for by in better]).clip(0)
     usual, other = Foretold(plans, np.ones_like(squares)), Foretold(plans, np.sqrt(squares))
-    found = compared(usual, [other], "l2_v", errors, 2)
-    assert (found.folds, found.chosen) == (folds, chosen)
+    assert comparing(usual, 2).compared(other, errors) == (chosen, folds)
+
+
+def comparing(usual, most):
+    """A search whose best values have these runs, of so many epochs at most."""
+    search = QuickSearch(usual.plan, SearchLimits())
+    search.best, search.most = usual, most
+    return search
 
 
 class Foretold(Candidate):
@@ -343,16 +360,16 @@ class Foretold(Candidate):
 
 def test_other_values_have_as_many_epochs_on_each_fold_as_the_usual_run_and_its_refit(rows):
     """This is one training: so much work, and no more, may all other values take."""
-    folds = [fold_plans(planned(rows, learning_rate=r, epochs=200), 4) for r in (0.3, 0.003, 0.01)]
-    usual, other, third = map(Candidate, folds)
+    folds = [fold_plans(planned(rows, learning_rate=r, epochs=200), 4) for r in (0.3, 0.003)]
+    usual, other = map(Candidate, folds)
     best = job.train(usual.plan).best
     usual.first(1, lambda fold: 200)
     own = usual.runs[0].epochs + best
     assert usual.runs[0].epochs < own < 200
-    compared(usual, [other], "learning_rate", 1.0, 200)
+    search = comparing(usual, 200)
+    search.compared(other, 1.0)
     assert other.runs[0].epochs == own
-    assert not compared(usual, [other, third], "learning_rate", 1.0, 200).chosen
-    assert third.runs[0].epochs == 0
+    assert search.left(0) == 0
 
 
 def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
@@ -362,7 +379,7 @@ def test_other_values_have_some_epochs_though_the_usual_run_ends_early(rows):
     )
     usual.first(1, lambda fold: 200)
     assert usual.runs[0].epochs == 2
-    compared(usual, [other], "learning_rate", 1.0, 200)
+    comparing(usual, 200).compared(other, 1.0)
     assert other.runs[0].epochs == LEAST_EPOCHS
 
 
@@ -432,11 +449,10 @@ def factored(rng, rank, columns=10, features=10):
 
 
 @pytest.mark.parametrize(("model", "solver"), [("fm", "adagrad"), ("fm", "cd"), ("shfm", "cd")])
-def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver):
+def test_dense_rows_have_more_factors_if_these_are_better(rng, model, solver, by_default):
     dense = factored(rng, 4)
-    spec = make_spec(model, solver, None, {"epochs": 100})
-    spec.values["rank"] = 2
-    plan = job.plan(dense, spec, holdout=0.25, quick_search=True)
+    by_default(model, rank=2)
+    plan = job.plan(dense, make_spec(model, solver, None, {"epochs": 100}), holdout=0.25, quick_search=True)
     chosen, found = quick_search(plan)
     (tried,) = [one for one in found if one.option == "rank"]
     assert (tried.value, tried.usual, tried.chosen) == (4, 2, True)
@@ -464,14 +480,14 @@ def test_the_rank_is_tried_only_for_dense_rows_of_which_a_run_takes_little_time(
         assert ("rank" in dict(searching.trials(plan))) == few
 
 
-def test_glfm_keeps_the_weights_of_rare_features(rng):
+def test_glfm_keeps_the_weights_of_rare_features(rng, by_default):
     """Effects of many users and items are added, and each has few rows."""
     users, items = rng.integers(100, size=600), rng.integers(100, 200, size=600)
     effect = rng.normal(size=200)
     label = effect[users] + effect[items]
     data = dataset([{int(u): 1.0, int(i): 1.0} for u, i in zip(users, items, strict=True)], 200, label)
+    by_default("glfm", group_l1=(usual := 3e-3))
     plan = job.plan(data, make_spec("glfm", "fobos", None, {"epochs": 100}), holdout=0.2, quick_search=True)
-    plan.spec.values["group_l1"] = usual = 3e-3
     chosen, found = quick_search(plan)
     (tried,) = [one for one in found if one.option == "group_l1"]
     assert (tried.value, tried.chosen) == (pytest.approx(usual / 10), True)
@@ -492,3 +508,25 @@ def test_fewer_factors_are_enough_for_hofm_simplex_where_more_fit_noise(rng):
     assert (found[0].option, found[0].value, found[0].usual, found[0].chosen) == ("rank", 4, 8, True)
     assert chosen.spec.values["rank"] <= 4
     assert metric_of(chosen) < metric_of(plan)
+
+
+def test_a_solver_is_a_value_like_others_and_has_values_of_its_own(rows, monkeypatch, tmp_path):
+    """One step of coordinate descent is far better than one of AdaGrad with small steps. What is chosen is kept."""
+    for name, tries in (("adagrad", {"solver": Trial((("cd",),), absolute=True)}), ("cd", {"l2_w": Trial(((10,),))})):
+        monkeypatch.setitem(SOLVERS, name, replace(SOLVERS[name], tries=tries))
+    monkeypatch.setitem(SOLVERS, "cd", replace(SOLVERS["cd"], patience=13))
+
+    def begun():
+        return planned(rows, None, epochs=5, seed=1)
+
+    plan, keeper = begun(), Checkpoint(str(tmp_path / "c"), np.inf)
+    chosen = automatic.choose_once(plan, keeper)[0]
+    tried = automatic.choose(begun())[1].values
+    by_cd = planned(rows, "cd", epochs=5, seed=1)
+    assert [(one.option, one.usual) for one in tried] == [("solver", "adagrad"), ("l2_w", by_cd.spec.values["l2_w"])]
+    assert (tried[0].value, tried[0].chosen, tried[0].found) == ("cd", True, pytest.approx(metric_of(by_cd)))
+    assert chosen.spec.solver == "cd"
+    assert chosen.validation.patience == by_cd.validation.patience != plan.validation.patience
+    assert metric_of(chosen) < 0.9 * metric_of(plan)
+    assert automatic.choose_once(begun(), keeper)[0].spec == chosen.spec
+    assert quick_search(planned(rows, None, epochs=5, learning_rate=0.05))[1] == []  # cd has no such option

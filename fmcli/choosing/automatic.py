@@ -4,20 +4,21 @@ has the choices of its first process."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fmcli.base.rules import COUNT, TABLE, is_number
-from fmcli.choosing.plans import can_compare, chosen_values, is_free, number_of_folds
-from fmcli.choosing.quick_search import searches, with_value, with_values
+from fmcli.base.rules import COUNT, TABLE
+from fmcli.choosing.plans import can_compare, choices_of, chosen_values, is_free, number_of_folds
+from fmcli.choosing.quick_search import searches, with_values
 from fmcli.choosing.request import KINDS, SearchResult
 from fmcli.choosing.search import Search, compare
-from fmcli.registry.options import OPTIONS
+from fmcli.errors import UsageError
 from fmcli.scoring.metrics import metric_of
 from fmcli.training.account import MemoryNeed
-from fmcli.training.planning import Plan
+from fmcli.training.planning import Plan, with_options
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS
 from fmcli.training.several.ensemble import memory_of
 
@@ -54,11 +55,12 @@ def with_choices(plan: Plan, choices: Mapping[str, Any]) -> tuple[Plan, SearchRe
     alternative, alternatives, epochs = choices["alternative"], plan.settings.alternatives, plan.spec.values["epochs"]
     if plan.other and 0 < alternative <= len(alternatives):
         plan = plan.other(alternatives[alternative - 1])
-    usual, values = plan.spec.values, choices["options"]
+    values = choices["options"]
     for option, value in values.items():
-        is_one = is_number(value) and type(value) is type(usual.get(option)) and OPTIONS[option].permits(value)
-        if is_one and plan.settings.quick_search and is_free(plan.spec, option):
-            plan = with_value(plan, option, value)
+        same_type = type(value) is type(choices_of(plan.spec).get(option))
+        if same_type and plan.settings.quick_search and is_free(plan.spec, option):
+            with suppress(UsageError):
+                plan = with_options(plan, {option: value})
     return replace(plan, refit_epochs=min(choices["refit_epochs"], epochs) or None), SearchResult(kept=values)
 
 

@@ -13,7 +13,7 @@ from fmcli.choosing.budget import LEAST_EPOCHS, affordable_folds
 from fmcli.choosing.folds import OF_CLASSES
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.options import OPTIONS
-from fmcli.registry.specs import REFINES, Spec
+from fmcli.registry.specs import REFINES, SOLVER, Spec
 from fmcli.registry.streams import FOLD_STREAM, generator
 from fmcli.training.planning import Plan
 from fmcli.training.setup.strata import ENOUGH_OF_CLASS, spread
@@ -169,10 +169,15 @@ def terms_of(plan: Plan) -> dict[str, bool]:
     }
 
 
+def choices_of(spec: Spec) -> dict[str, Any]:
+    """Return what a search can choose of a run of a kind: the solver, and the options."""
+    return {SOLVER: spec.solver, **{name: value for name, value in spec.values.items() if name in OPTIONS}}
+
+
 def chosen_values(plan: Plan) -> dict[str, Any]:
-    """Return the options of a plan that a search has chosen."""
+    """Return the choices of a plan that a search has made, the solver first."""
     chosen = plan.spec.given - plan.settings.spec.given
-    return {name: plan.spec.values[name] for name in sorted(chosen) if name in OPTIONS}
+    return {name: value for name, value in choices_of(plan.spec).items() if name in chosen}
 
 
 def is_free(spec: Spec, option: str) -> bool:

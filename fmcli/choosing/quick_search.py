@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,13 @@ import numpy as np
 
 from fmcli.choosing.budget import epochs_of, have_most_features
 from fmcli.choosing.candidates import Candidate, SearchLimits
-from fmcli.choosing.plans import can_compare, fold_plans, is_free, number_of_folds, terms_of, thinned
+from fmcli.choosing.plans import can_compare, choices_of, fold_plans, is_free, number_of_folds, terms_of, thinned
 from fmcli.choosing.runs import LateError, Room
+from fmcli.errors import UsageError
 from fmcli.records import dataclass
 from fmcli.registry.derived import MOST_VISITS as MOST_VISITS_OF_RUN
 from fmcli.registry.models import MODELS
-from fmcli.training.planning import STRENGTHS, Plan, multiples_of, with_options
-from fmcli.training.prepared import prepared_model
+from fmcli.training.planning import STRENGTHS, Plan, with_options
 from fmcli.training.setup.settings import rank_of
 from fmcli.training.several.refit import affordable, share_of
 
@@ -67,55 +66,100 @@ def has_penalties_per_row(plan: Plan) -> bool:
 
 
 def with_values(plan: Plan, deadline: float | None = None) -> tuple[Plan, list[TriedValue]]:
-    """Return the plan with better values of options, and what was tried; the plan as it is if the deadline passes."""
-    found: list[TriedValue] = []
+    """Return the plan with better values of options, and what was tried: nothing after the deadline."""
     if not searches(plan):
-        return plan, found
-    with suppress(LateError):
-        return tried_values(plan, found, SearchLimits(deadline=deadline, room=Room(0))), found
-    return plan, found
+        return plan, []
+    search = QuickSearch(plan, SearchLimits(deadline=deadline, room=Room(0)))
+    try:
+        return search.run(), search.found
+    except LateError:
+        return plan, search.found
 
 
-def tried_values(plan: Plan, found: list[TriedValue], limits: SearchLimits) -> Plan:
-    """Return the plan with better values of options; what was tried is added to `found`. Raises LateError."""
-    share = share_of(plan)
-    subset = plan if share == 1 else thinned(plan, share)
-    rows = 0 if share == 1 else subset.source.count
-    tried, most = list(trials(plan)), epochs_of(subset)
-    if not tried and number_of_folds(plan) == 1:
-        return plan
-    if rows:
-        first_epoch = Candidate([subset], limits=limits)  # with the penalties of all rows
-        first_epoch.first(1, lambda fold: 1)
-        if not first_epoch.runs[0].is_worse_than_constant:
-            return plan
-        subset = with_options(subset, {})
-    best = Candidate([subset], limits=limits)
-    best.first(1, lambda fold: most)
-    best.add(fold_plans(subset, number_of_folds(plan, best.runs[0].epochs or most))[1:])
-    for option, trial in tried:
-        of_part, of_all = (paths(trial, one.spec.values[option]) for one in (best.plan, plan))
-        before, others = best, list[Candidate]()
-        for path, own, errors in zip(of_part, of_all, trial.errors, strict=True):
-            for value, on_all in zip(path, own, strict=True):
-                if left(best, others, 0) < 1:
-                    break
-                others.append(Candidate([with_value(fold, option, value) for fold in best.plans], limits=limits))
-                one = compared(best, others, option, errors, most)
-                found.append(replace(one, value=on_all, usual=plan.spec.values[option], rows=rows))
-                if not one.chosen:
-                    break
-                best, others, plan = others[-1], [], with_value(plan, option, on_all)
-            if best is not before:
+class QuickSearch:
+    """A search for better values of options, one option after the other.
+
+    plan : the run with the best values so far, on all rows.
+    rows : how many rows its runs are trained on, if these are a part; 0: all.
+    most : how many epochs a run has at most.
+    found : what was tried.
+    best : the runs with the best values so far, on these rows; others : those that were compared with them.
+    """
+
+    best: Candidate
+
+    def __init__(self, plan: Plan, limits: SearchLimits) -> None:
+        share = share_of(plan)
+        self.plan, self.limits = plan, limits
+        self.part = plan if share == 1 else thinned(plan, share)
+        self.rows = 0 if share == 1 else self.part.source.count
+        self.most, self.found, self.others = epochs_of(self.part), list[TriedValue](), list[Candidate]()
+
+    def run(self) -> Plan:
+        """Try the values; return the plan with the best ones. Raises LateError."""
+        if not any(trials(self.plan)) and number_of_folds(self.plan) == 1:
+            return self.plan
+        if self.rows:
+            first_epoch = self.candidate([self.part])  # with the penalties of all rows
+            first_epoch.first(1, lambda fold: 1)
+            if not first_epoch.runs[0].is_worse_than_constant:
+                return self.plan
+            self.part = with_options(self.part, {})
+        self.best = self.candidate([self.part])
+        self.best.first(1, lambda fold: self.most)
+        folds = number_of_folds(self.plan, self.best.runs[0].epochs or self.most)
+        self.best.add(fold_plans(self.part, folds)[1:])
+        done = set[str]()
+        while untried := [one for one in trials(self.plan) if one[0] not in done]:  # a solver has options of its own
+            option, trial = untried[0]
+            done.add(option)
+            self.others = []
+            any(self.follow(option, trial, *one) for one in zip(trial.paths, trial.errors, strict=True))
+        epochs = refit_epochs_of(self.best, self.most)
+        return self.plan if epochs is None else replace(self.plan, refit_epochs=epochs)
+
+    def candidate(self, plans: Sequence[Plan]) -> Candidate:
+        """Return the candidate of the plans of folds."""
+        return Candidate(plans, limits=self.limits)
+
+    def follow(self, option: str, trial: Trial, path: Sequence[float | str], errors: float) -> bool:
+        """Try the values of a path, as long as each is better than the one before; return whether one was taken."""
+        usual, taken = [choices_of(one.spec)[option] for one in (self.best.plan, self.plan)], False
+        for value in path:
+            of_part, of_all = (type(one)(value if trial.absolute else value * one) for one in usual)
+            if self.left(0) < 1:
                 break
-    epochs = refit_epochs_of(best, most)
-    return plan if epochs is None else replace(plan, refit_epochs=epochs)
+            try:
+                other = self.candidate([with_options(fold, {option: of_part}) for fold in self.best.plans])
+            except UsageError:  # a solver does not take an option that was given
+                break
+            chosen, folds = self.compared(other, errors)
+            before, metrics = choices_of(self.plan.spec)[option], (other.reached.value, self.best.reached.value)
+            self.found.append(TriedValue(option, of_all, before, other.chooser, *metrics, chosen, folds, self.rows))
+            if not chosen:
+                break
+            taken, self.best, self.others = True, other, []
+            self.plan = with_options(self.plan, {option: of_all})
+        return taken
 
+    def compared(self, other: Candidate, errors: float) -> tuple[bool, int]:
+        """Return whether another value is better than the best one so far, and on how many folds they were compared: as
+        many as it takes until it is clearly better, or is not better. errors : see Trial."""
+        self.others.append(other)
+        for folds in range(1, len(self.best.runs) + 1):
+            self.best.first(folds, lambda fold: self.most)
+            if self.left(folds - 1) < 1:
+                return False, folds
+            other.first(folds, lambda fold: min(self.most, self.left(fold)))
+            chosen, is_clear = other.judged(self.best, errors, folds)
+            if is_clear:
+                break
+        return chosen, folds
 
-def left(best: Candidate, others: Sequence[Candidate], fold: int) -> int:
-    """Return how many epochs on a fold one training of the best values leaves to others, after those that some have."""
-    taken: int = sum(other.runs[fold].epochs for other in others)
-    return best.one_training(fold) - taken
+    def left(self, fold: int) -> int:
+        """Return how many epochs on a fold one training of the best values leaves to others: together they have one."""
+        taken: int = sum(other.runs[fold].epochs for other in self.others)
+        return self.best.one_training(fold) - taken
 
 
 def refit_epochs_of(best: Candidate, most: int) -> int | None:
@@ -128,34 +172,13 @@ def refit_epochs_of(best: Candidate, most: int) -> int | None:
     return int(np.median([run.best for run in best.runs])) or None if ended else None
 
 
-def compared(best: Candidate, others: Sequence[Candidate], option: str, errors: float, most: int) -> TriedValue:
-    """Return the comparison of the last one of other values of an option with the best one so far, on as many folds as
-    it takes until the other one is clearly better, or is not better. Together, the others have one training.
-
-    errors : see Trial; most : how many epochs a run has at most.
-    """
-    other = others[-1]
-    for folds in range(1, len(best.runs) + 1):
-        best.first(folds, lambda fold: most)
-        if left(best, others, folds - 1) < 1:
-            chosen = False
-            break
-        other.first(folds, lambda fold: min(most, left(best, others, fold)))
-        chosen, is_clear = other.judged(best, errors, folds)
-        if is_clear:
-            break
-    value, usual = (one.plan.spec.values[option] for one in (other, best))
-    found, before = other.reached.value, best.reached.value
-    return TriedValue(option, value, usual, other.chooser, found, before, chosen, folds)
-
-
 def trials(plan: Plan) -> Iterator[tuple[str, Trial]]:
     """Yield options that were not given, and what to try: what the kind says, and for others the solver. Those of
     linear weights, or of factors, need some; on a subset of the rows, they are penalties."""
     spec, terms, whole = plan.spec, terms_of(plan), affordable(plan)
 
     def suits(option: str, trial: Trial) -> bool:
-        has_terms = option in spec.values and terms.get(option[-2:], True) and (whole or option in STRENGTHS)
+        has_terms = option in choices_of(spec) and terms.get(option[-2:], True) and (whole or option in STRENGTHS)
         enough = plan.source.all_rows >= trial.least_rows and (not trial.dense or is_small_and_dense(plan))
         return has_terms and is_free(spec, option) and enough
 
@@ -168,17 +191,3 @@ def is_small_and_dense(plan: Plan) -> bool:
     """Return whether rows have most features, and a run with twice the work takes no more than any may."""
     work = 2 * plan.spec.values["epochs"] * plan.facts["nonzeros"] * rank_of(plan.spec)
     return work <= MOST_VISITS_OF_RUN and have_most_features(plan)
-
-
-def paths(trial: Trial, usual: Any) -> Iterator[list[Any]]:
-    """Yield the values of each path of a trial."""
-    for path in trial.paths:
-        yield [type(usual)(value if trial.absolute else value * usual) for value in path]
-
-
-def with_value(plan: Plan, option: str, value: Any) -> Plan:
-    """Return the plan of the same run with another value of an option, which counts as given."""
-    values, given = {**plan.spec.values, option: value}, plan.spec.given | {option}
-    multiples = {**plan.spec.multiples, **multiples_of(plan, {option: value})}
-    spec = replace(plan.spec, values=values, given=given, multiples=multiples)
-    return replace(plan, spec=spec, model=prepared_model(spec, plan.source, plan.transform, plan.warm_start))

@@ -25,7 +25,7 @@ class Trial:
     dense : whether to try values only if rows have most features.
     """
 
-    paths: tuple[tuple[float, ...], ...]
+    paths: tuple[tuple[float | str, ...], ...]
     absolute: bool = False
     errors: tuple[float, ...] = ()
     least_rows: int = 0
@@ -45,7 +45,7 @@ class Entry:
     options : the names of the options that the class takes as keywords.
     defaults : option -> its default, if it differs from the default in OPTIONS.
     refuses : option -> why it cannot be used with this component.
-    tries : option -> the values that the quick search tries if the option is not given.
+    tries : option, or "solver" -> the values that the quick search tries if the option is not given.
     tunes : option -> its range in a search if no range is given.
     """
 

@@ -18,7 +18,7 @@ from fmcli.records import dataclass
 from fmcli.registry.build import build_trainer
 from fmcli.registry.derived import Derived
 from fmcli.registry.options import GROUP_PENALTIES, OPTIONS, SAME_TO_ALL
-from fmcli.registry.specs import Spec, make_spec, resolve
+from fmcli.registry.specs import SOLVER, Spec, make_spec, resolve
 from fmcli.scoring.calibration import Calibration
 from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.trainer import Task
@@ -230,20 +230,24 @@ def usual_values(plan: Plan) -> Mapping[str, Any]:
 
 
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
-    """Return the plan of the same kind and solver on the same rows with other options, which count as given. They may
-    be any but those of the transform of the rows.
+    """Return the plan of the same kind on the same rows with other options, which count as given. They may be any but
+    those of the transform of the rows; SOLVER names another solver.
 
     Raises UsageError for options that do not apply or cannot be combined.
     """
-    spec = plan.spec
+    spec, others = plan.spec, {name: value for name, value in options.items() if name != SOLVER}
     given = {name: spec.values[name] for name in spec.given if name in OPTIONS}
-    made = make_spec(spec.model, spec.solver, spec.loss, {**given, **options})
+    made = make_spec(spec.model, options.get(SOLVER, spec.solver), spec.loss, {**given, **others})
     fixed = {name: spec.values[name] for name in SAME_TO_ALL if name in spec.values}
-    multiples = {**spec.multiples, **multiples_of(plan, options)}
+    multiples = {**spec.multiples, **multiples_of(plan, others)}
     values = {**made.values, **fixed}
     made = replace(made, values=values, given=spec.given | options.keys(), multiples=multiples)
     made = resolved(made, plan.facts, plan)
     made = limit_l1_from_epoch(made, None, False)
+    if SOLVER in options:
+        waits = replace(plan.settings, spec=made).waits(plan.source.all_rows, dense=plan.dense)
+        plan = replace(plan, evaluation=replace(plan.evaluation, patience=waits))
+        plan = replace(plan, validation=plan.validation and replace(plan.validation, patience=waits))
     return replace(plan, spec=made, model=prepared_model(made, plan.source, plan.transform, None))
 
 

@@ -20,6 +20,7 @@ from fmcli.data.reader import Table
 from fmcli.data.scaling import SCALE, STANDARD, ZSCORE, Scaling
 from fmcli.data.sources import Gaps
 from fmcli.errors import BadInputError, UsageError
+from fmcli.registry.choices import CHOICES
 from fmcli.registry.derived import Derived
 from fmcli.registry.losses import LOSSES
 from fmcli.registry.models import DEFAULT_MODEL, MODELS
@@ -477,14 +478,19 @@ def log_trials(log: Log, trials: Sequence[TrialRecord], *, of_path: bool = False
 def log_quick_search(log: Log, searched: SearchResult) -> None:
     """Log the values of options that were tried before the run, or kept."""
     if searched.kept:
-        chosen = " ".join(f"{OPTIONS[option].flag} {value:g}" for option, value in searched.kept.items())
+        chosen = " ".join(f"{CHOICES[option].flag} {short(value)}" for option, value in searched.kept.items())
         log.line(f"quick search: {chosen}, as in the checkpoint")
     for one in searched.values:
         before, value = ("diverges" if value is None else f"{value:.6g}" for value in (one.before, one.found))
-        taken, flag = "; using it" if one.chosen else "", OPTIONS[one.option].flag
+        taken, flag = "; using it" if one.chosen else "", CHOICES[one.option].flag
         runs = f" ({one.folds} folds)" if one.folds > 1 else f" ({one.rows:,} of the rows)" if one.rows else ""
-        against = f"{one.metric} {value} against {before} with {one.usual:g}"
-        log.line(f"tried {flag} {one.value:g}: {against}{runs}{taken}")
+        against = f"{one.metric} {value} against {before} with {short(one.usual)}"
+        log.line(f"tried {flag} {short(one.value)}: {against}{runs}{taken}")
+
+
+def short(value: float | str) -> str:
+    """Return a value of a choice with at most six digits."""
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def log_refit(log: Log, plan: Plan) -> None:
