@@ -80,6 +80,7 @@ class QuickSearch:
     """A search for better values of options, one option after the other.
 
     plan : the run with the best values so far, on all rows.
+    part : the run with the usual values, on all rows or a part of them.
     rows : how many rows its runs are trained on, if these are a part; 0: all.
     most : how many epochs a run has at most.
     found : what was tried.

@@ -82,6 +82,7 @@ class Search:
         on_trial: Callable[[Candidate], None] = lambda candidate: None,
     ) -> None:
         self.plan, self.request, self.on_trial = plan, request, on_trial
+        self.folds, self.stretched = folds, stretched
         self.limits = SearchLimits(known, request.deadline)
         self.folds_of = partial(stretched_plans if stretched else fold_plans, number=folds)
         self.usual = self.candidate(plan, 0)

@@ -17,21 +17,8 @@ from fmcli.errors import UsageError
 from fmcli.registry.ranges import Range
 from fmcli.registry.solvers import SOLVERS
 from fmcli.system.blas import one_blas_thread
-from fmcli.training.account import MemoryNeed
 from fmcli.training.checkpoint import identity
 from fmcli.training.planning import Plan
-
-
-class Begun(NamedTuple):
-    """A search before its first trial. stretched : whether stretches of consecutive rows are held out; tried : the
-    values of the quick search; known : how many trials the study has; memory : what the search needs."""
-
-    plan: Plan
-    folds: int
-    stretched: bool
-    tried: Sequence[TriedValue]
-    known: int
-    memory: MemoryNeed
 
 
 class Winner(NamedTuple):
@@ -51,10 +38,13 @@ class Winner(NamedTuple):
 def tuned(
     plan: Plan,
     request: SearchRequest,
-    on_begin: Callable[[Begun], None] = lambda begun: None,
+    on_begin: Callable[[Search, Sequence[TriedValue], int], None] = lambda search, tried, known: None,
     on_trial: Callable[[Candidate], None] = lambda candidate: None,
 ) -> tuple[Candidate, SearchResult]:
     """Search, and return the trial that is taken, and all.
+
+    on_begin : called before the first trial with the search, the values of the quick search, and the number of trials
+        that the study has; on_trial : after each trial.
 
     Raises UsageError if no rows are held out, or if the study is another one, and the errors of Study.
     """
@@ -70,7 +60,7 @@ def tuned(
             on_trial(candidate)
 
         search = Search(plan, request, folds=folds, stretched=stretched, known=study.known, on_trial=after)
-        on_begin(Begun(plan, folds, stretched, tried, study.trials, search.memory))
+        on_begin(search, tried, study.trials)
         return search.run()
 
 

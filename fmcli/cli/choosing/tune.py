@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import click
 
 from fmcli.choosing.request import SearchRequest, SearchResult
 from fmcli.choosing.study import trial_event
-from fmcli.choosing.tuning import Begun, chosen_options, tuned, winner_of
+from fmcli.choosing.tuning import chosen_options, tuned, winner_of
 from fmcli.cli.bad_lines import rule_of
 from fmcli.cli.choosing.searched import SEARCHED, Searched, TuneCommand
 from fmcli.cli.files import MODEL, STUDY, CommandFile, OutputFile
@@ -37,6 +37,8 @@ from fmcli.text import shell_word
 
 if TYPE_CHECKING:
     from fmcli.choosing.candidates import Candidate
+    from fmcli.choosing.quick_search import TriedValue
+    from fmcli.choosing.search import Search
     from fmcli.data.faults import BadLines
     from fmcli.training.planning import Plan
 
@@ -190,27 +192,27 @@ class Progress:
         self._best = float("inf")
         self._shown = ""
 
-    def begin(self, begun: Begun) -> None:
+    def begin(self, search: Search, tried: Sequence[TriedValue], known: int) -> None:
         """Log what is searched."""
-        log_quick_search(self._log, SearchResult(values=begun.tried))
-        validation, trials = begun.plan.validation, self._wanted.most
+        log_quick_search(self._log, SearchResult(values=tried))
+        validation, trials = search.plan.validation, self._wanted.most
         assert validation is not None
         rows = f"{validation.count:,} {'held-out' if validation.held_out else 'validation'} rows"
         self._log.line(
             (f"{trials} trials" if trials else "trials until the time is over")
             + f", compared by {validation.chooser} on {rows}"
-            + (f" of each of {begun.folds} folds" if begun.folds > 1 else "")
-            + (", in stretches of consecutive rows" if begun.stretched else "")
+            + (f" of each of {search.folds} folds" if search.folds > 1 else "")
+            + (", in stretches of consecutive rows" if search.stretched else "")
         )
-        for spec in (begun.plan.spec, *begun.plan.settings.alternatives):
+        for spec in (search.plan.spec, *search.plan.settings.alternatives):
             lacking = [OPTIONS[name].flag for name in self._wanted.ranges if not spec.takes(name)]
             if lacking:
                 self._log.line(f"{spec.model} {spec.solver} has no {' and no '.join(lacking)}")
-        if begun.known:
-            self._log.line(f"the study has {begun.known} of them already")
+        if known:
+            self._log.line(f"the study has {known} of them already")
         if trials is None:
             self._log.line("how many there are, and so the result, depends on the speed of the machine")
-        log_memory(self._log, begun.memory, self._request)
+        log_memory(self._log, search.memory, self._request)
         self._begin = time.perf_counter()
 
     def trial(self, candidate: Candidate) -> None:
