@@ -14,6 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import fields
 from textwrap import shorten
 from typing import Any, Protocol
 
@@ -26,6 +27,7 @@ from fmcli.base.state_dict import part, under
 from fmcli.errors import BadInputError, OutputError, UsageError, called
 from fmcli.model_file.container import CHECKPOINT, ModelFile, load, save
 from fmcli.models.layout import REAL_TYPE
+from fmcli.registry.choices import RUN as RUN_CHOICES
 from fmcli.system.interrupt import Deferred
 from fmcli.text import one_line
 from fmcli.training.planning import Plan
@@ -43,6 +45,23 @@ DATA = {
     "tested": "the test rows",
     "init_model": "the model to resume from",
 }
+
+
+# The settings that change nothing of a model as it is trained, or only what other entries of an identity have.
+ELSEWHERE = frozenset(
+    {"spec", "warm_start", "whole", "valid_name", "stream", "threads", "deadline", "interrupt", "keep_state"}
+    | {
+        "quick_search",
+        "alternatives",
+        "hash_bits",
+        "min_count",
+        "share_rare",
+        "groups",
+        "table",
+        "positive",
+        "holdout_grouped",
+    }
+)
 
 
 class Waiting(Protocol):
@@ -214,14 +233,9 @@ def identity(plan: Plan, refits: bool) -> dict[str, Any]:
         "loss": spec.loss,
         "options": dict(spec.values),
         "given": sorted(spec.given),
-        "metrics": list(settings.metrics),
+        **{one.name: getattr(settings, one.name) for one in fields(settings) if one.name not in ELSEWHERE},
         "patience": plan.evaluation.patience,
-        "holdout": settings.holdout,
-        "holdout_last": settings.holdout_last,
-        "holdout_times": settings.holdout_times,
-        "holdout_each": settings.holdout_each,
         "refit": refits,
-        "only_new": settings.only_new,
         "data": digest(plan.source.distinguishing, plan.transform.entries()),
         "validation": plan.validation and digest(plan.validation.distinguishing),
         "tested": plan.tested and digest(plan.tested.data.arrays),
@@ -297,7 +311,8 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any], derived: bool) 
     given = set(found["given"]) ^ set(wanted["given"])
     for name in sorted(wanted.keys() - {"options", "given"} - DATA.keys()):
         if found[name] != wanted[name]:
-            yield f"{name} was {shown(found[name])} and is {shown(wanted[name])}"
+            text = called(name) if name in RUN_CHOICES else name
+            yield f"{text} was {shown(found[name])} and is {shown(wanted[name])}"
     if given and found["options"] == wanted["options"]:
         names = ", ".join(map(called, sorted(given)))
         yield f"only one of them was given {names}"

@@ -200,6 +200,7 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
     for arguments, status, message in [
         ((*command, rows), 2, "c exists: --resume continues its run; remove it"),
         ((*instead(command, "-k", "4"), "--resume", rows), 2, "another run: --rank was 2 and is 4. Give the same opt"),
+        ((*command, "--resume", "--patience", "1", rows), 2, "another run: --patience was"),
         ((*command, "--resume", "-r", "0.05", rows), 2, "only one of them was given --learning-rate"),
         ((*command, "--resume", "t"), 65, "another run: the training data or the weights of rows have changed"),
         ((*command[:-3], "m", "--resume", "-o", "n", rows), 65, "m: is a model, not the checkpoint of an unfinished"),

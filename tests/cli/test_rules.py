@@ -1,6 +1,8 @@
 """A pair of choices that exclude each other is refused by the command and by Python, for the same reason."""
 
+import ast
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 import fmcli
 from fmcli.api.errors import in_python_words
 from fmcli.cli.flags import flag_of
-from fmcli.registry.choices import spelled
+from fmcli.registry.choices import RUN, spelled
 from fmcli.registry.modes import MODES
 
 X = np.random.default_rng(0).normal(size=(200, 4))
@@ -70,3 +72,12 @@ def test_a_pair_is_refused_in_both(run, folder, monkeypatch, pair):
     files = {"m.fm": folder / "m.fm", "rows": folder / "rows"}
     done = run.fails(2, "train", *(files.get(word, word) for word in words), folder / "rows")
     assert spelled(why, flag_of) in done.stderr
+
+
+def test_each_choice_of_a_run_is_read():
+    read = set()
+    for path in Path(fmcli.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] == "choices":
+                read.add(node.attr)
+    assert not RUN.keys() - read
