@@ -204,11 +204,7 @@ def test_a_checkpoint_is_of_one_run(run, rows, tmp_path):
         ((*command, "--resume", "-r", "0.05", rows), 2, "only one of them was given --learning-rate"),
         ((*command, "--resume", "t"), 65, "another run: the training data or the weights of rows have changed"),
         ((*command[:-3], "m", "--resume", "-o", "n", rows), 65, "m: is a model, not the checkpoint of an unfinished"),
-        (
-            (*command[:-3], "f", "--resume", "-o", "n", rows),
-            65,
-            "f is not a valid checkpoint: updates is -1; it must",
-        ),
+        ((*command[:-3], "f", "--resume", "-o", "n", rows), 65, "f is not a valid checkpoint: updates is -1; it must"),
         (("predict", "c", rows), 65, "c: is the checkpoint of an unfinished training run, not a model"),
         (("train", "--resume", rows), 2, "--resume needs --checkpoint; give both"),
         (("train", "--checkpoint-every", "9", rows), 2, "--checkpoint-every needs --checkpoint; give both"),

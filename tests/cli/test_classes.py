@@ -55,14 +55,6 @@ def test_classes_from_training_to_their_labels(run, classes, tmp_path, options):
     assert float(figures["valid-accuracy"]) > 0.7
 
 
-def test_lines_of_a_table_are_in_order_with_any_number_of_threads(run, classes, tmp_path):
-    run.ok("train", "-q", "--loss", "softmax", "-o", "m", "train")
-    text = (tmp_path / "test").read_bytes() * 2000
-    whole = run("predict", "-j", "1", "m", input=text).stdout
-    assert len(whole.splitlines()) == 240_000
-    assert whole == run("predict", "-j", "3", "m", input=text).stdout
-
-
 @pytest.mark.parametrize(
     ("options", "has_probabilities"),
     [(["--loss", "hinge"], False), (["--loss", "squared-hinge"], False), (["--loss", "logistic"], True)],

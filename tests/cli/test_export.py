@@ -53,23 +53,6 @@ def test_other_endings_are_refused_before_the_model_is_looked_at(run, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_the_model_is_not_overwritten(run, adult_model, tmp_path):
-    os.link(adult_model, tmp_path / "m.npz")
-    done = run.fails(2, "export", adult_model, "m.npz")
-    assert "would overwrite" in done.stderr
-
-
-def test_a_full_disk_is_an_error(run, adult_model, tmp_path):
-    (tmp_path / "full.npz").symlink_to("/dev/full")
-    done = run.fails(74, "export", adult_model, "full.npz")
-    assert done.stderr == "fmcli: error: full.npz: cannot be written: No space left on device\n"
-
-
-def test_a_text_file_is_not_a_model(run, sample):
-    done = run.fails(65, "export", sample / "adult.test.libsvm", "out.npz")
-    assert "is a text file, not an fmcli model" in done.stderr
-
-
 # Text.
 
 

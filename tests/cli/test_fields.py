@@ -70,11 +70,6 @@ def test_groups_by_field_or_by_index(run, sample, tmp_path):
     assert done.stderr.endswith("; see --split-index\n")
 
 
-def test_split_index_belongs_to_bilinear(run, sample):
-    done = run.fails(2, "train", "--split-index", "5", sample / "adult.train.libsvm")
-    assert "applies to model bilinear" in done.stderr
-
-
 def test_a_feature_may_have_the_largest_index(run, tmp_path):
     """Parameters of all features would exceed memory; arrays of integers, such as their numbers, are exported, too."""
     rows = b"1 0:3:1 1:2147483646:1\n0 0:4:1 1:7:1\n1 0:3:1 1:7:1\n"

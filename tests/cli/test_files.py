@@ -28,10 +28,7 @@ from fmcli.errors import UsageError
 TOP = click.Context(group, info_name="fmcli")
 COMMANDS = {name: group.get_command(TOP, name) for name in group.list_commands(TOP)}
 # What a command needs beside the two files of a test; X is another file.
-NEEDED = {
-    "recommend": {"--given": "X", "--over": "X2"},
-    "negatives": {"--pair": "a,b"},
-}
+NEEDED = {"recommend": {"--given": "X", "--over": "X2"}, "negatives": {"--pair": "a,b"}}
 ALIASES = {
     "the same": lambda path: path,
     "dot": lambda path: f"./{path}",

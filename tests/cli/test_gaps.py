@@ -31,8 +31,10 @@ def mean(rows):
     return np.mean([row[0] for row in rows if row[0] != ""])
 
 
-@pytest.mark.parametrize("scale", ["zscore", "standard", "max-abs", "none"])
-@pytest.mark.parametrize("solver", ["adagrad", "cd", "ftrl", "lbfgs"])
+@pytest.mark.parametrize(
+    ("solver", "scale"),
+    [("adagrad", "zscore"), ("adagrad", "none"), ("cd", "zscore"), ("cd", "standard"), ("ftrl", "max-abs")],
+)
 def test_a_gap_is_the_mean_and_a_feature(run, tmp_path, solver, scale):
     """The model equals a model of rows in which the mean and the feature are written out."""
     rows = rows_of(300, 0.3)

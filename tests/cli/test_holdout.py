@@ -106,10 +106,7 @@ def test_the_last_times_of_a_table_are_held_out(run, tmp_path, clock):
         (["--holdout", "last:0.1", "--online"], "--online and --holdout cannot be combined"),
         (["--holdout", "group:qid:0.1", "--cluster", "local:1"], "partitions do not keep the groups of rows"),
         (["--holdout", "group:qid:0.1", "--disk", "--cache", "c"], "a cache does not keep the groups of rows"),
-        (
-            ["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"],
-            "the groups of --holdout and those of",
-        ),
+        (["--holdout", "group:qid:0.1", "-x", "gauc", "--group-field", "0"], "the groups of --holdout and those of"),
     ],
 )
 def test_forms_that_a_run_cannot_have(run, tmp_path, arguments, words):
@@ -136,6 +133,8 @@ def test_groups_that_begin_in_the_last_rows_are_held_out():
     held, rest = split(10, HoldOut(0.3, last=True), SPEC, group)
     assert (held.tolist(), rest.tolist()) == ([7, 8, 9], [0, 1, 2, 3, 4, 5, 6])
     group = np.array([0, 1, 0], dtype=np.int32)
+    with pytest.raises(UsageError, match="in whole groups leaves no group for training"):
+        split(3, HoldOut(0.4), SPEC, np.zeros(3, dtype=np.int32))
     for share, left in ((0.34, "no group for validation"), (0.99, "no rows for training")):
         with pytest.raises(UsageError, match=left):
             split(3, HoldOut(share, last=True), SPEC, group)
@@ -172,14 +171,3 @@ def test_few_held_out_rows_of_a_class_are_named(run, tmp_path, positives, warned
     assert "holding out 20 % (600 rows)" in done.stderr
     assert (f"only {held} of the 600 held-out rows on each of 5 folds have the label 1" in done.stderr) == warned
     assert "undefined" not in done.stderr
-
-
-def test_an_undefined_metric_leaves_the_choice_to_another_one(run, tmp_path):
-    rare(tmp_path, 60)
-    lines = (tmp_path / "t").read_text().splitlines(keepends=True)
-    (tmp_path / "v").write_text("".join(line for line in lines if line[0] == "0"))
-    done = run.ok("train", "-x", "auc", "-o", "m", "-v", "v", "t")
-    message = "auc is undefined on the 2,940 rows of v, because all of them have one label: logloss chooses the epoch"
-    assert message in done.stderr
-    assert "kept epoch" in done.stderr or "chose epoch" in done.stderr
-    assert "epoch  40" not in done.stderr

@@ -35,10 +35,7 @@ def folder(tmp_path_factory):
         "broken.csv": [names, *rows, rows[0][:-1]],
         "others.csv": [[*names[:-1], f"{HOSTILE[0]}{HOSTILE[1]}"], *rows],
         "new.csv": [names, *([0, *map("\x1b[5m{}".format, row[1:])] for row in rows)],
-        "numbers.csv": [
-            ["label", *HOSTILE],
-            *([i % 2, *(i + j / 2 for j in range(7))] for i in range(ROWS)),
-        ],
+        "numbers.csv": [["label", *HOSTILE], *([i % 2, *(i + j / 2 for j in range(7))] for i in range(ROWS))],
         "twice.csv": [["label", HOSTILE[1], HOSTILE[1]], [1, 2, 3]],
         "items.csv": [names[2:], *([row[2], *row[3:]] for row in rows[:5])],
     }

@@ -58,9 +58,8 @@ def test_renamed_ids_give_the_same_parameters(run, tmp_path, kind, rename):
     text = run("export", "m", "-").stdout.decode().splitlines()
     assert text[text.index("array features 40") + 1].split() == [str(RENAMES[rename](j)) for j in range(40)]
     run.ok("export", "m", "m.npz")
-    assert (
-        np.load(tmp_path / "m.npz")["features"].tolist() == [RENAMES[rename](j) for j in range(40)] or rename == "both"
-    )
+    if rename != "both":
+        assert np.load(tmp_path / "m.npz")["features"].tolist() == [RENAMES[rename](j) for j in range(40)]
 
 
 def test_another_kind_that_is_chosen_knows_the_ids(run, rng, tmp_path):
@@ -115,18 +114,6 @@ def test_arrays_of_every_kind_get_columns_for_new_ids(run, tmp_path, kind):
         ours = {**second.model.parameters, **second.model.constants}[name]
         old = ours if axis is None else np.take(ours, np.arange(40), axis=axis)
         assert (old == array).all()
-
-
-def test_labels_and_features_may_both_have_names(run, tmp_path):
-    words = {"0": "no", "1": "yes"}
-    text = rows(RENAMES["both"])
-    (tmp_path / "t").write_text(text)
-    (tmp_path / "named").write_text("".join(words[line[0]] + line[1:] + "\n" for line in text.splitlines()))
-    for name in ("t", "named"):
-        run.ok("train", "-q", "-e", "2", "-j", "2", "-o", f"{name}.fm", name)
-    one, other = (run("predict", "--output-type", "label", f"{name}.fm", "t") for name in ("t", "named"))
-    assert [words[label] for label in one.stdout.decode().split()] == other.stdout.decode().split()
-    assert run("evaluate", "named.fm", "named").stdout.split()[:2] == run("evaluate", "t.fm", "t").stdout.split()[:2]
 
 
 def test_a_warm_start_joins_dictionaries(run, tmp_path):

@@ -49,19 +49,6 @@ def test_the_figures_are_those_of_the_arrays(run, adult_model):
     assert done.stderr.endswith(" bytes, all checksums match\n")
 
 
-def test_only_pairs_that_rows_have_are_named(run, adult_model, sample):
-    """Two values of one column never occur together, so the weight of such a pair is meaningless and is not listed."""
-    got = figures(run("inspect", "--json", "--top", "5000", adult_model))
-    lines = (sample / "adult.train.libsvm").read_text().splitlines()
-    rows = [{int(entry.split(":")[0]) for entry in line.split()[1:]} for line in lines]
-    assert got["model"]["pair_rows"] == len(rows)
-    assert len(got["pairs"]) > 1000
-    for row in got["pairs"][::37]:
-        assert row["rows"] == sum({row["feature"], row["other"]} <= x for x in rows) > 0
-    for row in got["frequent"][:5]:
-        assert row["rows"] == sum(row["feature"] in x for x in rows)
-
-
 def test_every_feature_is_counted_and_resuming_counts_on(run, sample, tmp_path):
     """Features and pairs of frequent features are counted over the rows of all runs. The second run has one feature
     more."""
@@ -86,7 +73,7 @@ def test_every_feature_is_counted_and_resuming_counts_on(run, sample, tmp_path):
     often = [row for row in got["pairs"] if {row["feature"], row["other"]} <= set(frequent[:50])]
     assert len(often) > 500
     for row in often[::17]:
-        assert row["rows"] == sum({row["feature"], row["other"]} <= x for x in rows)
+        assert row["rows"] == sum({row["feature"], row["other"]} <= x for x in rows) > 0
 
 
 def test_text_has_the_same_figures(run, adult_model):

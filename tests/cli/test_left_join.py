@@ -67,6 +67,7 @@ def test_rows_without_a_match_are_predicted(run, tmp_path, orders):
     (tmp_path / "new.txt").write_text(
         f"2 user=u1:1 film=f1:1 job=job%201:1 age:{AGES[1]}\n3 film=f1:1 age:{MEAN}\n3 film=f2:1 age:{MEAN}\n"
     )
+    assert "use --join user=TABLE" in run.fails(2, "predict", "m.fm", "new.csv").stderr
     expected = run.ok("predict", "-q", "m.fm", "new.txt").stdout
     for words in (("new.csv",), ("-",), ("--unbuffered", "-")):
         done = run.ok("predict", *JOIN, "m.fm", *words, input=(tmp_path / "new.csv").read_bytes())

@@ -107,11 +107,6 @@ def test_each_mode_has_a_start_and_an_end(run, sample, tmp_path, options):
     assert "time" not in found[-1]
 
 
-def test_the_log_says_how_much_memory_was_taken(run, sample):
-    done = run("train", "-o", "m", "-e", "1", sample / "adult.train.libsvm")
-    assert re.search(r"^peak-memory +[\d.]+ MiB$", done.stderr, re.M)
-
-
 def test_lines_may_have_the_time(run, sample, tmp_path):
     rows = sample / "adult.train.libsvm"
     before = datetime.now(UTC)

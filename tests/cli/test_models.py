@@ -45,14 +45,6 @@ def test_text_has_all_names_in_lines_of_100_columns(run):
         assert name in begins
 
 
-def test_the_scale_of_penalties_is_described(run):
-    text = " ".join(run("models").stdout.decode().split())
-    assert "ftrl FTRL-Proximal. Its penalties are relative to the sum of the losses, those of other solvers" in text
-    for name in ("l1", "l2", "group_l1"):
-        assert "relative to the mean loss" in OPTIONS[name].help
-        assert "by some solvers, to the sum" in OPTIONS[name].help
-
-
 def test_what_is_refused_is_marked(monkeypatch):
     make_spec = catalogue.make_spec
 

@@ -37,7 +37,7 @@ def test_validation_data_have_the_labels_of_the_stream_and_their_weights(run, tm
     for name, first in (("t", 0), ("v", 3)):
         rows = (f"{'yes' if i % 3 else 'no'} {min(i % 4, 1)}:1 {3 + i % 7}:1\n" for i in range(first, first + 400))
         (tmp_path / name).write_text("".join(rows))
-    common = [
+    common = (
         "train",
         "--class-weight",
         "no=9",
@@ -51,7 +51,7 @@ def test_validation_data_have_the_labels_of_the_stream_and_their_weights(run, tm
         "-o",
         "m",
         "t",
-    ]
+    )
     found = []
     for options in ([], ["--online"]):
         run.ok(*common, *options)

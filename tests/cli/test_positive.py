@@ -72,9 +72,6 @@ def test_names_of_labels_are_typed_and_told_as_they_are(run, tmp_path):
     ("labels", "options", "positive"),
     [
         (("Yes", "no"), (), "Yes"),
-        (("Yes", "no"), ("--positive", "no"), "no"),
-        (("apple", "berry"), ("--positive", "apple"), "apple"),
-        (("arrears", "no arrears"), (), "arrears"),
         (("arrears", "no arrears"), ("--positive", "no%20arrears"), "no arrears"),
         (("1", "2"), (), "2"),
         (("1", "2"), ("--positive", "1"), "1"),
@@ -117,19 +114,15 @@ def test_a_positive_label_without_meaning_is_refused(run, tmp_path):
     table(tmp_path, "1.5", "2.5", "n.csv")
     (tmp_path / "c.csv").write_text((tmp_path / "t.csv").read_text() + "a,1,cherry\n")
     (tmp_path / "r.csv").write_text((tmp_path / "n.csv").read_text() + "a,1,3\n")
-    assert (
-        "no row has the label cherry, only apple and berry"
-        in run.fails(65, *TRAIN, "--positive", "cherry", "t.csv").stderr
-    )
+    done = run.fails(65, *TRAIN, "--positive", "cherry", "t.csv")
+    assert "no row has the label cherry, only apple and berry" in done.stderr
     for loss in ("softmax", "squared"):
         done = run.fails(2, *TRAIN, "--loss", loss, "--positive", "apple", "t.csv")
         assert f"loss {loss} has no positive label" in done.stderr
     assert "labels have a positive value if there are two" in run.fails(65, *TRAIN, "--positive", "3", "r.csv").stderr
     run.ok(*TRAIN, "--positive", "apple", "t.csv")
-    assert (
-        "the positive label of m is apple"
-        in run.fails(2, "train", "-i", "m", "--positive", "berry", "-o", "n", "t.csv").stderr
-    )
+    done = run.fails(2, "train", "-i", "m", "--positive", "berry", "-o", "n", "t.csv")
+    assert "the positive label of m is apple" in done.stderr
     run.ok("train", "-q", "-i", "m", "--positive", "apple", "-o", "n", "t.csv")
     assert "the positive label of m is apple" in run.fails(2, "evaluate", "--positive", "berry", "m", "t.csv").stderr
     run.ok("evaluate", "--positive", "apple", "m", "t.csv")
@@ -143,10 +136,8 @@ def test_comparisons_take_it(run, tmp_path, command):
     if command == "cv":
         found = np.loadtxt(tmp_path / "out")
         assert found[0::2].mean() > found[1::2].mean()
-    assert (
-        "no row has the label cherry"
-        in run.fails(65, command, "--label", "y", "--positive", "cherry", *more, "t.csv").stderr
-    )
+    done = run.fails(65, command, "--label", "y", "--positive", "cherry", *more, "t.csv")
+    assert "no row has the label cherry" in done.stderr
 
 
 def test_from_python(tmp_path):

@@ -61,10 +61,7 @@ def test_a_schema_tells_the_columns(run, table, tmp_path):
     [
         ({"pos_weight": -1}, "pos_weight is -1.0; it must be > 0"),
         ({"pos_weight": 2, "class_weight": "balanced"}, "class_weight and pos_weight cannot be combined"),
-        (
-            {"prior_groups": "g"},
-            "prior_groups tells which features share a prior, and adagrad has none; ",
-        ),
+        ({"prior_groups": "g"}, "prior_groups tells which features share a prior, and adagrad has none; "),
         ({"encoding": "latin1"}, "encoding is 'latin1'; it must be utf-8 or latin-1"),
         ({"encoding": "latin-1"}, "only tables have columns to name"),
         ({"rare": "share"}, "rare needs min_count; give both"),

@@ -59,12 +59,14 @@ def test_frames_in_chunks_train_what_all_their_rows_do(frames, tmp_path):
 def test_a_frame_with_its_labels_apart_trains_what_its_csv_does(frames, tmp_path, model):
     whole, columns, stars = frames
     whole.write_csv(str(tmp_path / "t.csv"), header=True)
+    whole.write_parquet(str(tmp_path / "t.parquet"))
     named = {"model": model, "categorical": "code"}  # whole numbers, which are quantities in a frame
     of_csv = fmcli.train(tmp_path / "t.csv", label="stars", **named, **QUICK)
-    of_frame = fmcli.train(whole, label="stars", **named, **QUICK)
-    for number, one in enumerate((of_csv, of_frame)):
-        one.save(tmp_path / f"{number}.fm")
-    assert (tmp_path / "0.fm").read_bytes() == (tmp_path / "1.fm").read_bytes()
+    of_csv.save(tmp_path / "csv.fm")
+    for rows in (whole, tmp_path / "t.parquet"):
+        fmcli.train(rows, label="stars", **named, **QUICK).save(tmp_path / "m.fm")
+        assert (tmp_path / "m.fm").read_bytes() == (tmp_path / "csv.fm").read_bytes()
+    assert "valid_rmse" in fmcli.train(whole, valid=whole, label="stars", **named, **QUICK).history[0]
     apart = fmcli.train((columns, stars), **named, **QUICK)
     equal_parameters(apart, of_csv)
     estimator = FMRegressor(**named, epochs=3, random_state=2, quick_search=False).fit(columns, stars)

@@ -85,10 +85,7 @@ def test_relations_may_be_compressed_and_input_may_be_piped(run, rows, model, tm
         ({"map0": "0\nx\n" + "0\n" * 298}, "map0:2: found 'x'"),
         ({"relation0": ""}, "relation0, which has no rows"),
         ({"relation0": "12:1\n13:x\n"}, "relation0:2:1: found '13:x', expected index:value"),
-        (
-            {"relation0": "12:1\n1 13:1\n"},
-            "relation0:2:1: found '1', expected index:value; the rows of a relation have no",
-        ),
+        ({"relation0": "12:1\n1 13:1\n"}, "relation0:2:1: found '1', expected index:value; the rows of a relation"),
     ],
 )
 def test_errors_name_file_and_line(run, rows, model, tmp_path, change, message):
@@ -253,10 +250,3 @@ def test_a_loss_without_largest_curvature_is_refused(run, tmp_path):
     plain, _, options = counts.write(tmp_path, "counts")
     done = run.fails(2, "train", "-s", "cd", "--loss", "poisson", "-o", "x.fm", plain, *options)
     assert "loss poisson has no largest curvature" in done.stderr
-
-
-def test_training_names_file_and_line_of_an_error(run, rows, tmp_path):
-    plain, _, options = rows
-    (tmp_path / "rows.map1").write_text("0\n7\n" + "0\n" * 298)
-    done = run.fails(65, "train", "-s", "cd", "-o", "x.fm", plain, *options)
-    assert "map1:2: found '7', expected the number of a row of" in done.stderr

@@ -122,13 +122,6 @@ def test_predictions_on_a_terminal_have_no_progress_between_them(start, adult_mo
     assert summary.startswith("40,000 rows, ")
 
 
-def test_a_log_in_a_pipe_has_no_progress(run, large):
-    log = run("train", "-e", "3", "--holdout", "0", "-o", "m", large).stderr
-    assert "left" not in log
-    assert "\r" not in log
-    assert sum(line.startswith("epoch ") for line in log.splitlines()) == 3
-
-
 def test_a_quiet_terminal_stays_empty(start, sample):
     assert on_terminal(start, "train", "-q", "-e", "2", "-o", "m", sample / "adult.train.libsvm") == (0, "")
 

@@ -48,38 +48,6 @@ def ratings(tmp_path):
     return "r.csv"
 
 
-def test_a_frame_and_its_csv_train_the_same_model(tmp_path):
-    duckdb = pytest.importorskip("duckdb")
-    text = "SELECT 'u' || i * 7 % 30 AS user, 'f' || i * 11 % 20 AS film, CASE WHEN i % 3 = 0 THEN 'a \"b' END AS job, "
-    text += "((i % 17) / 4)::DOUBLE AS x, 1 + i % 2 AS stars FROM range(600) t(i)"
-    frame = duckdb.sql(text)
-    frame.write_csv(str(tmp_path / "f.csv"))
-    frame.write_parquet(str(tmp_path / "f.parquet"))
-    of_frame = fmcli.train(frame, label="stars", **FEW_EPOCHS)
-    of_frame.save(tmp_path / "frame.fm")
-    for name in ("f.csv", "f.parquet"):
-        fmcli.train(tmp_path / name, label="stars", **FEW_EPOCHS).save(tmp_path / "m.fm")
-        assert (tmp_path / "m.fm").read_bytes() == (tmp_path / "frame.fm").read_bytes()
-    np.testing.assert_array_equal(of_frame.predict(frame), of_frame.predict(tmp_path / "f.csv"))
-    valid = fmcli.train(frame, valid=frame, label="stars", **{**FEW_EPOCHS, "holdout": None})
-    assert "valid_logloss" in valid.history[0]
-    with pytest.raises(
-        ValueError, match="no column is the label; the columns are user, film, job, x, stars; to a table of"
-    ):
-        fmcli.train(frame)
-    with pytest.raises(ValueError, match="only tables have columns to name"):
-        fmcli.train((np.eye(3), [1, 2, 3]), label="y")
-
-
-def test_a_query_trains(run, tmp_path, ratings):
-    pytest.importorskip("duckdb")
-    query = "SELECT * EXCLUDE (time) FROM 'r.csv' ORDER BY time"
-    run.ok("train", *QUICK, "--label", "stars", "-o", "q.fm", "--sql", query)
-    run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "m.fm", ratings)
-    assert run.ok("predict", "q.fm", ratings).stdout == run.ok("predict", "m.fm", ratings).stdout
-    assert "give one table, or a query" in run.fails(2, "train", "--sql", query, ratings).stderr
-
-
 @pytest.mark.parametrize("model", ["fm", "ffm"])
 def test_a_table_and_what_convert_writes_of_it_train_the_same_model(run, tmp_path, ratings, model):
     form = "ffm" if model == "ffm" else "libsvm"
@@ -120,22 +88,6 @@ def test_columns_of_numbers_are_scaled_for_the_solver_of_dense_rows(tmp_path, rn
     np.testing.assert_array_equal(*predictions)
 
 
-def test_the_kinds_of_columns_follow_from_all_their_cells(run, ratings):
-    done = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", "-o", "m.fm", ratings)
-    for line in (
-        "column user   category  20 distinct whole numbers, 15 rows to each, such as ",
-        "column film   category  30 distinct whole numbers, 10 rows to each, such as ",
-        "column job    category  3 distinct, such as ",
-        "column age    number    fractions, such as ",
-        "column new    number    2 distinct whole numbers, 150 rows to each, such as ",
-        "column stars  label",
-        "column time   ignored",
-    ):
-        assert line in done.stderr
-    assert run.ok("train", *QUICK, *NAMED, "-o", "named.fm", ratings)
-    assert run.ok("predict", "named.fm", ratings).stdout == run.ok("predict", "m.fm", ratings).stdout
-
-
 def test_threads_buffers_and_compression_do_not_matter(tmp_path, monkeypatch):
     (tmp_path / "big.csv").write_bytes(table(1000))
     (tmp_path / "big.csv.gz").write_bytes(gzip.compress(table(1000)))
@@ -166,10 +118,7 @@ def test_modes_read_tables(run, tmp_path, ratings, mode):
         (tmp_path / "schema.json").write_bytes(run.ok("train", *options, "--print-schema", ratings).stdout)
         run.ok("train", "--schema", "schema.json", *mode, "--no-quick-search", "-o", "s.fm", ratings)
         done = run.fails(2, "train", *NAMED[:4], *mode, "-o", "n.fm", ratings)
-        assert (
-            "r.csv is read only once, so that the kinds of all columns must be known before; not known: age, new, "
-            in (done.stderr)
-        )
+        assert "r.csv is read only once, so that the kinds of all columns must be known before; no" in done.stderr
     epochs = () if "-e" in mode else ("-e", "3")
     run.ok("train", *epochs, "--no-quick-search", *options, *mode, "-o", "n.fm", ratings)
     if "--online" in mode:
@@ -257,34 +206,13 @@ def test_numbers_are_cut_into_bins_and_missing_cells_are_features(run, tmp_path)
     assert run.ok("predict", "table.fm", "t.txt").stdout == expected
 
 
-def test_weights_and_groups_of_a_table(run, tmp_path):
-    rows = [f"{i % 3},{i % 5},{i % 4},{i % 2 + 1},{i // 6}" for i in range(120)]
-    (tmp_path / "w.csv").write_text("\n".join(["a,b,y,w,q", *rows]) + "\n")
-    (tmp_path / "w.txt").write_text("".join(f"{i % 4}:{i % 2 + 1} a={i % 3}:1 b={i % 5}:1\n" for i in range(120)))
-    options = ("--label", "y", "--categorical", "a,b")
-    run.ok("train", *QUICK, *options, "--weight-column", "w", "--ignore", "q", "-o", "table.fm", "w.csv")
-    run.ok("train", *QUICK, "--label-weights", "-o", "text.fm", "w.txt")
-    assert run.ok("predict", "table.fm", "w.txt").stdout == run.ok("predict", "text.fm", "w.txt").stdout
-    run.ok("train", "-e", "2", "--loss", "bpr", *options, "--group-field", "q", "--ignore", "w", "-o", "b.fm", "w.csv")
-
-
 def test_several_names_in_a_cell_missing_values_and_latin_1(run, tmp_path):
     lines = ["genre|year|y", "war,d rama|1990|1", "?|1990|2", "caf\xe9,war|1991|3"] * 2
     (tmp_path / "g.csv").write_bytes(
         ("\n".join([lines[0], *[line for line in lines if "genre" not in line]]) + "\n").encode("latin-1")
     )
-    options = (
-        "--label",
-        "y",
-        "--several",
-        "genre",
-        "--separator",
-        ",",
-        "--categorical",
-        "year",
-        "--missing-values",
-        "?",
-    )
+    named = ("--label", "y", "--several", "genre", "--separator", ",")
+    options = (*named, "--categorical", "year", "--missing-values", "?")
     assert "expected UTF-8; if it is Latin-1" in run.fails(65, "train", *QUICK, *options, "-o", "m.fm", "g.csv").stderr
     run.ok("train", *QUICK, *options, "--encoding", "latin-1", "-o", "m.fm", "g.csv")
     names = run.ok("inspect", "m.fm").stdout.decode()
@@ -337,14 +265,12 @@ def test_lists_of_names_may_be_given_in_several_options(run, tmp_path):
             assert run.ok("convert", "--label", "y", f"{flag}={one}", "t.csv").stdout != first
     (tmp_path / "n.csv").write_text(rows)
     named = ("--columns", "a,b,c", "--columns", "d,e,y")
-    assert (
-        run.ok("convert", "--label", "y", *named, "n.csv").stdout == run.ok("convert", "--label", "y", "t.csv").stdout
-    )
+    first = run.ok("convert", "--label", "y", "t.csv").stdout
+    assert run.ok("convert", "--label", "y", *named, "n.csv").stdout == first
     run.ok("split", "--by-order", *named, "n.csv", "1", "2")
     run.ok("negatives", *named, "--pair", "a", "--pair", "y", "n.csv")
-    assert (
-        "--columns has 'a' twice" in run.fails(2, "split", "--by-order", "--columns", "a,a", "n.csv", "1", "2").stderr
-    )
+    done = run.fails(2, "split", "--by-order", "--columns", "a,a", "n.csv", "1", "2")
+    assert "--columns has 'a' twice" in done.stderr
     joins = ("--join", "a=u.csv", "--join", "a=v.csv")
     assert "--join names two tables for 'a'" in run.fails(2, "convert", *joins, "t.csv").stderr
 
@@ -365,11 +291,7 @@ def test_a_schema_is_written_and_taken(run, tmp_path, ratings):
 
 
 WRONG = {
-    "no label": (
-        b"a,b\n1,x\n",
-        (),
-        "no column is the label; the columns are a, b; to a table of observed pairs, such",
-    ),
+    "no label": (b"a,b\n1,x\n", (), "no column is the label; the columns are a, b; to a table of observed pairs"),
     "no such label": (b"a,b\n1,x\n", ("--label", "c"), "there is no column 'c'"),
     "two uses": (b"a,b\n1,x\n", ("--label", "a", "--numeric", "a"), "the column 'a' is used in two ways"),
     "too few cells": (b"a,b\n1,x\n2\n", ("--label", "a"), "t.csv:3:1: found '2', expected 2 cells; the row has 1"),
@@ -377,22 +299,12 @@ WRONG = {
     "an open quote": (b'a,b\n1,x\n2,"y\n', ("--label", "a"), "t.csv:3:3: found '\"y', expected quotes at the end"),
     "a quote in a cell": (b'a,b\n1,x"y"\n', ("--label", "a"), "t.csv:2:3: found 'x\"', expected a cell in double"),
     "behind a quote": (b'a,b\n1,"x"y\n', ("--label", "a"), "t.csv:2:3: found '\"x\"y', expected a delimiter"),
-    "text among numbers": (
-        b"a,b\n" + b"1,2.5\n" * 40 + b"1,lost\n",
-        ("--label", "a"),
-        "t.csv:42: found 'lost' in the column 'b', whose other cells are numbers; use --missing-values lost",
-    ),
     "text in a numeric column": (
         b"a,b\n1,2\n1,x\n",
         ("--label", "a", "--numeric", "b"),
         "t.csv:3:3: found 'x', expected a number in the column 'b'; it is not a number",
     ),
     "an infinite number": (b"a,b\n1,inf\n", ("--label", "a", "--numeric", "b"), "it is not a finite number"),
-    "ids or quantities": (
-        b"a,b\n" + b"".join(b"%d,%d\n" % (i % 2, i) for i in range(30)),
-        ("--label", "a"),
-        "use --numeric b for quantities, or --categorical b for ids, or --ignore b for neither",
-    ),
     "several columns": (
         b"a,i,n,m\n" + b"".join(b"%d,%d,%d.5,%d\n" % (i % 2, i, i, i) for i in range(40)) + b"1,40,lost,gone\n",
         ("--label", "a"),
@@ -411,21 +323,8 @@ WRONG = {
         ("--label", "a", "--categorical", "n,m"),
         "the column 'n' and the column 'm' have numbers with fractions, which are no categories; use --numeric n,m",
     ),
-    "no label in a row": (
-        b"a,b\n1,x\n,y\n",
-        ("--label", "a"),
-        "t.csv:3:1: found '', expected a label in the column 'a'",
-    ),
-    "a label that is no number": (
-        b'b,a\n"x\ny",1\nz,x4\n',
-        ("--label", "a"),
-        "t.csv:4:3: found 'x4', expected a label; the label is not a number",
-    ),
-    "a weighted label that is no number": (
-        b"b,w,a\nx,2,1\nz,3,x4\n",
-        ("--label", "a", "--weight-column", "w"),
-        "t.csv:3:5: found 'x4', expected a label; the label is not a number",
-    ),
+    "no label in a row": (b"a,b\n1,x\n,y\n", ("--label", "a"), "t.csv:3:1: found '', expected a label in the column"),
+    "a label that is no number": (b'b,a\n"x\ny",1\nz,x4\n', ("--label", "a"), "t.csv:4:3: found 'x4', expected a lab"),
     "not UTF-8": (b"a,b\n1,\xff\n2,y\n", ("--label", "a"), "t.csv:2:3: found '\\xff', expected UTF-8"),
     "lines that end with CR": (b"a,b\r1,2\r3,4\r", ("--label", "a"), "lines end with carriage returns (CR) alone"),
     "rows that end with CR": (b"1 1:1\r0 2:1\r", (), "lines end with carriage returns (CR) alone"),
@@ -436,11 +335,6 @@ WRONG = {
     "JSON": (b'{"a": 1}\n', ("--label", "a"), "found JSON, expected a table"),
     "no features": (b"a,b\n1,2\n", ("--label", "a", "--ignore", "b"), "no column has features"),
     "a weight": (b"a,b,w\n1,x,-1\n", ("--label", "a", "--weight-column", "w"), "expected a weight in the column 'w'"),
-    "fractions as names": (
-        b"a,b\n1,2\n2,2.5\n",
-        ("--label", "a", "--categorical", "b"),
-        "t.csv: the column 'b' has numbers with fractions, which are no categories; use --numeric b",
-    ),
     "a group": (
         b"a,b,q\n1,x,\n",
         ("--label", "a", "--categorical", "b", "--loss", "bpr", "--group-field", "q"),
@@ -547,15 +441,11 @@ def test_entries_are_those_of_the_lines(space, training):
     columns = [
         *(ColumnForm("label", "y", "a label"), ColumnForm("weight", "w", "a weight")),
         *(ColumnForm("category", "c", "", "c=", 1, **gaps), ColumnForm("several", "s", "", "s=", **gaps)),
-        *(
-            ColumnForm("number", "7", "a number", "7", **gaps, means=("2.25",)),
-            ColumnForm("number", "m", "", "m", means=("-3",)),
-        ),
+        ColumnForm("number", "7", "a number", "7", **gaps, means=("2.25",)),
+        ColumnForm("number", "m", "", "m", means=("-3",)),
         ColumnForm("number", "b", "a number", "b", edges=(1.0, 2.0), bins=("b=..1", "b=1..2", "b=2.."), means=("1.5",)),
         *(ColumnForm("category", "t", "", "t=", 2, **gaps), ColumnForm("ignored", "q"), ColumnForm("ignored", "k")),
-        ColumnForm(
-            "time", "d", "a time", "d", missing=("?",), gap_feature=True, means=("19000.5",), order=1, hours=True
-        ),
+        ColumnForm("time", "d", "a time", "d", **gaps, means=("19000.5",), order=1, hours=True),
         ColumnForm("time", "e", "a time", "e", order=2),
         ColumnForm("vector", "v", "numbers", "v", gap_feature=True, means=("1", "-2.5", "0"), length=3),
     ]
@@ -576,18 +466,10 @@ def test_entries_are_those_of_the_lines(space, training):
     choices = [
         ["1", "0", "2.50"] + [""] * (not training),
         *(["1", "0.5", "0"], ["1", "1.0", "-0", "3", "", "?"], [*names, "red|blue", "red|red", "", "a||b"]),
-        *(
-            ["1", "0", "2.5", "-1e3", "", "16777217", "?"],
-            ["1", "0", ""],
-            ["1", "2", "3.5", "", "x"],
-            ["True", "FALSE", "", "so"],
-        ),
-        *(["5", "6", "u"], ["1", "2", "3", "4"]),
-        *(
-            ["03/04/2025", "1970-01-01", "31.12.2024 23:30", "1/2/2000 1:05 PM", "", "?"],
-            ["03/04/2025", "2024-02-29 1:00", ""],
-        ),
-        ["1|0|2.5", '"[1, 0, -1]"', "", "0|0|1e-3"],
+        *(["1", "0", "2.5", "-1e3", "", "16777217", "?"], ["1", "0", ""], ["1", "2", "3.5", "", "x"]),
+        *(["True", "FALSE", "", "so"], ["5", "6", "u"], ["1", "2", "3", "4"]),
+        ["03/04/2025", "1970-01-01", "31.12.2024 23:30", "1/2/2000 1:05 PM", "", "?"],
+        *(["03/04/2025", "2024-02-29 1:00", ""], ["1|0|2.5", '"[1, 0, -1]"', "", "0|0|1e-3"]),
     ]
     text = "".join(",".join(map(rng.choice, choices)) + "\n" for _ in range(400)).encode()
     options = {
@@ -718,10 +600,8 @@ def test_cells_are_written_beside_predictions(run, tmp_path, ratings):
     assert "has a column 'prediction' already" in run.fails(65, "predict", "--passthrough", "m.fm", "p.csv").stderr
     assert "use --id-column NAME" in run.fails(2, "predict", "--id-column", "1", "m.fm", ratings).stderr
     (tmp_path / "t").write_text("1 user=u1:1\n")
-    assert (
-        "t is not a table, so that it has no column"
-        in run.fails(2, "predict", "--id-column", "user", "m.fm", "t").stderr
-    )
+    done = run.fails(2, "predict", "--id-column", "user", "m.fm", "t")
+    assert "t is not a table, so that it has no column" in done.stderr
 
 
 def test_predictions_of_classes_are_columns_beside_the_cells(run, tmp_path):
@@ -762,33 +642,6 @@ def test_fields_are_those_of_the_table_of_training(run, tmp_path, ratings):
         writer.writeheader()
         writer.writerows(rows)
     assert run.ok("predict", "m.fm", "other.csv").stdout == run.ok("predict", "m.fm", ratings).stdout
-
-
-def test_joined_tables_train_as_what_convert_writes_of_them(run, tmp_path, ratings):
-    users = "\n".join(["user;job2;age2", *(f"{user};job {user % 4};{20 + user / 2}" for user in range(20))])
-    (tmp_path / "users.csv").write_text(users + "\n")
-    join = ("--join", "user=users.csv")
-    features = (
-        "--label",
-        "stars",
-        "--categorical",
-        "user,film,job2",
-        "--numeric",
-        "age2",
-        "--ignore",
-        "job,age,new,time",
-    )
-    run.ok("convert", *features, *join, "--to", "ffm", "-o", "r.txt", ratings)
-    run.ok("train", "-m", "ffm", *QUICK, "--scale", "standard", "-o", "text.fm", "r.txt")
-    run.ok("train", "-m", "ffm", *QUICK, *features, *join, "-o", "m.fm", ratings)
-    expected = run.ok("predict", "text.fm", "r.txt").stdout
-    assert run.ok("predict", *join, "m.fm", ratings).stdout == expected == run.ok("predict", "m.fm", "r.txt").stdout
-    assert b"rmse" in run.ok("evaluate", *join, "m.fm", ratings).stdout
-    done = run.fails(2, "predict", "m.fm", ratings)
-    assert "a table that is joined by 'user'; use --join user=TABLE" in done.stderr
-    unnamed = run.ok("train", *QUICK, "--label", "stars", "--ignore", "time", *join, "-o", "n.fm", ratings)
-    assert "column job2   category  4 distinct, such as job 0" in unnamed.stderr
-    assert "column age2   number    fractions" in unnamed.stderr
 
 
 def test_tables_without_headers_are_joined(run, tmp_path):

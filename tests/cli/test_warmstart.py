@@ -127,10 +127,7 @@ def test_labels_and_loss_stay_those_of_the_earlier_model(run, halves, tmp_path):
         (["-m", "shfm"], "a is a model of kind fm, whose parameters are not those of shfm; use -m fm"),
         (["-k", "3"], "a has V of shape (1, 121, 8), this run (1, 121, 3); use --rank 8"),
         (["--no-bias"], "a and this run differ in having bias"),
-        (
-            ["--loss", "squared"],
-            "a was trained with loss logistic, not squared, whose labels mean something else",
-        ),
+        (["--loss", "squared"], "a was trained with loss logistic, not squared, whose labels mean something else"),
     ],
 )
 def test_other_models_are_refused_before_data_is_read(run, halves, tmp_path, options, message):
