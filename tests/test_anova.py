@@ -181,10 +181,7 @@ def test_all_subsets_is_one_and_every_degree():
     subsets, hofm = made("all-subsets", rank=6), made("hofm", rank=6, order=FEATURES)
     params = fill(subsets, np.random.default_rng(0))
     p = params["P"]
-    give(
-        hofm,
-        {"bias": params["bias"] + 6, "w": p.sum(axis=2), **{f"P{t}": p for t in range(2, FEATURES + 1)}},
-    )
+    give(hofm, {"bias": params["bias"] + 6, "w": p.sum(axis=2), **{f"P{t}": p for t in range(2, FEATURES + 1)}})
     np.testing.assert_allclose(score_all(subsets, DATA), score_all(hofm, DATA), **CLOSE)
 
 

@@ -116,14 +116,7 @@ class Unseeing(GibbsSampler):
 
 @pytest.mark.parametrize(
     ("wrong", "sweeps", "cutpoints"),
-    [
-        (TooLoud, 2, 0),
-        (TooSure, 2, 0),
-        (OffCentre, 2, 0),
-        (TooWide, 2, 3),
-        (WithoutJacobian, 2, 3),
-        (Unseeing, 12, 3),
-    ],
+    [(TooLoud, 2, 0), (TooSure, 2, 0), (OffCentre, 2, 0), (TooWide, 2, 3), (WithoutJacobian, 2, 3), (Unseeing, 12, 3)],
 )
 def test_the_check_of_the_joint_distribution_finds_errors(wrong, sweeps, cutpoints):
     found = joint("linear", wrong, 150 if wrong is Unseeing else 100, cutpoints=cutpoints, sweeps=sweeps)

@@ -247,22 +247,6 @@ def test_resuming_with_more_features(solver, features, tmp_path):
             assert not now["anchors"][:, features:].any()
 
 
-@pytest.mark.parametrize("solver", ROW_SOLVERS)
-def test_resuming_llfm_with_state_equals_one_run(solver, tmp_path):
-    rng = np.random.default_rng(7)
-    data = dataset(random_rows(rng, 50, FEATURES), FEATURES, rng.normal(size=50))
-    schedule = {"schedule": "invscaling"} if solver in ("sgd", "fobos") else {}
-    options = {"rank": 3, "anchors": 4, "shuffle": False, "l1": 1e-3, **schedule}
-
-    def run(epochs, warm_start=None):
-        spec = make_spec("llfm", solver, None, options | {"epochs": epochs})
-        return job.train(job.plan(data, spec, warm_start=warm_start))
-
-    whole, begun = run(4), run(2)
-    resumed = run(2, warm_start_of(begun, tmp_path, keep_state=True))
-    assert_close(parameters(resumed.plan.model), parameters(whole.plan.model), {"rtol": 1e-4, "atol": 1e-6})
-
-
 def test_kmeans_is_as_good_as_anothers():
     rng = np.random.default_rng(8)
     middles = rng.normal(scale=3, size=(7, 20)) * (rng.random((7, 20)) < 0.3)

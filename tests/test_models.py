@@ -190,18 +190,6 @@ def test_mapped_parameters_score_the_same_bits(name):
         assert score_all(mapped, data).tobytes() == score_all(model, data).tobytes(), options
 
 
-def test_attach_refuses_arrays_of_another_shape_or_type():
-    mapped = build("fm", FEATURES, rank=4)
-    arrays = {name: np.zeros(shape, REAL_TYPE) for name, shape in mapped.shapes().items()}
-    mapped.attach(arrays)
-    with pytest.raises(ValueError, match=r"V is .*\[1, 9, 3\], not .*\[1, 9, 4\]"):
-        mapped.attach({**arrays, "V": np.zeros((1, FEATURES, 3), REAL_TYPE)})
-    with pytest.raises(ValueError, match="w is int32"):
-        mapped.attach({**arrays, "w": np.zeros((1, FEATURES), np.int32)})
-    with pytest.raises(KeyError):
-        mapped.attach({"V": arrays["V"]})
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_start_values(name):
     features = 70_000 if name == "fm" else 7_000  # of fm, more than one buffer of random numbers

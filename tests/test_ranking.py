@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,24 +105,6 @@ def large():
     group = rng.integers(0, 40, 3000) ** 2
     label = rng.integers(0, 31, 3000).astype(float)
     return group, label, np.round(rng.normal(label / 20), 1)
-
-
-def test_against_sklearn(large):
-    group, label, score = large
-    parts = [(label[group == g], score[group == g]) for g in np.unique(group)]
-    outcome = Outcome("squared", label, score[:, None], group=group)
-    got = measure(["gauc", "ndcg", "ndcg@10"], outcome)
-    for name, k in (("ndcg", None), ("ndcg@10", 10)):
-        expected = np.mean([sklearn.metrics.ndcg_score([2**y - 1], [s], k=k) for y, s in parts])
-        assert got[name] == pytest.approx(expected, rel=1e-12), name
-    of_pairs = np.mean([slow_gauc(list(zip(y.tolist(), s.tolist(), strict=True))) for y, s in parts])
-    assert got["gauc"] == pytest.approx(of_pairs, rel=1e-12)
-    two = Outcome("logistic", np.where(label > 20, 1.0, -1.0), score[:, None], group=group)
-    got = measure(["gauc", "map"], two)
-    told = [(y > 20, s) for y, s in parts]
-    assert got["gauc"] == pytest.approx(np.mean([sklearn.metrics.roc_auc_score(*one) for one in told]), rel=1e-12)
-    precisions = [sklearn.metrics.average_precision_score(*one) for one in told]
-    assert got["map"] == pytest.approx(np.mean(precisions), rel=1e-12)
 
 
 def test_rows_of_weight_0_are_left_out_and_other_weights_do_not_count(large):

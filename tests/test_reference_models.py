@@ -9,16 +9,7 @@ import pytest
 
 from reference.kinds import KINDS, SIMPLEX, splitmix64
 from reference.problems import FEATURES, RANK, random_params, random_samples, samples_of
-from reference.slow_models import (
-    Penalty,
-    gather,
-    gradient,
-    penalty_value,
-    rows,
-    score,
-    strengths,
-    touched,
-)
+from reference.slow_models import Penalty, gather, gradient, penalty_value, rows, score, strengths, touched
 
 EXACT = {"rtol": 1e-12, "atol": 1e-13}
 
@@ -62,49 +53,12 @@ def test_polynomial_networks_and_lifted_models_by_hand():
     assert score("lifted-anova", us, x)[0] == pytest.approx(by_hand / 6, rel=1e-14)
 
 
-def test_fm_is_anova_of_order_2_with_beta_1(rng):
-    p = random_params("fm", rng)
-    for x in random_samples(rng, 10):
-        want = score("fm", p, x)
-        np.testing.assert_allclose(score("anova", {**p, "beta": np.ones((1, RANK))}, x), want, **EXACT)
-        np.testing.assert_allclose(score("anova", p, x), want, **EXACT)
-
-
-def test_the_sgl_family_scores_as_fm(rng):
-    p = random_params("fm", rng)
-    for x in random_samples(rng, 5):
-        assert score("sglfm", p, x) == score("glfm", p, x) == score("l1fm", p, x) == score("fm", p, x)
-
-
 def test_second_order_kernel_in_closed_form(rng):
     p = random_params("fm", rng)
     for x in random_samples(rng, 10):
         a = np.array([p["V"][0, j] * v for j, v in x.items()]).reshape(-1, RANK)
         want = np.sum(a.sum(axis=0) ** 2 - (a**2).sum(axis=0)) / 2
         np.testing.assert_allclose(score("fm", {"V": p["V"]}, x), want, **EXACT)
-
-
-def test_shfm_is_fm_without_linear_part_on_data_with_a_constant_column(rng):
-    p = random_params("shfm", rng)
-    with_constant = {"bias": p["bias"], "V": np.concatenate([p["V"], p["v0"][:, None]], axis=1)}
-    for x in random_samples(rng, 10):
-        np.testing.assert_allclose(score("fm", with_constant, {**x, FEATURES: 1.0}), score("shfm", p, x), **EXACT)
-
-
-def test_sha2_is_augmented_anova_without_linear_part(rng):
-    p = random_params("sha2", rng)
-    augmented = {"bias": p["bias"], "V": p["V"], "beta": p["beta"], "gamma": p["v0"][:, None]}
-    for x in random_samples(rng, 10):
-        np.testing.assert_allclose(score("anova", augmented, x), score("sha2", p, x), **EXACT)
-
-
-def test_equivalent_weights_of_sha2(rng):
-    p = random_params("sha2", rng)
-    v, v0, beta = p["V"][0], p["v0"][0], p["beta"][0]
-    for x in random_samples(rng, 5):
-        main = sum((v0 * beta) @ v[j] * x[j] for j in x)
-        pairs = sum((v[i] * beta) @ v[j] * x[i] * x[j] for i in x for j in x if i < j)
-        np.testing.assert_allclose(score("sha2", p, x), p["bias"][0] + main + pairs, **EXACT)
 
 
 # The arrays that test_models.py does not compare with central differences of compiled scores.
@@ -144,23 +98,6 @@ def test_poly2_by_hand():
     # splitmix64(1) = 0x910A..., whose first two bits are 10.
     assert score("poly2", hashed, {0: 1.0, 1: 1.0}, {"pair_bits": 2}) == [2]
     assert [len(row) for row in rows("poly2", p)] == [1] * 6
-
-
-def test_bilinear_is_the_pairs_across(rng):
-    p, o = random_params("bilinear", rng), KINDS["bilinear"].options
-    for x in random_samples(rng, 5):
-        across = [(i, j) for i in x for j in x if o["group"][i] == 0 and o["group"][j] == 1]
-        pairs = sum(p["UV"][0, i] @ p["UV"][0, j] * x[i] * x[j] for i, j in across)
-        want = p["bias"][0] + sum(p["w"][0, j] * x[j] for j in x) + pairs
-        np.testing.assert_allclose(score("bilinear", p, x, o), want, **EXACT)
-
-
-def test_ffm_of_one_field_is_fm(rng):
-    p = random_params("fm", rng)
-    in_one = {**p, "V": p["V"][:, :, None]}
-    for x in random_samples(rng, 5):
-        found = score("ffm", in_one, {(j, 0): value for j, value in x.items()})
-        np.testing.assert_allclose(found, score("fm", p, x), **EXACT)
 
 
 def test_ffm_by_hand_and_what_it_touches():

@@ -52,12 +52,7 @@ def test_prox_of_a_row_against_a_search(kind, rng):
 
 
 def test_prox_of_numbers_with_a_curvature_each():
-    u, h, l1, l2 = (
-        np.array([1.0, -1.0, 0.2]),
-        np.array([1.0, 4.0, 1.0]),
-        np.array([0.5, 0.5, 0.5]),
-        np.array([0.0, 1.0, 1.0]),
-    )
+    u, h, l1, l2 = np.array([[1.0, -1.0, 0.2], [1.0, 4.0, 1.0], [0.5, 0.5, 0.5], [0.0, 1.0, 1.0]])
     np.testing.assert_allclose(prox(u, h, l1, l2), [0.5, -3.5 / 5, 0])
 
 

@@ -12,18 +12,7 @@ import numpy as np
 
 from reference.kinds import SIMPLEX, STRUCTURAL, Choices, Params, Sample
 from reference.slow_losses import LOSSES, Loss, slopes
-from reference.slow_models import (
-    Penalty,
-    Row,
-    classes,
-    gather,
-    gradient,
-    per_feature,
-    rows,
-    score,
-    strengths,
-    touched,
-)
+from reference.slow_models import Penalty, Row, classes, gather, gradient, per_feature, rows, score, strengths, touched
 from reference.slow_penalties import GROUPS
 
 
