@@ -25,32 +25,6 @@ def halves():
     return planted("fm", "squared")
 
 
-@pytest.mark.parametrize(
-    ("model", "solver", "options", "cause"),
-    [
-        ("fm", "fobos", {"l1": 10.0}, "constant; --l1 10 is too strong for them: try --l1 0.0001$"),
-        ("fm", "fobos", {"l1_v": 10.0}, "linear; --l1-v 10 is too strong for them: try --l1-v 0.0001$"),
-        ("fm", "cd", {"group_l1": 10.0}, "constant; --group-l1 10 is too strong for them: try --group-l1 0.0001$"),
-        ("fm", "sgd", {"init_std": 0.0}, "linear; they start from 0, .*leave out --init-std 0"),
-        ("hofm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 1}, "try --l1-v 1$"),
-        ("fm", "ftrl", {"l1_v": 1e9, "l1_from_epoch": 6, "epochs": 6}, "linear; .*try --l1-v 1$"),
-        ("poly2", "cd", {"l1_v": 10.0}, "linear; --l1-v 10"),
-    ],
-)
-def test_warning_about_factors_that_are_all_0(halves, model, solver, options, cause):
-    (found,) = warnings(halves[0], model, solver, **options)
-    assert found.startswith("all factors are 0, so that the model is ")
-    assert re.search(cause, found)
-
-
-def test_warning_about_kernel_weights_that_are_all_0(halves):
-    (found,) = warnings(halves[0], "pn", "cd", nuclear=100.0, epochs=3, tol=0.0)
-    assert found == (
-        "all weights beta of the factors are 0, so that the model is linear; --nuclear 100 is too strong for them: "
-        "try --nuclear 0.0001"
-    )
-
-
 def test_rows_of_single_features_leave_nothing_to_learn():
     data = dataset([{j % 3: 1.0} for j in range(30)], 3, [1.0, 2, 4] * 10)
     assert any("no row has two features" in found for found in warnings(data, solver="fobos", l1_v=1.0))

@@ -72,13 +72,7 @@ RUNS = {
     "sgd": ("sgd", "fm", "squared", {"schedule": "invscaling"}, {}),
     "adagrad": ("adagrad", "fm", "squared", {"batch_size": 3}, {}),
     "ftrl": ("ftrl", "shfm", "softmax", {"l1": 0.1, "l1_from_epoch": 2}, {}),
-    "fobos": (
-        "fobos",
-        "glfm",
-        "squared",
-        {"schedule": "inverse", "l1_from_epoch": 1, "adaptive": False},
-        {},
-    ),
+    "fobos": ("fobos", "glfm", "squared", {"schedule": "inverse", "l1_from_epoch": 1, "adaptive": False}, {}),
     "fobos-adaptive": ("fobos", "l1fm", "softmax", {"l1_from_epoch": 2, "adaptive": True}, {}),
     "fobos-exact": ("fobos", "sglfm", "squared", {"schedule": "invscaling", "prox": "exact", "adaptive": False}, {}),
     "pairs": ("adagrad", "fm", "bpr", {"batch_size": 3}, {"holdout": 0.3}),
@@ -95,13 +89,7 @@ RUNS = {
     "mcmc-llfm": ("mcmc", "llfm", "probit", {"anchors": 3, "rank": 2, "draws": 2}, {"holdout": 0.3}),
     "lbfgs": ("lbfgs", "hofm-simplex", "squared", {"epochs": 25}, {}),
     "lbfgs-llfm": ("lbfgs", "llfm", "softmax", {"anchors": 3, "rank": 2, "epochs": 25}, {}),
-    "early stopping": (
-        "adagrad",
-        "fm",
-        "squared",
-        {"learning_rate": 0.5, "epochs": 9},
-        {**HELD_OUT, "refit": False},
-    ),
+    "early stopping": ("adagrad", "fm", "squared", {"learning_rate": 0.5, "epochs": 9}, {**HELD_OUT, "refit": False}),
     "refit": ("fobos", "fm", "squared", {}, HELD_OUT),
 }
 

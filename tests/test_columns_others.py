@@ -97,8 +97,7 @@ def test_rows_of_powers_updated_as_a_whole(options, loss):
 
 
 @pytest.mark.parametrize(
-    ("options", "loss", "penalty"),
-    in_turn(POWERS, [("squared", "none"), ("logistic", "both"), ("softmax", "by-part")]),
+    ("options", "loss", "penalty"), in_turn(POWERS, [("squared", "none"), ("logistic", "both"), ("softmax", "by-part")])
 )
 def test_powers_use_second_derivatives(options, loss, penalty):
     """Compared with the definition: the curvature includes second derivatives of the score if they increase it, and

@@ -216,21 +216,11 @@ def test_numbers_of_rows(rows, numbers, rng):
 @pytest.mark.parametrize(
     "arrays",
     [
-        {"field": [0, -1, 0]},
-        {"index": [0, 1, -1]},
-        {"index": [0, 1, 2**31 - 1]},
-        {"index": [1, 0, 2]},
-        {"index": [1, 1, 2]},
-        {"indptr": [0, 3, 1, 3]},
-        {"indptr": [1, 2, 3]},
-        {"indptr": [0, 2, 4]},
-        {"indptr": []},
-        {"features": -1},
-        {"features": 2},
-        {"field": [0, 0]},
-        {"value": [1]},
-        {"label": [1.0]},
-        {"weight": [1.0]},
+        *({"field": field} for field in ([0, -1, 0], [0, 0])),
+        *({"index": index} for index in ([0, 1, -1], [0, 1, 2**31 - 1], [1, 0, 2], [1, 1, 2])),
+        *({"indptr": indptr} for indptr in ([0, 3, 1, 3], [1, 2, 3], [0, 2, 4], [])),
+        *({"features": features} for features in (-1, 2)),
+        *({"value": [1]}, {"label": [1.0]}, {"weight": [1.0]}),
     ],
 )
 def test_datasets(arrays):

@@ -154,8 +154,7 @@ def test_state_that_is_not_finite_is_not_saved(tmp_path):
 def test_the_best_constant(loss, label, scores, value):
     of_labels = job.plan(dataset(ROWS[: len(label)], 1, label), make_spec("linear", loss=loss))
     baseline = baseline_of(
-        of_labels,
-        build_loss(of_labels.spec, of_labels.transform.labels.loss, of_labels.transform.labels.outputs),
+        of_labels, build_loss(of_labels.spec, of_labels.transform.labels.loss, of_labels.transform.labels.outputs)
     )
     np.testing.assert_allclose(baseline.scores, scores)
     assert baseline.loss == pytest.approx(value, rel=1e-6)

@@ -291,12 +291,6 @@ def test_every_penalty_is_described():
             assert f"`{option.flag}" in text, option.name
 
 
-def test_the_reference_has_every_command_and_option():
-    assert headings("options") == [*(f"fmcli {name}" for name in COMMANDS), "Defaults by kind"]
-    for option in OPTIONS.values():
-        assert f"{option.flag}" in GUIDE["options"]
-
-
 def test_command_lines_beside_other_tools_are_understood():
     for row in rows(GUIDE["coming-from"])[1:]:
         for line in re.findall(r"`(fmcli [^`]*)`", row[2]):

@@ -38,11 +38,7 @@ FM_FILES = {
     "libFM, clipped": (theirs.libfm(), {"loss": "squared", "clip": (-1, 1)}, lambda score: min(max(score, -1), 1)),
     "libFM, Windows": (theirs.libfm().replace(b"\n", b"\r\n") + b"\r\n", {"loss": "squared"}, same),
     "xLearn": (theirs.xlearn(V=V), {"loss": "squared", "norm": False}, same),
-    "xLearn, Windows": (
-        theirs.xlearn(V=V).replace(b"\n", b"\r\n"),
-        {"loss": "logistic", "norm": False},
-        logistic,
-    ),
+    "xLearn, Windows": (theirs.xlearn(V=V).replace(b"\n", b"\r\n"), {"loss": "logistic", "norm": False}, logistic),
 }
 
 
@@ -128,14 +124,8 @@ def test_a_training_run_continues_with_adagrads_sums_of_libffm(tmp_path):
     """One row, one step: v <- v - r g / sqrt(G + g^2), where the file has G."""
     (tmp_path / "m").write_bytes(theirs.libffm(norm=False, square=2.5))
     (tmp_path / "row").write_text("1 0:0:1 1:1:2\n0 9:9:1\n")  # the second row has no pair
-    model = fmcli.train(
-        str(tmp_path / "row"),
-        init_model=fmcli.import_model(tmp_path / "m"),
-        learning_rate=0.2,
-        l2=0,
-        epochs=1,
-        holdout=0,
-    )
+    theirs_before = fmcli.import_model(tmp_path / "m")
+    model = fmcli.train(tmp_path / "row", init_model=theirs_before, learning_rate=0.2, l2=0, epochs=1, holdout=0)
     a, b = np.array(F[0][1]), np.array(F[1][0])
     slope = logistic(2 * a @ b) - 1
     expected = a - 0.2 * slope * 2 * b / np.sqrt(2.5 + (slope * 2 * b) ** 2)
@@ -302,10 +292,7 @@ INVALID = {
     "no features": (b"#global bias W0\n1\n#pairwise interactions Vj,f\n", r"m:4: the file ends here"),
     "sizes": (FFM_TEXT.replace(b"m 2", b"m 0"), r"m:2:1: found 'm 0', expected m and a whole number from 1 to"),
     "huge sizes": (FFM_TEXT.replace(b"n 3", b"n 99999999999"), r"m:1:1: found 'n 99999999999', expected n and a whole"),
-    "more sizes": (
-        FFM_TEXT.replace(b"n 3", b"n 2147483647"),
-        r"m:11: the file ends here, expected w3,0 and 3 numbers",
-    ),
+    "more sizes": (FFM_TEXT.replace(b"n 3", b"n 2147483647"), r"m:11: the file ends here, expected w3,0 and 3 numbers"),
     "normalization": (FFM_TEXT.replace(b"ion 1", b"ion 2"), r"m:4:1: found 'normalization 2', expected normalization"),
     "order": (FFM_TEXT.replace(b"w1,0", b"w1,1"), r"m:7:1: found 'w1,1 .*', expected w1,0 and 3 numbers"),
     "more k": (FFM_TEXT.replace(b"k 3", b"k 4"), r"m:5:1: found 'w0,0 .*', expected w0,0 and 4 numbers"),
@@ -364,21 +351,13 @@ WRONG_CHOICES = [
     (FM_TEXT, {"loss": "hinge"}, "there is no loss of other programs 'hinge'"),
     (FM_TEXT, {"loss": "logistic", "clip": (1, 5)}, "only models of loss squared clip predictions; leave out clip"),
     (FM_TEXT, {"loss": "squared", "labels": (0, 1)}, "predict numbers, not labels; leave out labels"),
-    (
-        FM_TEXT,
-        {"loss": "squared", "clip": (5, 1)},
-        "5 and 1 are not two finite numbers, the smaller one first; see clip",
-    ),
+    (FM_TEXT, {"loss": "squared", "clip": (5, 1)}, "5 and 1 are not two finite numbers, the smaller one first; see"),
     (FM_TEXT, {"loss": "squared", "norm": True}, "this model of libFM does not scale rows to unit length"),
     (FM_TEXT, {"loss": "squared", "tool": "libfn"}, "there is no tool 'libfn'; did you mean libfm"),
     (FFM_TEXT, {"loss": "squared"}, "libffm has no models of loss squared; use loss='logistic'"),
     (FFM_TEXT, {"norm": False}, "this model of libffm scales rows to unit length; use norm=True"),
     (X_TEXT, {"loss": "probit"}, "xLearn has no models of loss probit"),
-    (
-        X_TEXT,
-        {"loss": "squared"},
-        "by the fourth power of the length of a row, which no model here does; use norm=F",
-    ),
+    (X_TEXT, {"loss": "squared"}, "by the fourth power of the length of a row, which no model here does; use norm=F"),
     (X_TEXT, {"loss": "squared", "norm": True}, "by the fourth power of the length of a row"),
 ]
 

@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import os
-import stat
 import subprocess
 import sys
 import threading
@@ -146,12 +145,6 @@ class TestRoundTrip:
         for array in load(path).tensors.values():
             assert array.ctypes.data % ALIGNMENT == 0
 
-    def test_tensors_cannot_be_written_to(self, path, data):
-        assert data
-        for array in load(path).tensors.values():
-            assert not array.flags.writeable
-            assert array.flags.c_contiguous
-
     def test_a_loaded_model_can_be_saved_over_itself_and_lives_on(self, path, data):
         assert data
         model = load(path)
@@ -216,12 +209,7 @@ class TestSaving:
 
     @pytest.mark.parametrize(
         "array",
-        [
-            np.zeros(2, dtype=np.complex64),
-            np.zeros(2, dtype=">f4"),
-            np.zeros(2, dtype=np.uint32),
-            np.zeros((1,) * 9),
-        ],
+        [np.zeros(2, dtype=np.complex64), np.zeros(2, dtype=">f4"), np.zeros(2, dtype=np.uint32), np.zeros((1,) * 9)],
     )
     def test_arrays_that_cannot_be_saved(self, path, array):
         with pytest.raises(ValueError, match="tensor 'x'"):
@@ -245,27 +233,6 @@ class TestSaving:
         assert same(load(path), small())
         with pytest.raises(OutputError):
             save("/dev/full", small())
-
-    def test_the_mode_follows_the_umask(self, path, data):
-        assert data
-        mask = os.umask(0)
-        os.umask(mask)
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o666 & ~mask
-
-    def test_tensors_are_not_copied(self, path):
-        """The memory limit leaves no room for a second copy."""
-        code = (
-            "import resource, sys, numpy as np\n"
-            "from fmcli.model_file.container import ModelFile, save\n"
-            "from fmcli.system.memory import available\n"
-            "model = ModelFile({}, {'v': np.ones((2**22, 2), dtype=np.float32)})\n"
-            "size = resource.getrlimit(resource.RLIMIT_AS)[1]\n"
-            "mapped = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
-            "resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**23, size))\n"
-            "save(sys.argv[1], model)\n"
-        )
-        subprocess.run([sys.executable, "-c", code, path], check=True)
-        assert load(path).tensors["v"].sum() == 2**23
 
 
 class TestDamage:
@@ -383,9 +350,10 @@ class TestContents:
     @pytest.mark.parametrize("most", [0, 2**28])
     def test_arrays_cannot_be_written(self, path, data, monkeypatch, most):
         monkeypatch.setattr(contents, "MOST_COPIED", most)
-        array = next(iter(load(path).tensors.values()))
-        assert not array.flags.writeable
-        assert array.ctypes.data % 64 == 0
+        for array in load(path).tensors.values():
+            assert not array.flags.writeable
+            assert array.flags.c_contiguous
+            assert array.ctypes.data % 64 == 0
 
     @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="the system does not describe mappings")
     def test_the_copy_is_private_memory(self, path, data):
@@ -467,26 +435,12 @@ class TestForgery:
     @pytest.mark.parametrize(
         "entry",
         [
-            {"data_offsets": [0, 4]},
-            {"data_offsets": [64, 68]},
-            {"data_offsets": [-4, 0]},
-            {"data_offsets": [0, 10**30]},
-            {"data_offsets": [0]},
-            {"data_offsets": [0.0, 4.0]},
-            {"data_offsets": None},
-            {"dtype": "F16"},
-            {"dtype": "BF16"},
-            {"dtype": "F64"},
-            {"dtype": ["F32"]},
-            {"shape": [3]},
-            {"shape": [-1]},
-            {"shape": [-2, -1]},
-            {"shape": [-60, -1]},
-            {"shape": ["1"]},
-            {"shape": [1.0]},
-            {"shape": "1"},
-            {"shape": [2] + [1] * 8},
-            {"shape": [10**1000]},
+            *({"data_offsets": at} for at in ([0, 4], [64, 68], [-4, 0], [0, 10**30], [0], [0.0, 4.0], None)),
+            *({"dtype": dtype} for dtype in ("F16", "BF16", "F64", ["F32"])),
+            *(
+                {"shape": shape}
+                for shape in ([3], [-1], [-2, -1], [-60, -1], ["1"], [1.0], "1", [2] + [1] * 8, [10**1000])
+            ),
         ],
     )
     @pytest.mark.parametrize("name", ["map", "_pad0"])
@@ -533,10 +487,8 @@ class TestForgery:
     def test_nesting_without_end(self, path, data, tensors, opening, closing):
         text = data[8 : 8 + int.from_bytes(data[:8], "little")].rstrip()
         bomb = b',"x":' + opening * 300_000 + b"1" + closing * 300_000 + b"}"
-        assert (
-            refusal(path, forge(text[:-1] + bomb, tensors))
-            == "is corrupted: the header is not valid JSON (it is nested too deeply)"
-        )
+        message = "is corrupted: the header is not valid JSON (it is nested too deeply)"
+        assert refusal(path, forge(text[:-1] + bomb, tensors)) == message
 
     @pytest.mark.parametrize("text", ["[" * 300_000, "NaN", "{", "", '{"a":1,"a":2}', "1" * 5000])
     def test_metadata_that_is_not_json(self, path, header, tensors, text):

@@ -73,12 +73,7 @@ def test_a_suboption_needs_its_mode(mode):
         ("disk", "fm", "cd", "cd needs all rows in memory"),
         ("online", "fm", "lbfgs", "lbfgs needs all rows in every step"),
         ("cluster", "fm", "mcmc", "mcmc draws the parameters one by one.*choose -s adagrad or -s ftrl or -s lbfgs"),
-        (
-            "cluster",
-            "llfm",
-            "adagrad",
-            "moves the anchors of llfm after each row.*use -s lbfgs, or --llfm",
-        ),
+        ("cluster", "llfm", "adagrad", "moves the anchors of llfm after each row.*use -s lbfgs, or --llfm"),
         ("cluster", "kernel-basis", None, "solved in closed form"),
         ("relations", "ffm", "cd", "trains the models linear, fm, shfm, not ffm"),
         ("relations", "fm", "ftrl", "use -s cd or -s mcmc, or join"),

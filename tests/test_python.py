@@ -126,13 +126,6 @@ def test_canonical_float32_is_not_copied_and_cannot_be_written_to():
     np.testing.assert_array_equal(canonical.data, before.data)
 
 
-def test_a_planted_model_is_learned(model):
-    held_out, expected = planted(seed=5)
-    linear = fmcli.train((X, Y), model="linear", quick_search=False)
-    scores = [one.evaluate((held_out, expected), ["rmse"])["rmse"] for one in (model, linear)]
-    assert scores[0] < 0.5 * scores[1]
-
-
 def test_predictions_are_those_of_the_parameters(model):
     w, V, bias = (model.parameters[name][0] for name in ("w", "V", "bias"))
     low, high = model.parameters["bias"].dtype.type(min(Y)), max(Y)
@@ -173,27 +166,6 @@ def test_exports_are_those_of_the_arrays(model, tmp_path):
         np.testing.assert_array_equal(arrays["V"], model.parameters["V"].astype(np.float64))
     model.export(tmp_path / "m.txt")
     assert (tmp_path / "m.txt").read_text().startswith("fmcli-text 1\n")
-
-
-def test_labels_that_are_texts_come_back():
-    labels = np.where(np.median(Y) < Y, "yes", "no")
-    model = fmcli.train((X, labels), valid=(X[:50], labels[:50]), **{**QUICK, "holdout": None})
-    assert model.labels == ["no", "yes"]
-    likely = model.predict(X)
-    assert set(model.predict(X, "label")) == {"no", "yes"}
-    np.testing.assert_array_equal(model.predict(X, "label") == "yes", likely > 0.5)
-    assert model.evaluate((X, labels), ["accuracy"])["accuracy"] == np.mean(model.predict(X, "label") == labels)
-
-
-def test_weights_are_those_of_repeated_rows_in_a_deterministic_fit():
-    weight = np.arange(ROWS) % 3
-    options = {"model": "linear", "solver": "lbfgs", "l2": 0.01, "tol": 1e-9, "epochs": 300, "holdout": 0}
-    weighted = fmcli.train(fmcli.Data(X, Y, weight=weight), **options)
-    repeated = fmcli.train((np.repeat(X, weight, axis=0), np.repeat(Y, weight)), **options)
-    # Labels of rows that weigh nothing are in the range of predictions.
-    np.testing.assert_allclose(weighted.predict(X, "raw"), repeated.predict(X, "raw"), atol=2e-3)
-    unweighted = fmcli.train((X, Y), **options)
-    assert np.abs(weighted.predict(X, "raw") - unweighted.predict(X, "raw")).max() > 0.02
 
 
 def test_class_weights_shift_probabilities():

@@ -160,10 +160,7 @@ def test_draws_are_ordered_by_the_prediction_that_they_print(loss, rng):
 
 def every(contexts, items):
     """Return the numbers of all pairs."""
-    return (
-        np.repeat(np.arange(contexts, dtype=np.int32), items),
-        np.tile(np.arange(items, dtype=np.int32), contexts),
-    )
+    return (np.repeat(np.arange(contexts, dtype=np.int32), items), np.tile(np.arange(items, dtype=np.int32), contexts))
 
 
 def test_scores_that_differ_by_rounding_errors_have_the_order_of_predict(rng):

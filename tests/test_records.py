@@ -45,11 +45,7 @@ def test_values_come_from_arguments_defaults_and_makers(dataclass):
     assert one.many is not One(1.0).many
     assert One(1, y=2) == One(x=1, many=[], y=2) == replace(One(1), y=2) != One(1)
     assert asdict(One(1, 2)) == {"x": 1, "y": 2, "many": []}
-    assert [each.name for each in fields(One)] == [
-        "x",
-        "y",
-        "many",
-    ]
+    assert [each.name for each in fields(One)] == ["x", "y", "many"]
     assert One(1) != (1, 0.5, [])
     assert repr(One(1, "a")).endswith("One(x=1, y='a', many=[])")
     found = signature(One).parameters

@@ -138,26 +138,6 @@ def test_defaults_that_take_long_are_judged_on_one_split(judge):
     assert list(runs_of("-m pn", [b"1" * 10_000_001], ["-m fm"], quick)) == [(0, 0)]
 
 
-def test_the_judge_of_defaults_repeats_what_takes_little_time(judge, tmp_path, monkeypatch):
-    rows = tmp_path / "regression" / "diabetes" / "train.std.libsvm"
-    rows.parent.mkdir(parents=True)
-    rows.write_text("".join(f"{i % 3} 1:{i % 5}\n" for i in range(60)))
-    results = tmp_path / "results.jsonl"
-    arguments = ["defaults.py", "run", str(results), str(tmp_path), "--sets", "diabetes", "--jobs", "1"]
-    monkeypatch.setitem(judge, "KINDS", ["-m linear -e 1"])
-    monkeypatch.setitem(judge, "OTHERS", ())
-
-    def splits(*options, most=0.0):
-        monkeypatch.setitem(judge, "MANY_SECONDS", most)
-        monkeypatch.setattr(sys, "argv", [*arguments, *options])
-        judge["main"]()
-        return [one["split"] for one in judge["read"](results)]
-
-    assert splits() == [0]
-    assert splits("--try", "-m linear -e 2") == [0, 0, 1, 2]
-    assert splits(most=60.0) == [0, 0, 1, 2, 1, 2]
-
-
 def test_the_table_of_defaults_marks_what_is_clearly_worse(judge):
     def one(options, value, constant, linear=0.0, split=0):
         of_all = {"set": "u1", "split": split, "seed": 0, "options": options, "seconds": 2.0, "metric": "rmse"}

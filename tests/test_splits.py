@@ -163,11 +163,7 @@ def test_times_may_be_dates(tmp_path):
 @pytest.mark.parametrize(
     ("text", "of", "message"),
     [
-        (
-            "id,at\n1,\n",
-            {"time": "at"},
-            "t:2:3: found '', expected a number, or a date and time in the column 'at'",
-        ),
+        ("id,at\n1,\n", {"time": "at"}, "t:2:3: found '', expected a number, or a date and time in the column 'at'"),
         ("id,at\n1,5\n2,later\n", {"time": "at"}, "t:3:3: found 'later', expected a number in the column 'at'"),
         ("id,at\n1,5\n2,nan\n", {"time": "at"}, "t:3:3: found 'nan', expected a number in the column 'at'"),
         ("id,at\n1,5\n", {"group": "od"}, "there is no column 'od'; did you mean id?"),

@@ -312,17 +312,6 @@ def test_the_best_constant_is_that_of_all_training_rows(small, tmp_path, rng, lo
     np.testing.assert_allclose(plan.model.parameters["bias"], whole.model.parameters["bias"], rtol=1e-6)
 
 
-def test_weights_by_label(small, tmp_path):
-    data = planted("fm", "logistic", rows=ROWS)[0]
-    cache = stored(tmp_path / "c", data)
-    settings = Settings(make_spec("fm", "adagrad", None, {"epochs": 1}), holdout=0.2)
-    source = prepare(settings, rows_of_cache(cache).with_label_weights({1.0: 3.0})).source
-    weights = np.concatenate([shard.weight[rows] for shard, rows in source.every()])
-    labels = np.concatenate([shard.label[rows] for shard, rows in source.every()])
-    assert np.array_equal(weights, np.where(labels > 0, 3, 1))
-    assert source.total_weight == weights.sum()
-
-
 def test_a_cache_is_used_again_for_the_same_rows_only(tmp_path):
     text, path = tmp_path / "t", str(tmp_path / "c")
 
@@ -623,13 +612,3 @@ def left(plan):
 
 def number_of(id):
     return int(id) if id.isdigit() else id
-
-
-def test_a_cache_has_no_rows_of_weight_0(small, tmp_path):
-    data = planted("fm", "squared", rows=ROWS)[0].changed(weight=np.arange(ROWS) % 3 * 1.0)
-    kept = np.flatnonzero(data.weight).astype(np.int32)
-    cache = stored(tmp_path / "c", data, shuffled=False, weighted=True)
-    assert sorted(all_rows(tmp_path / "c")) == sorted(rows_of(data.take(kept)))
-    np.testing.assert_array_equal(cache.counts, data.counts(kept))
-    with pytest.raises(BadInputError, match="all rows have weight 0"):
-        stored(tmp_path / "c", data.changed(weight=np.zeros(ROWS)), weighted=True)

@@ -63,13 +63,7 @@ def fwfm(p, x, o):
 
 
 KIND = Kind(
-    fwfm,
-    {**KINDS["fm"].arrays, "r": (6,)},
-    {"fields": 3},
-    by_field=True,
-    fast=False,
-    starts={"r": 1},
-    explained=False,
+    fwfm, {**KINDS["fm"].arrays, "r": (6,)}, {"fields": 3}, by_field=True, fast=False, starts={"r": 1}, explained=False
 )
 
 
