@@ -23,6 +23,8 @@ def test_metrics_that_do_not_fit_are_refused_without_data():
     with pytest.raises(UsageError, match="sparsity cannot choose"):
         job.Settings(make_spec("fm"), metrics=("sparsity",)).check_chooser()
     job.Settings(make_spec("fm"), metrics=("sparsity", "rmse")).check_chooser()
+    with pytest.raises(UsageError, match="sparsity cannot choose"):
+        job.train(job.plan(DATA, make_spec("linear"), valid=DATA, metrics=("sparsity",)))
 
 
 @pytest.mark.parametrize(
