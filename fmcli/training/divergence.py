@@ -16,7 +16,6 @@ from fmcli.registry.losses import LOSSES
 from fmcli.registry.remedies import diverged
 from fmcli.scoring.metrics import Outcome
 from fmcli.training.baseline import Baseline
-from fmcli.training.planning import usual_values
 
 if TYPE_CHECKING:
     from fmcli.training.planning import Plan
@@ -99,4 +98,4 @@ class DivergenceCheck:
     def _diverged(self, what: str) -> DivergedError:
         odd = self.plan.odd_columns
         best = f"{odd.found}: {odd.way_out(called)}" if odd else ""
-        return diverged(self.plan.spec, what, best, usual_values(self.plan))
+        return diverged(self.plan.spec, what, best, self.plan.usual)

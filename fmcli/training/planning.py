@@ -155,6 +155,11 @@ class Plan(Fitted):
         return self.epochs_before if self.resumes else 0
 
     @cached_property
+    def usual(self) -> Mapping[str, Any]:
+        """The options of a run of the same kind and solver on the same rows as they are by default."""
+        return resolved(make_spec(self.spec.model, self.spec.solver, self.spec.loss), self.facts, self).values
+
+    @cached_property
     def eligible(self) -> int:
         """The first of the run's epochs that may be the best one or end training: factors are penalized from it on."""
         at_once = self.spec.solver_entry.penalizes_at_once
@@ -224,11 +229,6 @@ def evaluations(
     return evaluation, replace(validation, metrics=validation.metrics_that_choose())
 
 
-def usual_values(plan: Plan) -> Mapping[str, Any]:
-    """Return the options of a run of the same kind and solver on the same rows as they are by default."""
-    return resolved(make_spec(plan.spec.model, plan.spec.solver, plan.spec.loss), plan.facts, plan).values
-
-
 def with_options(plan: Plan, options: Mapping[str, Any]) -> Plan:
     """Return the plan of the same kind on the same rows with other options, which count as given. They may be any but
     those of the transform of the rows; SOLVER names another solver.
@@ -255,7 +255,7 @@ def multiples_of(plan: Plan, options: Mapping[str, Any]) -> dict[str, float]:
     """Return how many times their defaults some penalties are, if the defaults depend on the rows."""
     rules = make_spec(plan.spec.model, plan.spec.solver, plan.spec.loss).values
     derived = [name for name in STRENGTHS if name in options and isinstance(rules.get(name), Derived)]
-    usual = usual_values(plan) if derived else {}
+    usual = plan.usual if derived else {}
     return {name: options[name] / usual[name] for name in derived}
 
 

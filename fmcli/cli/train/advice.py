@@ -22,7 +22,6 @@ from fmcli.registry.specs import REFINES, Spec
 from fmcli.scoring.metrics import measure, metric_of
 from fmcli.solvers.gibbs.convergence import LEAST_TO_TELL, warning
 from fmcli.training.baseline import CLEARLY, Comparison, beats
-from fmcli.training.planning import usual_values
 
 if TYPE_CHECKING:
     from fmcli.models.parameters import Parameters
@@ -175,7 +174,7 @@ def weakened(plan: Plan, name: str) -> float:
     """Return a weaker penalty to propose: the usual one, or a tenth, if that is less."""
     sparse = SPARSE_OF_SUM if plan.spec.solver_entry.sums_losses else SPARSE_OF_MEAN
     value: float = plan.spec.values[name]
-    return min(value / FACTOR, usual_values(plan).get(name) or (sparse if name in (*SPARSE, "l1_w") else value))
+    return min(value / FACTOR, plan.usual.get(name) or (sparse if name in (*SPARSE, "l1_w") else value))
 
 
 def why_no_better(trained: Trained, name: str) -> str:
@@ -203,7 +202,7 @@ def why_not_learned(trained: Trained) -> str:
         return f"{odd.found}: {odd.way_out(flag_of)}"
     if np.isinf(trained.baseline.loss):
         return f"every label is the same: {SAME_LABELS}"
-    usual = usual_values(trained.plan)
+    usual = trained.plan.usual
     weaker = {
         name: weakened(trained.plan, name)
         for name in (*SPARSE, "l1_w", "l2_w", "l2_v")
