@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class RunLog(Events):
     """Writes the events of a run to the log, and as lines of JSON.
 
+    begin : the value of time.perf_counter() at which the run begins.
     progress : of the run that chooses the epoch.
     again : whether the run of all rows has begun.
     """
@@ -40,40 +41,40 @@ class RunLog(Events):
     progress: Progress
     again = False
 
-    def __init__(self, log: Log, lines: Lines, request: Request) -> None:
-        self._log, self._lines, self._request = log, lines, request
+    def __init__(self, log: Log, lines: Lines, request: Request, begin: float) -> None:
+        self.log, self._lines, self.request, self.begin = log, lines, request, begin
 
     def comparing(self, plan: Plan) -> None:
-        log_comparison(self._log, plan)
+        log_comparison(self.log, plan)
 
     def compared(self, searched: SearchResult) -> None:
-        log_trials(self._log, searched.trials)
+        log_trials(self.log, searched.trials)
 
     def planned(self, plan: Plan, searched: SearchResult, *, again: bool) -> None:
-        log_planned(self._log, plan, searched, again=again)
-        if self._request.settings.refit and not again:
-            self._log.warning("no rows are held out, so that --refit has no effect")
-        if (members := self._request.choices.ensemble) > 1:
-            log_members(self._log, plan, members)
-        self.progress = Progress(self._log, self._lines, plan, self._request.choices.log_every)
-        log_start(self.progress, plan, self._request)
+        log_planned(self.log, plan, searched, again=again)
+        if self.request.settings.refit and not again:
+            self.log.warning("no rows are held out, so that --refit has no effect")
+        if (members := self.request.choices.ensemble) > 1:
+            log_members(self.log, plan, members)
+        self.progress = Progress(self.log, self._lines, plan, self.request.choices.log_every)
+        log_start(self.progress, plan, self.request)
         for trial in searched.trials:
             self.progress.trial(trial)
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
-        kind, every = "refit" if again else "epoch", self._request.choices.log_every
-        progress = Progress(self._log, self._lines, plan, every, kind, member) if again or member else self.progress
+        kind, every = "refit" if again else "epoch", self.request.choices.log_every
+        progress = Progress(self.log, self._lines, plan, every, kind, member) if again or member else self.progress
         return progress.epoch, progress
 
     def chosen(self, trained: Trained, *, again: bool) -> None:
-        log_best_epoch(self._log, trained, again)
+        log_best_epoch(self.log, trained, again)
 
     def refitting(self, plan: Plan) -> None:
         self.again = True
-        log_refit(self._log, plan)
+        log_refit(self.log, plan)
 
     def refitted(self, trained: Trained) -> None:
-        log_refitted(self._log, trained)
+        log_refitted(self.log, trained)
 
 
 def log_planned(log: Log, plan: Plan, searched: SearchResult, *, again: bool) -> None:

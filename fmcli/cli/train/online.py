@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fmcli.cli.output import Lines, Log
 from fmcli.cli.train.events import RunLog
 from fmcli.cli.train.log import log_read
 from fmcli.cli.train.rows import Planned, log_ignored, log_skipped, read_valid, reading_of
@@ -20,6 +19,7 @@ from fmcli.training.several.online import prepare_stream
 
 if TYPE_CHECKING:
     from fmcli.choosing.fitting import OnEpoch
+    from fmcli.cli.output import Log
     from fmcli.cli.train.request import Request
     from fmcli.data.faults import BadLines
     from fmcli.solvers.trainer import Observer
@@ -28,24 +28,19 @@ if TYPE_CHECKING:
 
 
 class StreamLog(RunLog):
-    """Writes the events of a pass over a stream, whose rows have been read when its only epoch ends.
+    """Writes the events of a pass over a stream, whose rows have been read when its only epoch ends."""
 
-    begin : the value of time.perf_counter() at which reading begins.
-    """
-
-    def __init__(
-        self, log: Log, lines: Lines, request: Request, segments: Segments, bad: BadLines, begin: float
-    ) -> None:
-        super().__init__(log, lines, request)
-        self._segments, self._bad, self._begin = segments, bad, begin
+    def __init__(self, *run: Any, segments: Segments, bad: BadLines) -> None:
+        super().__init__(*run)
+        self._segments, self._bad = segments, bad
 
     def observed(self, plan: Plan, *, again: bool, member: int = 0) -> tuple[OnEpoch, Observer]:
         return lambda epoch: None, self.progress
 
     def chosen(self, trained: Trained, *, again: bool) -> None:
-        log, request = self._log, self._request
+        log, request = self.log, self.request
         facts = replace(self._segments.facts, features=trained.plan.data.dimension)
-        log_read(log, request.inputs, facts, time.perf_counter() - self._begin)
+        log_read(log, request.inputs, facts, time.perf_counter() - self.begin)
         log_skipped(log, self._bad.count)
         log_ignored(log, request)
         self.progress.epoch(trained.epochs[0])

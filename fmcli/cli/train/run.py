@@ -46,7 +46,7 @@ def train_request(log: Log, request: Request, bad: BadLines, keeper: Checkpointe
     from fmcli.cli.train.online import StreamLog, plan_stream, segments_of
 
     with segments_of(request, bad) as segments:
-        events = partial(StreamLog, segments=segments, bad=bad, begin=time.perf_counter())
+        events = partial(StreamLog, segments=segments, bad=bad)
         train_rows(log, request, bad, keeper, lambda: plan_stream(log, request, bad, segments), events)
 
 
@@ -79,7 +79,7 @@ def train_rows(
     bad: BadLines,
     keeper: Checkpointer,
     prepared: Callable[[], Planned],
-    events_of: Callable[[Log, Lines, Request], RunLog] = RunLog,
+    events_of: Callable[[Log, Lines, Request, float], RunLog] = RunLog,
 ) -> None:
     """Train the model on the rows of a plan, which `prepared` returns, and save it. events_of : writes its events."""
     begin, settings, choices = time.perf_counter(), request.settings, request.choices
@@ -97,14 +97,14 @@ def train_rows(
         log.table(**sizes(plan), memory=f"{human_bytes(needed)} needed", available=human_bytes(available()))
         return
     with open_lines(choices.log_json) as lines:
-        events = events_of(log, lines, request)
+        events = events_of(log, lines, request, begin)
 
         def finish(trained: Trained, training: dict[str, Any], *, diverged: bool) -> None:
             facts = {"diverged": diverged, **bad_lines(bad)}
             if continued := trained.continued or trained.validated.continued:
                 facts["resumed"] = dict(zip(("epoch", "row"), continued, strict=True))
             ends = keeper if diverged or not trained.out_of_time else None
-            save(log, events.progress, trained, training, planned.format, request, begin, facts, ends)
+            save(events, trained, training, planned.format, facts, ends)
 
         try:
             trained, training = fit(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from fmcli.cli.output import Log
 from fmcli.cli.train.advice import advice, notes, verdict
 from fmcli.cli.train.log import figures, sizes
-from fmcli.cli.train.progress import Progress
 from fmcli.errors import WorseThanConstantError
 from fmcli.system.memory import human_bytes, peak
 from fmcli.training.checkpoint import Checkpointer
@@ -17,7 +16,7 @@ from fmcli.training.saving import keeps_state, save_model
 from fmcli.training.trained import compared
 
 if TYPE_CHECKING:
-    from fmcli.cli.train.request import Request
+    from fmcli.cli.train.events import RunLog
     from fmcli.data.faults import BadLines
     from fmcli.training.trained import Trained
 
@@ -28,24 +27,22 @@ def bad_lines(bad: BadLines) -> dict[str, object]:
 
 
 def save(
-    log: Log,
-    progress: Progress,
+    events: RunLog,
     trained: Trained,
     training: dict[str, Any],
     format: str,
-    request: Request,
-    begin: float,
     facts: Mapping[str, object],
     keeper: Checkpointer | None = None,
 ) -> None:
     """Write the model. Then report its figures (`training`), further facts for the summary, and warnings, the last of
     which says whether the model is no better than a constant.
 
+    events : of the run, which end with this.
     keeper : keeps the run's state, which is no longer needed at the end.
 
     Raises WorseThanConstantError if the model is worse than a constant, and is not written because of that.
     """
-    comparison = compared(trained, training)
+    log, request, comparison = events.log, events.request, compared(trained, training)
     worse = comparison and comparison.worse
     output = None if worse and request.choices.fail_worse_than_constant else request.model
     if output is not None:
@@ -55,9 +52,9 @@ def save(
             keep = request.choices.ensemble == 1 and keeps_state(trained.plan)
         save_model(output, trained, training, format, keep_state=keep)
         facts = {**facts, **write_test(log, trained, request.choices.test_output)}
-    took, memory = time.perf_counter() - begin, peak()
+    took, memory = time.perf_counter() - events.begin, peak()
     facts = {**facts, "worse_than_constant": worse, "seconds": took, "peak_memory": memory, "model": output}
-    progress.summary({**training, **facts})
+    events.progress.summary({**training, **facts})
     for note in notes(trained):
         log.line(note)
     for warning in advice(trained):
