@@ -10,6 +10,7 @@ from typing import Any
 
 from fmcli.data.arrow import ArrowError, ArrowStream
 from fmcli.errors import BadInputError, MissingInputError, OutputError, UsageError
+from fmcli.system.addresses import QUERY
 from fmcli.system.memory import available
 from fmcli.system.query_files import with_types
 from fmcli.text import shell_word
@@ -88,6 +89,11 @@ class StreamText:
         self.texts, self.vectors, self.unread = self._stream.texts, self._stream.vectors, frozenset(unread)
         self.types = self._stream.types
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is known about the columns, as attributes of a TextBuffer."""
+        return {"texts": self.texts, "vectors": self.vectors, "unread": self.unread, "types": self.types}
+
     def readinto(self, room: memoryview) -> int:
         """Write text into a buffer, as a file does."""
         try:
@@ -123,6 +129,7 @@ class QueryText(StreamText):
             connection = _connect(self._duckdb)
             self._require_select(connection, query)
             super().__init__(connection.sql(with_types(connection, query, name)), name, used)
+            self.types = {}  # their cells tell, as those of text do
         except self._duckdb.Error as error:
             raise self._located(error) from error
         except (RuntimeError, UnicodeDecodeError) as error:  # from the binding, which makes Python strings of names
@@ -138,6 +145,11 @@ class QueryText(StreamText):
         if isinstance(error, self._duckdb.IOException):
             return MissingInputError(f"cannot read {self._name}: {text}")
         return BadInputError(f"{self._name}: {text}")
+
+
+def query(path: str, used: Container[str] | None = None) -> QueryText:
+    """Return the text of the result of a query, given as the name of an input. Raises the errors of QueryText."""
+    return QueryText(path.removeprefix(QUERY), "the query", used)
 
 
 def parquet(path: str, used: Container[str] | None = None) -> QueryText:

@@ -15,7 +15,7 @@ from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled, sorted_n
 from fmcli.data.line_counter import LineCounter, Parsed
 from fmcli.data.parser import Rows
 from fmcli.data.pieces import TextRows
-from fmcli.data.sources import TextBuffer, name_of, read_by_duckdb, size_on_disk
+from fmcli.data.sources import TextBuffer, name_of, reading_needed, size_on_disk
 from fmcli.data.sparse_ids import with_dictionary
 from fmcli.data.workers import Appender
 from fmcli.errors import BadInputError
@@ -179,15 +179,13 @@ def _with_columns(rows: Rows, threads: int, hashed: int | None) -> Dataset:
 
 def _require_memory(paths: Sequence[str], rest: int, taken: int, *, first: bool) -> None:
     """Raise NotEnoughMemoryError if the remaining rows (`rest` bytes) will not fit into memory beside the rows read so
-    far (`taken` bytes). `first` : DuckDB has not taken its memory yet.
+    far (`taken` bytes). `first` : programs that read tables have not taken their memory yet.
 
     `rest` is estimated from the size of the remaining text: for a compressed file its size on disk, a lower bound; for
     a pipe 0.
     """
     if rest > 0:
-        if first and read_by_duckdb(paths):
-            from fmcli.data.queries import bytes_needed
-
-            rest += bytes_needed()
+        if first:
+            rest += reading_needed(paths)
         purpose = f"reading {name_of(paths[0])}" + (" and the other files" if len(paths) > 1 else "")
         memory.require(taken + rest, purpose, held=taken)

@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 import select
 import sys
-import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fmcli.data.file_formats import QUERY_RESULT, FileFormat, Inflating, format_in
 from fmcli.data.parser import PADDING
 from fmcli.errors import BadInputError, MissingInputError, TransferError
 from fmcli.records import dataclass
-from fmcli.system.addresses import QUERY, is_query, is_remote, without_secrets
+from fmcli.system.addresses import is_query, is_remote, without_secrets
 from fmcli.system.mistaken import LONGEST_HEAD, binary
 
 if TYPE_CHECKING:
-    from fmcli.data.queries import StreamText
     from fmcli.data.tables.scanner import Scanner
 
 # Large enough that the Python calls per buffer (about 20 us) are negligible compared with parsing (1 ms), and small
@@ -32,10 +31,6 @@ NEWLINE = 10
 COMPRESSED_BYTES = 1 << 17
 # The number of bytes to read at a time beyond an extent, for its last line.
 TAIL_BYTES = 1 << 12
-MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-# Parallel zstd writers begin with a skippable frame with one of sixteen magic numbers.
-MAGIC |= {bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)}
-PARQUET = b"PAR1"  # the first bytes of a Parquet file
 # A longer line is an error, so compressed or binary data without line breaks cannot fill the memory.
 LONGEST_LINE = 64 << 20
 
@@ -197,32 +192,35 @@ def buffers(
     for path in paths:
         extent = FileRange(path) if isinstance(path, str) else path
         with ExitStack() as stack:
-            if extent.frame is not None:
-                frame = _frame(extent)
-                for buffer in _cut_stream(frame, extent, spare, size, unbuffered):
-                    yield replace(buffer, types=frame.types)
-                continue
-            if is_query(extent.path):
-                yield from _cut_stream(_query(extent), extent, spare, size, unbuffered)
-                continue
-            source = _Raw(extent, stack)
-            text: _Source = source
-            if extent.start == 0 and (kind := source.compression()):
-                text = _Inflated(source, kind)
-            elif extent.start == 0 and source.is_parquet and os.path.isfile(extent.path):
-                yield from _cut_stream(_parquet(extent), extent, spare, size, unbuffered)
-                continue
-            elif extent.start == 0 and (reason := binary(source.head)):
-                raise BadInputError(f"{source.name}: {reason}")
-            if extent.start or extent.stop is not None:
-                text = _Lines(source, extent)
-            yield from _cut(text, extent, spare, size, unbuffered)
+            source, about = _source(extent, stack)
+            for buffer in _cut(source, extent, spare, size, unbuffered):
+                yield replace(buffer, **about) if about else buffer
+
+
+def _source(extent: FileRange, stack: ExitStack) -> tuple[_Source, dict[str, Any]]:
+    """Return the text of an extent, and what is known about the columns of a table that is not text."""
+    if extent.frame is not None:
+        from fmcli.data.queries import StreamText
+
+        table = StreamText(extent.frame, name_of(extent.path), extent.used)
+        return table, table.about
+    raw = None if is_query(extent.path) else _Raw(extent, stack)
+    form = raw.form if raw else QUERY_RESULT
+    if form and form.opener and (raw is None or os.path.isfile(extent.path)):
+        table = form.opened(extent.path, extent.used)
+        return table, table.about
+    assert raw
+    if form and form.inflating:
+        return _Inflated(raw, form.name, form.inflating()), {}
+    if reason := binary(raw.head):
+        raise BadInputError(f"{raw.name}: {reason}")
+    return (_Lines(raw, extent) if extent.start or extent.stop is not None else raw), {}
 
 
 def extents(path: str, size: int) -> list[FileRange]:
     """Divide a file into extents of at most `size` bytes plus a line, or a table row; in order. A compressed or remote
     file, or a table that is not text, is one extent. Raises BadInputError and MissingInputError."""
-    total = 0 if is_query(path) or _is_other(path) or is_remote(path) else size_on_disk(path)
+    total = 0 if format_of(path) or is_remote(path) else size_on_disk(path)
     if total <= size or not os.path.isfile(path):
         return [FileRange(path)]
     count = -(-total // size)
@@ -235,46 +233,23 @@ def extents(path: str, size: int) -> list[FileRange]:
 def text_bytes(paths: Sequence[str]) -> int:
     """Return the size of the inputs' text in bytes; 0 if it is not known, as for pipes, addresses and compressed files.
     Raises MissingInputError."""
-    known = all(path != "-" and os.path.isfile(path) and not _is_other(path) for path in paths)
+    known = all(path != "-" and os.path.isfile(path) and not format_of(path) for path in paths)
     return sum(map(size_on_disk, paths)) if known else 0
 
 
-def is_parquet(path: str) -> bool:
-    """Return whether an input is a Parquet file."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        return file.read(len(PARQUET)) == PARQUET
-
-
-def read_by_duckdb(paths: Sequence[str]) -> bool:
-    """Return whether any input is a query or a Parquet file."""
-    return any(is_query(path) or is_parquet(path) for path in paths)
-
-
-def _is_other(path: str) -> bool:
-    """Return whether a file is not text, but is turned into text when it is read."""
+def format_of(path: str) -> FileFormat | None:
+    """Return the format of an input that is not text, but becomes text when it is read; None: it is text. Raises
+    MissingInputError."""
+    if is_query(path):
+        return QUERY_RESULT
     with ExitStack() as stack:
-        source = _Raw(FileRange(path), stack)
-        return source.compression() is not None or source.is_parquet
+        return _Raw(FileRange(path), stack).form
 
 
-def _frame(extent: FileRange) -> StreamText:
-    from fmcli.data.queries import StreamText
-
-    return StreamText(extent.frame, name_of(extent.path), extent.used)
-
-
-def _query(extent: FileRange) -> StreamText:
-    from fmcli.data.queries import QueryText
-
-    return QueryText(extent.path.removeprefix(QUERY), name_of(extent.path), extent.used)
-
-
-def _parquet(extent: FileRange) -> StreamText:
-    from fmcli.data.queries import parquet
-
-    return parquet(extent.path, extent.used)
+def reading_needed(paths: Sequence[str]) -> int:
+    """Return the bytes that reading local files and queries takes at most, beside their text."""
+    forms = {format_of(path) for path in paths if is_query(path) or os.path.isfile(path)}
+    return max((form.bytes_needed() for form in forms if form), default=0)
 
 
 def name_of(path: str) -> str:
@@ -330,13 +305,6 @@ def _cut(
         rest = bytes(memoryview(data)[stop:filled])
         yield TextBuffer(name, data, start, stop, stop - start - missing, first, ended and extent.stop is None)
         first = False
-
-
-def _cut_stream(
-    source: StreamText, extent: FileRange, spare: list[bytearray], size: int, unbuffered: bool
-) -> Generator[TextBuffer, None, None]:
-    for buffer in _cut(source, extent, spare, size, unbuffered):
-        yield replace(buffer, texts=source.texts, vectors=source.vectors, unread=source.unread)
 
 
 def _fill(source: _Source, data: bytearray, filled: int, once: bool) -> tuple[int, bool]:
@@ -396,13 +364,9 @@ class _Raw:
         self.head = bytes(head[:filled])
 
     @property
-    def is_parquet(self) -> bool:
-        """Whether this is a Parquet file."""
-        return self.head.startswith(PARQUET)
-
-    def compression(self) -> str | None:
-        """Return the format in which the file is compressed."""
-        return next((kind for magic, kind in MAGIC.items() if self.head.startswith(magic)), None)
+    def form(self) -> FileFormat | None:
+        """The format of the file; None: it may be text, or an extent begins within it."""
+        return format_in(self.head)
 
     def readinto(self, room: memoryview) -> int:
         if self.head:
@@ -465,47 +429,15 @@ class _Lines:
         return None if found < 0 else at + found + 1
 
 
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-class _Gzip:
-    """The gzip decompressor of zlib, with the interface of the other decompressors."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._zlib.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._zlib.unused_data
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
-
-
 class _Inflated:
     """Decompressed bytes. Another stream may follow a stream, as in `cat a.gz b.gz`; anything else is an error.
 
     Some file classes of the standard library silently stop at a corrupt second stream, so they are not used.
     """
 
-    def __init__(self, source: _Raw, kind: str):
+    def __init__(self, source: _Raw, kind: str, inflating: Inflating):
         self._source, self._kind = source, kind
-        self._make, self._errors = _decompressor(kind)
+        self._make, self._errors = inflating
         self._stream = self._make()
 
     def readinto(self, room: memoryview) -> int:
@@ -533,22 +465,3 @@ class _Inflated:
     def _fetch(self) -> bytes:
         data = bytearray(COMPRESSED_BYTES)
         return bytes(data[: self._source.readinto(memoryview(data))])
-
-
-def _decompressor(kind: str) -> tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]:
-    """Return the decompressor of one stream, and its exceptions for corrupt data."""
-    if kind == "gzip":
-        return _Gzip, (zlib.error,)
-    if kind == "bzip2":
-        import bz2
-
-        return bz2.BZ2Decompressor, (OSError, ValueError)
-    if kind == "xz":
-        import lzma
-
-        return lzma.LZMADecompressor, (lzma.LZMAError,)
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd.ZstdDecompressor, (zstd.ZstdError,)

@@ -6,6 +6,10 @@ import re
 
 import pytest
 
+import fmcli
+from fmcli.data import file_formats, queries
+from fmcli.data.file_formats import FORMATS, FileFormat, is_table
+
 duckdb = pytest.importorskip("duckdb")
 
 TABLE = """SELECT i % 7 AS "user", 'f,"' || i % 5 || chr(10) AS film, i / 4.0::DOUBLE AS price, i % 3 = 0 AS seen,
@@ -20,6 +24,28 @@ def tables(tmp_path):
     duckdb.connect().execute(f"COPY ({table}) TO '{tmp_path / 't.parquet'}' (ROW_GROUP_SIZE 2048)")
     joined = f"SELECT * REPLACE (array_to_string(genres, '|') AS genres) FROM ({table})"
     duckdb.connect().execute(f"COPY ({joined}) TO '{tmp_path / 't.csv'}' (HEADER)")
+
+
+def test_a_format_of_tables_is_an_entry(monkeypatch, tmp_path):
+    """As the recipe says: a function that opens such files, and an entry. Then they are tables by name and content."""
+
+    def opened(path, used):
+        types = "columns={'user': 'VARCHAR', 'price': 'BIGINT', 'stars': 'BIGINT'}"
+        return queries.QueryText(f"SELECT * FROM read_json('{path}', {types})", path, used)
+
+    rows = [{"user": f"u{i % 7}", "price": i % 5, "stars": i % 3 + i % 7} for i in range(300)]
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    cells = [",".join(map(str, row.values())) for row in rows]
+    (tmp_path / "t.csv").write_text("\n".join(["user,price,stars", *cells, ""]))
+    monkeypatch.setattr(queries, "json_lines", opened, raising=False)
+    entry = FileFormat("JSON lines", (b'{"',), ("jsonl",), opener="fmcli.data.queries:json_lines")
+    monkeypatch.setattr(file_formats, "FORMATS", (*FORMATS, entry))
+    found = []
+    for name in ("t.jsonl", "t.csv"):
+        model = fmcli.train(tmp_path / name, label="stars", epochs=3, numeric="price")
+        found.append(model.predict(tmp_path / name).tolist())
+    assert found[0] == found[1]
+    assert is_table("a.jsonl.gz")
 
 
 @pytest.mark.usefixtures("tables")

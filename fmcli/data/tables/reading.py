@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fmcli.data.faults import RETURNS, describe, ends_with_returns, quote
+from fmcli.data.file_formats import is_table
 from fmcli.data.parser import PADDING
 from fmcli.data.sources import LONGEST_LINE, FileRange, Input, TableInput, TextBuffer, buffers, name_of
 from fmcli.data.tables.head import Head
@@ -39,8 +40,6 @@ QUOTED, FIRST_BYTES = re.compile(rb'"[^"]*"'), 1 << 13
 BUFFER_BYTES = 1 << 21
 # The most bytes of a cell in a message.
 EXCERPT = 30
-# The suffixes of table files, and of compressed files.
-SUFFIXES, COMPRESSED = ("csv", "tsv", "tab", "parquet", "pq"), ("gz", "bz2", "xz", "zst")
 
 
 class By(NamedTuple):
@@ -419,14 +418,6 @@ def no_match(column: str, table: str) -> str:
         f"no row has a cell in the column {column!r} that is one of {name_of(table)}: the two columns are probably of "
         "different kinds, or their cells are written in different ways"
     )
-
-
-def is_table(path: str) -> bool:
-    """Return whether an input is a query, or has the name of a table file."""
-    if is_query(path):
-        return True
-    stem, _, last = path.lower().rpartition(".")
-    return (stem.rpartition(".")[2] if last in COMPRESSED else last) in SUFFIXES
 
 
 def as_tables(
