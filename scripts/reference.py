@@ -144,6 +144,8 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
     "spellings": spellings,
     "tries": tries,
 }
+# The parameters that only estimators have, or that have another type there.
+OF_ESTIMATORS = {"callbacks": "Any", "warm_start": "bool", "verbose": "int", "random_state": "Any"}
 MARKS = re.compile(r"(<!-- (?P<part>\w+): [^\n]* -->\n).*?(<!-- end of (?P=part) -->)", re.S)
 
 
@@ -170,19 +172,16 @@ def keywords() -> str:
         "",
     ]
     types = {name: annotation(choice) for name, choice in PARAMETERS.items()}
-    for name, help, renamed, more in (
-        ("Keywords", "Keyword arguments of fmcli.train.", {}, {}),
-        (
-            "Parameters",
-            "Parameters of estimators.",
-            RENAMED,
-            {"callbacks": "Any", "warm_start": "bool", "verbose": "int", "random_state": "Any"},
-        ),
+    apart = {*OF_ROWS, *RENAMED}
+    renamed = {new: types[old] for old, new in RENAMED.items()}
+    for name, base, help, own in (
+        ("Shared", "TypedDict", "What fmcli.train and estimators have.", types.keys() - apart),
+        ("Keywords", "Shared", "Keyword arguments of fmcli.train.", apart),
+        ("Parameters", "Shared", "Parameters of estimators.", ()),
     ):
-        without = OF_ROWS if renamed else ()
-        lines += ["", f"class {name}(TypedDict, total=False):", f'    """{help}"""', ""]
-        own = {renamed.get(old, old): type for old, type in types.items() if old not in without}
-        lines += [f"    {parameter}: {type}" for parameter, type in {**own, **more}.items()] + [""]
+        lines += ["", f"class {name}({base}, total=False):", f'    """{help}"""', ""]
+        fields = {one: type for one, type in types.items() if one in own} or {**renamed, **OF_ESTIMATORS}
+        lines += [f"    {field}: {type}" for field, type in fields.items()] + [""]
     return "\n".join(lines)
 
 
