@@ -97,8 +97,8 @@ def with_parameters(renamed: Mapping[str, str] = {}, without: Iterable[str] = ()
     return decorate
 
 
-def documented(text: str, renamed: Mapping[str, str] = {}, without: Iterable[str] = ()) -> str:
-    """Return a docstring with the parameters in their place, which is alone in its line."""
+def documented(text: str, renamed: Mapping[str, str] = {}, without: Iterable[str] = (), more: str = "") -> str:
+    """Return a docstring with the parameters, and `more` of them, in their place, which is alone in its line."""
     before, _, after = text.partition(PLACE)
     indent = before.rpartition("\n")[2]
-    return before + textwrap.indent(described(renamed, without), indent).lstrip() + after
+    return before + textwrap.indent(described(renamed, without) + more, indent).lstrip() + after

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fmcli.cluster import tasks
 from fmcli.cluster.connection import Cluster
+from fmcli.cluster.residents import itself
 from fmcli.cluster.tasks import Request, SharedModel, Survey
 from fmcli.data.faults import BadLines
 from fmcli.data.line_counter import LineCounter
@@ -69,7 +70,7 @@ class Scoring:
         self._cluster, self._paths, self._request = cluster, paths, request
         self._counts = counts
         self._counter = LineCounter(bad, blank_is_row=not request.labelled)
-        self._model = cluster.submit(_itself, model)
+        self._model = cluster.submit(itself, model)
         self.progress = Progress()
 
     def predict(self, output: OutputType, with_spread: bool = False) -> Iterator[bytes]:
@@ -175,7 +176,3 @@ def _complete_folder(folder: str, files: Sequence[str]) -> Iterator[str]:
 
 def _file_name(number: int) -> str:
     return f"part-{number:05d}"
-
-
-def _itself(model: SharedModel) -> SharedModel:
-    return model

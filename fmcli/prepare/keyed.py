@@ -14,6 +14,7 @@ import numpy as np
 from fmcli.data.chunks import Columns, Piece, score_chunks
 from fmcli.data.faults import describe
 from fmcli.data.formats import COMMENT, RowGroups, Stream
+from fmcli.data.sources import buffers
 from fmcli.data.tables.head import Head
 from fmcli.data.tables.reading import opened
 from fmcli.data.tables.scanner import Keys
@@ -21,12 +22,11 @@ from fmcli.data.tables.schema import IGNORED, ORDERS, ColumnForm, Layout, Schema
 from fmcli.data.tables.surveying import order_of_dates
 from fmcli.errors import BadInputError, UsageError
 from fmcli.names import no_such
-from fmcli.prepare.lines import lines
 from fmcli.prepare.rules import Groups, Times
 from fmcli.records import dataclass
 from fmcli.system import mistaken
 
-CHUNK_ROWS = 1 << 14
+CHUNK_ROWS, BUFFER_BYTES = 1 << 14, 1 << 22
 QUERY = "qid"
 HASH_BITS = 20  # for the ids of features, which are not used here
 
@@ -92,7 +92,7 @@ class Source:
             return row
 
         self.skipped = first = 0
-        found = (line.text + b"\n" for line in lines([self.path]) if is_row(line.text))
+        found = (text + b"\n" for text in lines_of(self.path) if is_row(text))
         while texts := list(islice(found, CHUNK_ROWS)):
             yield KeyedRows(texts, np.zeros(len(texts), dtype=np.int64), numbers_from(first, len(texts)))
             first += len(texts)
@@ -175,9 +175,17 @@ def numbers_from(first: int, rows: int) -> Times:
 
 def looks_like_table(path: str) -> bool:
     """Return whether the first row looks like a table's. Raises MissingInputError."""
-    found = lines([path])
-    first = next((line.text for line in found if line.text.strip() and not COMMENT.match(line.text)), b"")
+    first = next((text for text in lines_of(path) if text.strip() and not COMMENT.match(text)), b"")
     return mistaken.is_table(first)
+
+
+def lines_of(path: str) -> Iterator[bytes]:
+    """Yield the lines of a text, without line breaks. Raises the errors of fmcli.data.sources.buffers."""
+    spare: list[bytearray] = []
+    for buffer in buffers([path], spare, BUFFER_BYTES):
+        text = bytes(memoryview(buffer.data)[buffer.start : buffer.stop])
+        yield from (line.removesuffix(b"\r") for line in text.split(b"\n")[:-1])
+        spare.append(buffer.data)
 
 
 def _lines_and_groups(piece: Piece) -> tuple[list[bytes], Groups]:

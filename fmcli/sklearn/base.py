@@ -40,8 +40,15 @@ except ImportError as error:
 # Parameter in scikit-learn -> its name in `fmcli.train`, if they differ.
 NAMES = {new: old for old, new in RENAMED.items()}
 LARGEST_SEED = 2**31 - 1
-# The parameters that only estimators have, with their defaults.
+# The parameters that only estimators have, with their defaults, and as lines of a docstring.
 OWN = {"callbacks": (), "warm_start": False, "verbose": 0}
+HELP_OF_OWN = """
+callbacks : callable or sequence of callable
+    As in `fmcli.train`.
+warm_start : bool
+    Whether `fit` continues the model that it trained before, if there is one.
+verbose : int
+    Whether to write the log to standard error, if the logger "fmcli" has no handler."""
 # Parameters of a run that replace its estimator's.
 Changed = Mapping[str, Any]
 NO_CHANGES: Changed = {}
@@ -65,7 +72,7 @@ def with_signature(cls: type[Any]) -> type[Any]:
     __init__.__signature__ = Signature(every)  # type: ignore[attr-defined]
     cls._usual = {one.name: one.default for one in every[1:]}
     cls.__init__ = __init__
-    cls.__doc__ = documented(cls.__doc__ or "", RENAMED, (*OF_ROWS, *cls._without))
+    cls.__doc__ = documented(cls.__doc__ or "", RENAMED, (*OF_ROWS, *cls._without), HELP_OF_OWN)
     return cls
 
 

@@ -53,12 +53,6 @@ class FMClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     Parameters
     ----------
     {parameters}
-    callbacks : callable or sequence of callable
-        As in `fmcli.train`.
-    warm_start : bool
-        Whether `fit` continues the model that it trained before, if there is one.
-    verbose : int
-        Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
     Attributes
     ----------
@@ -266,12 +260,6 @@ class FMRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     Parameters
     ----------
     {parameters}
-    callbacks : callable or sequence of callable
-        As in `fmcli.train`.
-    warm_start : bool
-        Whether `fit` continues the model that it trained before, if there is one.
-    verbose : int
-        Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
     Attributes
     ----------
@@ -387,12 +375,6 @@ class FMRanker(Estimator):
     Parameters
     ----------
     {parameters}
-    callbacks : callable or sequence of callable
-        As in `fmcli.train`.
-    warm_start : bool
-        Whether `fit` continues the model that it trained before, if there is one.
-    verbose : int
-        Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
     Attributes
     ----------

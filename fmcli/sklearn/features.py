@@ -22,12 +22,6 @@ class FMFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator): 
     Parameters
     ----------
     {parameters}
-    callbacks : callable or sequence of callable
-        As in `fmcli.train`.
-    warm_start : bool
-        Whether `fit` continues the model that it trained before, if there is one.
-    verbose : int
-        Whether to write the log to standard error, if the logger "fmcli" has no handler.
 
     Attributes
     ----------

@@ -35,7 +35,6 @@ from fmcli.data.labels import Names, sorted_names
 from fmcli.data.pieces import TextFacts, TextRows, add_ids, concatenated, need_dictionary
 from fmcli.data.shards.weights import ALL_WEIGHTLESS, pieces_that_count
 from fmcli.data.stored.cache_check import check_header
-from fmcli.data.stored.order import inverse, permuted
 from fmcli.errors import BadInputError, MissingInputError
 from fmcli.records import dataclass
 from fmcli.system.files import atomic_output, scratch_output
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"fmrows02"
 FOOTER = struct.Struct("<5q8s")
+CACHE_SEED = 0x66_6D  # the permutation is the same for every seed of a run
 # Bytes of rows permuted at a time, and bytes of a shard. Shards of this size are read in a few large requests.
 CHUNK_BYTES = SHARD_BYTES = 32 << 20
 STRIPS = 256  # per chunk
@@ -565,3 +565,17 @@ def starts(cache: Cache) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         rows = cache.rows_of_strips[strips]
         shard_of[strips], start_of[strips] = shard, np.cumsum(rows) - rows
     return shard_of, start_of
+
+
+def permuted(chunk: int, rows: int) -> NDArray[np.int32]:
+    """Return the numbers of the rows of a chunk in their random order."""
+    every = np.arange(rows, dtype=np.int32)
+    np.random.default_rng([CACHE_SEED, chunk]).shuffle(every)
+    return every
+
+
+def inverse(order: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the position of each number in an order."""
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order), dtype=order.dtype)
+    return place
