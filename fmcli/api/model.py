@@ -452,26 +452,17 @@ class Model:
             It is an OSError.
         """
         from fmcli.exchange.exporting import foreign, write_for
-        from fmcli.export.arrays import arrays_as_doubles
-        from fmcli.export.table import write_parquet, write_tsv
-        from fmcli.export.text import write_text
+        from fmcli.export.files import write
         from fmcli.system.files import atomic_output
 
         with in_python():
             name, scorer = path_of("path", path), self._scorer
-            if to is None and name.endswith(".parquet"):
-                write_parquet(scorer, name)
+            if to is None:
+                write(scorer, name)
                 return
-            theirs = None if to is None else foreign(scorer, to)
+            theirs = foreign(scorer, to)
             with atomic_output(name) as file:
-                if theirs is not None and to is not None:
-                    write_for(to, theirs, file.write)
-                elif name.endswith(".npz"):
-                    np.savez(file, allow_pickle=False, **arrays_as_doubles(scorer))
-                elif name.endswith(".tsv"):
-                    write_tsv(scorer, file.write)
-                else:
-                    write_text(scorer, file.write)
+                write_for(to, theirs, file.write)
 
     def _to_resume(self, *, several: bool = False) -> WarmStart:
         """Return the model for a run that resumes from it. Raises UsageError for an ensemble, unless it may have

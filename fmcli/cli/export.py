@@ -14,22 +14,22 @@ from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import SectionCommand, given, option
 from fmcli.cli.output import Log, open_sink
 from fmcli.errors import UsageError
+from fmcli.export.files import WRITERS, write
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.system.files import atomic_output
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-NUMPY, TEXT, TSV, PARQUET, MODEL, JSON = ".npz", ".txt", ".tsv", ".parquet", ".fm", ".json"
+NUMPY, TEXT, MODEL, JSON = ".npz", ".txt", ".fm", ".json"
 # The endings of files that have the form of an option, and of those without one.
 ENDINGS = {
     "--kernel-form": (NUMPY, MODEL),
     "--qubo": (JSON, TEXT),
-    "": (NUMPY, TEXT, TSV, PARQUET),
+    "": tuple(WRITERS),
 }
-STANDARD_OUTPUT = "-"
+STANDARD_OUTPUT, NAME_A_FILE = "-", "give a file name instead of -"
 # The names of forms in fmcli.exchange.exporting, whose imports are slow.
 FORMS = ("libfm", "libffm", "libffm-no-sse", "libffm-text")
 
@@ -100,12 +100,8 @@ def command(model: str, output: str, kernel_form: bool, qubo: bool, to: str | No
             run_kernel_form(log, model, path)
         elif to is not None:
             run_foreign(log, model, path, to)
-        elif path is not None and path.endswith(NUMPY):
-            run_numpy(log, model, path)
-        elif path is not None and path.endswith((TSV, PARQUET)):
-            run_table(log, model, path)
         else:
-            run_text(log, model, path)
+            run_arrays(log, model, path)
 
 
 def check_ending(output: str, form: str) -> None:
@@ -118,30 +114,31 @@ def check_ending(output: str, form: str) -> None:
     raise UsageError(f"{output}: {writes}; choose a name with such an ending{more}")
 
 
-def run_numpy(log: Log, model: str, output: str) -> None:
+def run_arrays(log: Log, model: str, output: str | None) -> None:
     """Load a model and write its arrays."""
-    from fmcli.export.arrays import export_arrays
+    from fmcli.export.text import write_text
+    from fmcli.scoring.scorer import load_model
 
-    write_numpy(log, export_arrays(model), output)
-
-
-def write_numpy(log: Log, arrays: dict[str, NDArray[np.float64]], output: str) -> None:
-    """Write arrays by name."""
-    import numpy as np
-
-    with atomic_output(output) as file:
-        np.savez(file, allow_pickle=False, **arrays)
-    log_arrays(log, arrays, output)
+    scorer = load_model(model)
+    if output is None:
+        with open_sink(None, NAME_A_FILE) as sink:
+            arrays = write_text(scorer, sink.write)
+    else:
+        arrays = write(scorer, output)
+    log_arrays(log, arrays, output or "standard output")
 
 
 def run_kernel_form(log: Log, model: str, output: str) -> None:
     """Load a lifted model and write its kernel form."""
+    from fmcli.export.arrays import save_arrays
     from fmcli.export.kernel_form import kernel_form, write_kernel_form
     from fmcli.scoring.scorer import load_model
 
     scorer = load_model(model)
     if output.endswith(NUMPY):
-        write_numpy(log, kernel_form(model, scorer)[1], output)
+        arrays = kernel_form(model, scorer)[1]
+        save_arrays(arrays, output)
+        log_arrays(log, arrays, output)
     else:
         log_shapes(log, write_kernel_form(model, scorer, output), output)
 
@@ -157,38 +154,13 @@ def run_qubo(log: Log, model: str, output: str) -> None:
     log.line(f"wrote {output}: {len(made.variables):,} variables, {len(made.quadratic):,} pairs")
 
 
-def run_text(log: Log, model: str, output: str | None) -> None:
-    """Load a model and write it as text."""
-    from fmcli.export.text import write_text
-    from fmcli.scoring.scorer import load_model
-
-    scorer = load_model(model)
-    with open_sink(output, "give a file name instead of -") as sink:
-        arrays = write_text(scorer, sink.write)
-    log_arrays(log, arrays, output or "standard output")
-
-
-def run_table(log: Log, model: str, output: str) -> None:
-    """Load a model and write the parameters of its features as a table."""
-    from fmcli.export.table import write_parquet, write_tsv
-    from fmcli.scoring.scorer import load_model
-
-    scorer = load_model(model)
-    if output.endswith(PARQUET):
-        arrays = write_parquet(scorer, output)
-    else:
-        with atomic_output(output) as file:
-            arrays = write_tsv(scorer, file.write)
-    log_arrays(log, arrays, output)
-
-
 def run_foreign(log: Log, model: str, output: str | None, to: str) -> None:
     """Load a model and write it for another program."""
     from fmcli.exchange.exporting import foreign, write_for
     from fmcli.scoring.scorer import load_model
 
     found = foreign(load_model(model), to)
-    with open_sink(output, "give a file name instead of -") as sink:
+    with open_sink(output, NAME_A_FILE) as sink:
         write_for(to, found, sink.write)
     log.line(f"features: {found.features:,}, so that the largest index of rows is {found.features - 1:,}")
     log.line(f"rank: {found.rank}")

@@ -18,6 +18,7 @@ from fmcli.model_file.check import (
 from fmcli.models.layout import REAL_TYPE
 from fmcli.registry.models import MODELS
 from fmcli.scoring.scorer import Scorer, load_model
+from fmcli.system.files import atomic_output
 from fmcli.system.memory import require, require_if_large
 
 # The most bytes of exported arrays, as float64, with an axis of all features.
@@ -79,6 +80,20 @@ def export_arrays(path: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a model file as float64, and the ids of its dictionary. Raises the errors of `load_model`,
     UsageError for a model of several draws, and NotEnoughMemoryError."""
     return arrays_as_doubles(load_model(path))
+
+
+def write_npz(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:
+    """Write the arrays of a model as float64 for numpy.load. Returns them. Raises the errors of `arrays_as_doubles`,
+    and OutputError."""
+    arrays = arrays_as_doubles(scorer)
+    save_arrays(arrays, path)
+    return arrays
+
+
+def save_arrays(arrays: dict[str, NDArray[Any]], path: str) -> None:
+    """Write arrays by name for numpy.load. Raises OutputError."""
+    with atomic_output(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def arrays_as_doubles(scorer: Scorer) -> dict[str, NDArray[Any]]:

@@ -27,7 +27,14 @@ WHOLE, TEXT, DOUBLE = "BIGINT", "VARCHAR", "DOUBLE"
 NUMBER = {"float": "FLOAT", "double": DOUBLE}[REAL]
 
 
-def write_tsv(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
+def write_tsv(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:
+    """Write the table as tab-separated text. Returns the arrays. Raises the errors of `write_table`, and
+    OutputError."""
+    with atomic_output(path) as file:
+        return write_table(scorer, file.write)
+
+
+def write_table(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDArray[Any]]:
     """Write the parameters of features with a header: the feature, the class if there are several, and each parameter,
     named by its array and its index in the array, such as w, V_0, V_1, .., with the fewest digits that read back as the
     same number. Only features with parameters have rows. Returns the arrays.
@@ -44,14 +51,14 @@ def write_tsv(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, NDA
 
 def write_parquet(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:
     """Write the table as a Parquet file, with parameters of the model's own type. Returns the arrays. Raises the errors
-    of `write_tsv`, UsageError if DuckDB is not installed, and OutputError."""
+    of `write_table`, UsageError if DuckDB is not installed, and OutputError."""
     from fmcli.data.queries import write_as_parquet
 
     types = {FEATURE: TEXT if isinstance(scorer.numbering, Dictionary) else WHOLE}
     if scorer.model.outputs > 1:
         types[CLASS] = TEXT if scorer.labels.names else DOUBLE
     with atomic_output(path) as file, scratch_output(path) as text:
-        arrays = write_tsv(scorer, text.write)
+        arrays = write_table(scorer, text.write)
         text.flush()
         write_as_parquet(text.fileno(), types | dict.fromkeys(columns(arrays), NUMBER), file.fileno(), path)
     return arrays

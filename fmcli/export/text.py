@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fmcli.export.arrays import exported, require_one_draw
 from fmcli.model_file.check import FEATURES, HASH, SEEN
 from fmcli.scoring.scorer import Scorer
+from fmcli.system.files import atomic_output
 from fmcli.text import number
 
 VERSION = 1
@@ -50,6 +51,12 @@ def write_text(scorer: Scorer, write: Callable[[bytes], object]) -> dict[str, ND
         for text in lines(array):
             write(text.encode())
     return arrays
+
+
+def write_txt(scorer: Scorer, path: str) -> dict[str, NDArray[Any]]:
+    """Write a model as a file of text. Returns its arrays. Raises the errors of `write_text`, and OutputError."""
+    with atomic_output(path) as file:
+        return write_text(scorer, file.write)
 
 
 def header(scorer: Scorer) -> Iterator[str]:
