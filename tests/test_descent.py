@@ -35,7 +35,7 @@ from reference.kinds import KINDS
 pytestmark = pytest.mark.exact
 
 FEATURES, RANK, ROWS = 7, 5, 9
-SMOOTH = [name for name, loss in LOSSES.items() if not (loss.by_rows_only or loss.drawn)]
+SMOOTH = [name for name, loss in LOSSES.items() if loss.smooth and not (loss.pairwise or loss.drawn)]
 ROUNDING = 1e-5
 LOOSE = FOLLOWED if REAL == "double" else {"rtol": 1e-3, "atol": 1e-3}
 

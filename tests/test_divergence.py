@@ -110,7 +110,7 @@ def test_an_epoch_that_validation_found_better_is_kept_only_if_it_is_good():
         (loss, solver)
         for loss in LOSSES
         for solver in ("sgd", "cd", "lbfgs")
-        if not LOSSES[loss].drawn and (solver == "sgd" or not LOSSES[loss].by_rows_only)
+        if not LOSSES[loss].drawn and (solver == "sgd" or (LOSSES[loss].smooth and not LOSSES[loss].pairwise))
     ],
 )
 def test_an_earlier_model_that_is_not_finite_is_not_written_again(loss, solver, tmp_path):

@@ -27,7 +27,7 @@ from fmcli.base.rules import (
     within,
 )
 from fmcli.drawing.curves import Curve, Figure
-from fmcli.errors import BadInputError, UsageError
+from fmcli.errors import BadInputError, UsageError, called
 from fmcli.records import dataclass
 from fmcli.registry.options import OPTIONS
 from fmcli.registry.specs import REFINES
@@ -270,7 +270,7 @@ def of_search(files: Mapping[str, Sequence[Event]], *, by_time: bool) -> Figure:
             if not trials:
                 raise BadInputError(f"{path}: has no trials; it must be a study, or a log of a search")
             if by_time and any("seconds" not in one for one in trials):
-                raise UsageError(f"{path}: a study has no times; the log of the search (log_json) has them")
+                raise UsageError(f"{path}: a study has no times; the log of the search ({called('log_json')}) has them")
             metric = trials[0]["metric"]
             sign = -1 if metric_of(metric).larger_is_better else 1
             ranked = sorted(trials, key=lambda one: sign * one["value"])

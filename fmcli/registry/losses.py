@@ -48,11 +48,6 @@ class LossEntry(Entry):
     pairwise: bool = False
     drawn: bool = False
 
-    @property
-    def by_rows_only(self) -> bool:
-        """Whether only stochastic solvers train with it."""
-        return self.pairwise or not self.smooth
-
     def load_link(self) -> Link:
         """Import the link."""
         found: Link = load(self.link)
