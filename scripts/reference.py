@@ -175,9 +175,9 @@ def keywords() -> str:
     apart = {*OF_ROWS, *RENAMED}
     renamed = {new: types[old] for old, new in RENAMED.items()}
     for name, base, help, own in (
-        ("Shared", "TypedDict", "What fmcli.train and estimators have.", types.keys() - apart),
-        ("Keywords", "Shared", "Keyword arguments of fmcli.train.", apart),
-        ("Parameters", "Shared", "Parameters of estimators.", ()),
+        ("CommonKeywords", "TypedDict", "What fmcli.train and estimators have.", types.keys() - apart),
+        ("Keywords", "CommonKeywords", "Keyword arguments of fmcli.train.", apart),
+        ("Parameters", "CommonKeywords", "Parameters of estimators.", ()),
     ):
         lines += ["", f"class {name}({base}, total=False):", f'    """{help}"""', ""]
         fields = {one: type for one, type in types.items() if one in own} or {**renamed, **OF_ESTIMATORS}

@@ -21,7 +21,7 @@ from modelfiles import write
 from fmcli.cluster import connection, scoring, tasks
 from fmcli.cluster.connection import Address, Cluster, InterruptedRunError, connected
 from fmcli.cluster.scoring import Scoring, loaded
-from fmcli.cluster.tasks import Request, SharedModel
+from fmcli.cluster.tasks import RowReading, SharedModel
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.sources import FileRange
@@ -76,7 +76,7 @@ def files(tmp_path, rng):
 def scored(cluster, path, inputs, bad=None, labelled=False, stream=None, refuse_unseen=False, build=tasks.BUILD):
     scorer, model = loaded(path)
     counts, bad = Counts(), bad or BadLines()
-    request = Request("auto", labelled, bad.skip, stream or Stream(), refuse_unseen, build)
+    request = RowReading("auto", labelled, bad.skip, stream or Stream(), refuse_unseen, build)
     return scorer, counts, Scoring(cluster, model, inputs, request, counts, bad)
 
 
@@ -344,7 +344,7 @@ def test_memory_of_a_worker(files, monkeypatch, failure):
 
     monkeypatch.setattr(tasks, "predicted_lines", lambda *_: work)
     _, model = loaded(path)
-    request = Request("libsvm", False, False, Stream())
+    request = RowReading("libsvm", False, False, Stream())
     done = tasks.predicted(model, FileRange(str(folder / "rows0"), 0, 99, None), request, "raw", False)
     assert isinstance(done.error, NotEnoughMemoryError)
     assert str(done.error).startswith(f"worker tcp://there:1, {folder}/rows0, bytes 0 to 99: ")

@@ -11,7 +11,7 @@ import fmcli
 from fmcli.cluster import connection, partitions, scoring
 from fmcli.cluster.cache import open_partitions
 from fmcli.cluster.scoring import Scoring, loaded
-from fmcli.cluster.tasks import BUILD, Request
+from fmcli.cluster.tasks import BUILD, RowReading
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import RowGroups, Stream
 from fmcli.data.stored.caching import Reading
@@ -54,7 +54,7 @@ def small_parts(monkeypatch):
 def scored(folder, stream, labelled=False, counts=None, model="m.fm", **more):
     """The scoring of both tables, which a pattern names."""
     scorer, model = loaded(str(folder / model))
-    request = Request("auto", labelled, False, stream, **more)
+    request = RowReading("auto", labelled, False, stream, **more)
     return scorer, Scoring(Here(2), model, [str(folder / "a*.csv")], request, counts or Counts(), BadLines())
 
 

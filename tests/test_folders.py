@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -159,6 +160,12 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_no_module_needs_too_many_others():
     for name, modules in used_modules().items():
         assert len(modules) <= MOST_IMPORTS, name
+
+
+def test_no_two_classes_of_python_have_one_name():
+    texts = [path.read_text() for path in sources() if path.suffix == ".py"]
+    names = Counter(name for text in texts for name in re.findall(r"^class (\w+)", text, re.MULTILINE))
+    assert not {name for name, times in names.items() if times > 1}
 
 
 def test_what_all_may_import_imports_no_folder():

@@ -15,7 +15,7 @@ from fmcli.scoring.metrics import metric_of
 from fmcli.scoring.ranking import Others, RankedRows
 from fmcli.scoring.recommend import recommender as recommender_module
 from fmcli.scoring.recommend.factor_scores import FactorScores, PairwiseScores, united
-from fmcli.scoring.recommend.lines import Lines
+from fmcli.scoring.recommend.lines import RecommendationText
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.rankings import near
 from fmcli.scoring.recommend.recommender import Recommender, Seen
@@ -269,7 +269,7 @@ def test_memory_does_not_grow_with_the_number_of_items_for_each(rng, monkeypatch
     contexts, items = dataset([{0: 1.0}] * 40, FEATURES), dataset([{15: 1.0}] * 500, FEATURES)
     recommender = Recommender(scorer, items, 500)
     rows = [NamedRows(data, [b"7"] * data.rows, None, None, {}, "rows", None) for data in (contexts, items)]
-    lines = Lines(recommender, *rows, None, json=False)
+    lines = RecommendationText(recommender, *rows, None, json=False)
     assert recommender.gives_one_list(contexts)  # imports modules
     tracemalloc.start()
     try:

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, TypedDict
 
 
-class Shared(TypedDict, total=False):
+class CommonKeywords(TypedDict, total=False):
     """What fmcli.train and estimators have."""
 
     model: str | None
@@ -108,7 +108,7 @@ class Shared(TypedDict, total=False):
     shuffle: bool | None
 
 
-class Keywords(Shared, total=False):
+class Keywords(CommonKeywords, total=False):
     """Keyword arguments of fmcli.train."""
 
     threads: int | None
@@ -121,7 +121,7 @@ class Keywords(Shared, total=False):
     seed: int | None
 
 
-class Parameters(Shared, total=False):
+class Parameters(CommonKeywords, total=False):
     """Parameters of estimators."""
 
     random_state: Any

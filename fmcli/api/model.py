@@ -27,7 +27,7 @@ from fmcli.export.arrays import exported
 from fmcli.export.in_unit import in_unit
 from fmcli.model_file.container import ModelFile, from_bytes, save, to_bytes
 from fmcli.registry.solvers import SAMPLERS
-from fmcli.scoring.extra_outputs import Beside
+from fmcli.scoring.extra_outputs import ExtraOutputs
 from fmcli.scoring.metrics import Outcome, default_metrics, measure
 from fmcli.scoring.prediction import Counts, each_chunk
 from fmcli.scoring.scorer import OutputType, scorer_of
@@ -198,7 +198,7 @@ class Model:
                 f"std needs a model of several draws: by solver {' or '.join(SAMPLERS)}, or an ensemble",
             )
             interval = value_of("interval", interval, "float | None")
-            number, scorer, beside = threads_of(threads), self._scorer, Beside(std, interval)
+            number, scorer, beside = threads_of(threads), self._scorer, ExtraOutputs(std, interval)
             if interval is not None:
                 scorer.require_intervals()
                 refuse(not 0 < interval < 1, "interval must be a probability between 0 and 1")

@@ -25,7 +25,7 @@ from fmcli.api.stored import cached
 from fmcli.api.values import path_of
 from fmcli.choosing.automatic import few_of_class
 from fmcli.choosing.cross_validation import FoldTraining
-from fmcli.choosing.fitting import Epochs, fit
+from fmcli.choosing.fitting import EpochListener, fit
 from fmcli.choosing.request import SearchResult
 from fmcli.data.dataset import Dataset
 from fmcli.data.fields import read_groups
@@ -186,7 +186,7 @@ def is_labels(value: Any) -> bool:
     )
 
 
-def validating(valid: Any, read: Read, spec: Spec, *, auto: bool) -> tuple[Dataset | None, Dataset | None]:
+def validating(valid: Any, read: GivenRows, spec: Spec, *, auto: bool) -> tuple[Dataset | None, Dataset | None]:
     """Return validation data without and with the weights of labels, if there are some. Raises BadInputError."""
     if valid is None:
         return None, None
@@ -216,7 +216,7 @@ def check_choices(choices: Choices, settings: Settings, valid: Any, mode: str = 
     check_run(choices, settings, ranks=ranks, more={"valid": valid is not None, mode: bool(mode)})
 
 
-class Read(NamedTuple):
+class GivenRows(NamedTuple):
     """The rows that a run was given.
 
     unweighted : the rows without the weights of labels.
@@ -231,7 +231,7 @@ class Read(NamedTuple):
     form: RowForm
 
 
-def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | None) -> Read:
+def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | None) -> GivenRows:
     """Return the rows to train on. Raises BadInputError, MissingInputError and UsageError."""
     wanted, names, known = held_of(choices), None, None
     if warm_start is not None:
@@ -252,7 +252,7 @@ def read_rows(data: Any, spec: Spec, choices: Choices, warm_start: WarmStart | N
         refuse(wanted.column is not None, "holdout needs a column, and only tables have some")
         refuse(choices.differing(OF_TABLES), "only tables have columns to name")
     like = form.like(rows.names if names is None else names, schema or known)
-    return Read(rows, unweighted, format, of_labels, like)
+    return GivenRows(rows, unweighted, format, of_labels, like)
 
 
 def in_memory(given: Data, spec: Spec, *, optional: bool, known: bool) -> RowsInMemory:
@@ -265,7 +265,7 @@ def in_memory(given: Data, spec: Spec, *, optional: bool, known: bool) -> RowsIn
     return RowsInMemory.of(rows, given.names, known=known)
 
 
-def plan_of(read: Read, valid: Dataset | None, settings: Settings, choices: Choices) -> Plan:
+def plan_of(read: GivenRows, valid: Dataset | None, settings: Settings, choices: Choices) -> Plan:
     """Return the plan of a run. Raises the errors of `prepare`."""
     groups = None if choices.prior_groups is None else read_groups(choices.prior_groups)
     settings = replace(settings, table=read.form.schema, groups=groups).with_scaled_numbers()
@@ -282,7 +282,7 @@ def alternatives_of(choices: Choices, spec: Spec) -> list[Spec]:
     return suited(spec, made(choices), model_given=choices.model is not None)[1]
 
 
-def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Plan]:
+def calibrating(read: GivenRows, valid: Dataset | None, choices: Choices) -> Callable[[Plan], Plan]:
     """Return a function that adds the calibration of its model to a plan, if there is one, and keeps the rows only
     then. It raises UsageError, and the errors of `prepare` and `job.train`."""
     if choices.calibrate is None:
@@ -296,7 +296,7 @@ def calibrating(read: Read, valid: Dataset | None, choices: Choices) -> Callable
     return completed
 
 
-class Recording(Epochs):
+class Recording(EpochListener):
     """Logs the events of a run, keeps the history of its epochs, and calls what observes them."""
 
     def __init__(self, history: list[dict[str, Any]], callbacks: Sequence[Callback]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fmcli.base.label_unit import ONE, LabelUnit
 from fmcli.choosing.automatic import memory_of_whole
-from fmcli.choosing.fitting import Epochs, fit
+from fmcli.choosing.fitting import EpochListener, fit
 from fmcli.choosing.folds import OF_CLASSES, Fold, Folding, Numbers, folds_of
 from fmcli.data.dataset import Dataset
 from fmcli.data.labels import Names, text_of
@@ -176,7 +176,7 @@ def cross_validate(
         plan = waiting.pop() if fold is folds[0] else planned(fold)  # whose model takes memory as long as it is known
         trained, summary = fit(
             plan,
-            Epochs(epochs.append),
+            EpochListener(epochs.append),
             training.members,
             completed=lambda chosen: training.completed(chosen, lambda: rows.within(fold.train), valid),
         )

@@ -51,7 +51,7 @@ class Events:
         """Tell that the run of all rows has ended."""
 
 
-class Epochs(Events):
+class EpochListener(Events):
     """Calls a function after each epoch, except the epochs of runs on all rows. The epochs of an ensemble have the
     number of their member; its threads take turns."""
 

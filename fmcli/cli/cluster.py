@@ -15,7 +15,7 @@ from fmcli.system.addresses import SECURE
 if TYPE_CHECKING:
     from fmcli.cli.output import Log
     from fmcli.cluster.connection import Cluster
-    from fmcli.cluster.scoring import Progress
+    from fmcli.cluster.scoring import ExtentProgress
     from fmcli.registry.choices import Choices
     from fmcli.scoring.prediction import Counts
 
@@ -71,7 +71,7 @@ def address_of(choices: Choices) -> ClusterAddress | None:
     return ClusterAddress(choices.cluster, choices.tls_ca_file, choices.tls_cert, choices.tls_key)
 
 
-def log_progress(log: Log, progress: Progress, counts: Counts, begin: float) -> None:
+def log_progress(log: Log, progress: ExtentProgress, counts: Counts, begin: float) -> None:
     """Show how many parts and rows have been scored since a time."""
     if log.due():
         speed = counts.rows / (time.perf_counter() - begin)

@@ -34,7 +34,7 @@ from fmcli.records import dataclass
 from fmcli.registry.choices import Choices
 from fmcli.registry.modes import check_modes
 from fmcli.registry.solvers import SAMPLERS
-from fmcli.scoring.extra_outputs import Beside
+from fmcli.scoring.extra_outputs import ExtraOutputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def probability(value: str) -> float:
 
 
 @dataclass(frozen=True)
-class Request:
+class PredictRequest:
     """The arguments of the command.
 
     output : a file; None: standard output.
@@ -81,7 +81,7 @@ class Request:
     threads: int | None
     stream: Stream
     unseen: str
-    beside: Beside
+    beside: ExtraOutputs
     relations: tuple[RelationFiles, ...]
     join: tuple[tuple[str, str], ...]
     missing_values: tuple[str, ...]
@@ -240,8 +240,8 @@ def command(
         bad = rule_of(choices, log)
         number = int(id_column) if id_column in IDS else 0
         stream = Stream(unbuffered, number, None if number else id_column, passthrough, choices.label_weights)
-        beside = Beside(std, interval)
-        request = Request(
+        beside = ExtraOutputs(std, interval)
+        request = PredictRequest(
             model=model,
             inputs=inputs,
             output=output,
@@ -287,7 +287,7 @@ def one_type(output_type: OutputType | None, raw: bool, sigmoid: bool, sign: boo
     return wanted.pop() if wanted else None
 
 
-def run(log: Log, request: Request, bad: BadLines) -> None:
+def run(log: Log, request: PredictRequest, bad: BadLines) -> None:
     """Load the model, predict, and write."""
     from fmcli.data.sources import text_bytes
     from fmcli.model_file.container import load
@@ -331,7 +331,7 @@ def run(log: Log, request: Request, bad: BadLines) -> None:
 
 
 def explained(
-    log: Log, request: Request, scorer: Scorer, paths: Sequence[str], reading: dict[str, Any]
+    log: Log, request: PredictRequest, scorer: Scorer, paths: Sequence[str], reading: dict[str, Any]
 ) -> Iterator[bytes]:
     """Return the explanations of rows as text. Raises UsageError for a model without them."""
     from fmcli.scoring.explain.explanation import Explainer, explained_lines
@@ -348,10 +348,10 @@ def explained(
     return explained_lines(explainer, chunks, json=request.json, counted=count, threads=reading["threads"])
 
 
-def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterAddress) -> None:
+def run_on_cluster(log: Log, request: PredictRequest, bad: BadLines, choice: ClusterAddress) -> None:
     """Predict on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
-    from fmcli.cluster.tasks import Request as Reading
+    from fmcli.cluster.tasks import RowReading
     from fmcli.scoring.prediction import Counts
 
     scorer, model = loaded(request.model)
@@ -361,7 +361,7 @@ def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterAdd
         begin = time.perf_counter()
         refuse_unseen = request.unseen == "error"
         tables: dict[str, Any] = {"joined": dict(request.join), "missing": request.missing_values}
-        reading = Reading(request.format, False, bad.skip, request.stream, refuse_unseen, **tables)
+        reading = RowReading(request.format, False, bad.skip, request.stream, refuse_unseen, **tables)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         progress = scoring.progress
         if request.output_dir is not None:
@@ -376,7 +376,7 @@ def run_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterAdd
     log_result(log, request, scorer, counts, bad, took)
 
 
-def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
+def checked_type(log: Log, request: PredictRequest, scorer: Scorer) -> OutputType:
     """Return the type of output for a model, which is logged. Raises UsageError if the model does not have the chosen
     one."""
     wanted = request.wanted
@@ -402,7 +402,7 @@ def checked_type(log: Log, request: Request, scorer: Scorer) -> OutputType:
     return wanted or scorer.default_output()
 
 
-def log_result(log: Log, request: Request, scorer: Scorer, counts: Counts, bad: BadLines, took: float) -> None:
+def log_result(log: Log, request: PredictRequest, scorer: Scorer, counts: Counts, bad: BadLines, took: float) -> None:
     """Log what was predicted, with warnings."""
     if request.unseen == "warn" and counts.unseen:
         log.warning(f"{counts.unseen:,} non-zeros have features that did not occur in training")

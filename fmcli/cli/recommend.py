@@ -35,7 +35,7 @@ TOP = 10
 
 
 @dataclass(frozen=True)
-class Request:
+class RecommendRequest:
     """The arguments of the command.
 
     ids : the columns, or the token, of the ids of contexts and of items; None: the first feature.
@@ -165,7 +165,7 @@ def command(
     if len(ids) > 2:
         raise UsageError("--id-column takes a column for --given and one for --over, not more")
     check_files()
-    request = Request(
+    request = RecommendRequest(
         model=model,
         contexts=contexts,
         items=items,
@@ -186,12 +186,12 @@ def command(
         run(log, request)
 
 
-def run(log: Log, request: Request) -> None:
+def run(log: Log, request: RecommendRequest) -> None:
     """Load the model, read the rows, and write what is recommended."""
     from fmcli.data.faults import BadLines
     from fmcli.model_file.container import load
     from fmcli.scoring.prediction import Counts
-    from fmcli.scoring.recommend.lines import Lines
+    from fmcli.scoring.recommend.lines import RecommendationText
     from fmcli.scoring.recommend.named import check_apart, check_columns, seen_pairs
     from fmcli.scoring.recommend.reasons import Reasons
     from fmcli.scoring.recommend.recommender import Recommender
@@ -220,7 +220,7 @@ def run(log: Log, request: Request) -> None:
     seen = None
     if request.seen:
         seen = seen_pairs(scorer, request.seen, contexts, items, format=request.format, threads=threads)
-    lines = Lines(
+    lines = RecommendationText(
         recommender,
         contexts,
         items,
@@ -247,7 +247,7 @@ def run(log: Log, request: Request) -> None:
     )
 
 
-def read(scorer: Scorer, request: Request, place: int, counts: Counts, threads: int) -> NamedRows:
+def read(scorer: Scorer, request: RecommendRequest, place: int, counts: Counts, threads: int) -> NamedRows:
     """Return the rows of contexts (0) or items (1)."""
     from fmcli.scoring.recommend.named import Naming, named_rows
 

@@ -11,7 +11,7 @@ from fmcli.cluster import work
 from fmcli.cluster.parameters import columns_of_each, values_of
 from fmcli.cluster.residents import Resident, itself
 from fmcli.cluster.shared import Columns
-from fmcli.cluster.sums import Sums, added
+from fmcli.cluster.sums import GradientSums, added
 from fmcli.solvers.full_batch.objective import Objective
 from fmcli.solvers.trainer import Task
 
@@ -60,7 +60,7 @@ class Gradients:
         while len(results) > 1:
             groups = [results[at : at + FAN_IN] for at in range(0, len(results), FAN_IN)]
             results = [group[0] if len(group) == 1 else cluster.submit(added, group) for group in groups]
-        sums: Sums = cluster.result(results[0], "computing a gradient")
+        sums: GradientSums = cluster.result(results[0], "computing a gradient")
         cluster.received += sums.nbytes
         gradient = np.zeros(objective.size)
         for block, (rows, numbers) in enumerate(sums.blocks):

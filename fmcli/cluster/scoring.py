@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fmcli.cluster import tasks
 from fmcli.cluster.connection import Cluster
 from fmcli.cluster.residents import itself
-from fmcli.cluster.tasks import Request, SharedModel, Survey
+from fmcli.cluster.tasks import RowReading, SharedModel, Survey
 from fmcli.data.faults import BadLines
 from fmcli.data.line_counter import LineCounter
 from fmcli.data.sources import FileRange, name_of
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Progress:
+class ExtentProgress:
     """The number of scored extents, and the number of all extents."""
 
     done: int = 0
@@ -63,7 +63,7 @@ class Scoring:
         cluster: Cluster,
         model: SharedModel,
         paths: Sequence[str],
-        request: Request,
+        request: RowReading,
         counts: Counts,
         bad: BadLines,
     ) -> None:
@@ -71,7 +71,7 @@ class Scoring:
         self._counts = counts
         self._counter = LineCounter(bad, blank_is_row=not request.labelled)
         self._model = cluster.submit(itself, model)
-        self.progress = Progress()
+        self.progress = ExtentProgress()
 
     def predict(self, output: OutputType, with_spread: bool = False) -> Iterator[bytes]:
         """Yield the lines of the predictions for all rows, in order. Raises the errors of fmcli.scoring.prediction and
@@ -127,7 +127,7 @@ class Scoring:
         return found
 
     @property
-    def _settled(self) -> Request:
+    def _settled(self) -> RowReading:
         """The request with the format and the stream that the survey found."""
         return replace(self._request, format=self._survey.format, stream=self._survey.stream)
 

@@ -12,7 +12,7 @@ from fmcli.solvers.rounds.distinct import distinct
 from fmcli.solvers.rounds.row_sums import BlockSums
 
 
-class Sums(NamedTuple):
+class GradientSums(NamedTuple):
     """The contribution of some rows to a loss and its gradient.
 
     loss : the weighted sum of the losses, or the rows' part of the mean loss.
@@ -55,10 +55,10 @@ class ShareSums(NamedTuple):
         return BlockSums._make(array[last - int(counts[share]) : last] for array in sums)
 
 
-def added(shares: Sequence[Sums]) -> Sums:
+def added(shares: Sequence[GradientSums]) -> GradientSums:
     """Return the sums of some shares, in their order."""
     blocks = [_added([share.blocks[b] for share in shares]) for b in range(len(shares[0].blocks))]
-    return Sums(sum(share.loss for share in shares), sum(share.weight for share in shares), blocks)
+    return GradientSums(sum(share.loss for share in shares), sum(share.weight for share in shares), blocks)
 
 
 def _added(shares: Sequence[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:

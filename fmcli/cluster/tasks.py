@@ -28,7 +28,7 @@ from fmcli.model_file.container import ModelFile
 from fmcli.models.layout import allocate
 from fmcli.records import dataclass
 from fmcli.scoring.evaluation import labelled_scores, outcome_of, require_known
-from fmcli.scoring.extra_outputs import Beside
+from fmcli.scoring.extra_outputs import ExtraOutputs
 from fmcli.scoring.prediction import Counts, each_chunk, predicted_lines
 from fmcli.scoring.scorer import OutputType, Scorer, scorer_of
 from fmcli.scoring.summary import Summary, summary_of
@@ -69,7 +69,7 @@ class SharedModel:
 
 
 @dataclass(frozen=True)
-class Request:
+class RowReading:
     """How rows are read.
 
     format : libsvm or ffm.
@@ -92,7 +92,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Scored(Generic[T]):
+class TaskResult(Generic[T]):
     """The result of a task.
 
     reports : the line reports of each text buffer.
@@ -118,7 +118,7 @@ class Survey:
     stream: Stream
 
 
-def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request) -> Survey | FmcliError:
+def survey(model: SharedModel, paths: Sequence[str], size: int, request: RowReading) -> Survey | FmcliError:
     """Split the inputs (paths or patterns) into extents of at most `size` bytes. An error is
     returned."""
     try:
@@ -138,20 +138,22 @@ def survey(model: SharedModel, paths: Sequence[str], size: int, request: Request
 
 
 def predicted(
-    model: SharedModel, extent: FileRange, request: Request, output: OutputType, with_spread: bool
-) -> Scored[bytes]:
+    model: SharedModel, extent: FileRange, request: RowReading, output: OutputType, with_spread: bool
+) -> TaskResult[bytes]:
     """Return the lines of the predictions for an extent."""
 
     def finish(pieces: Sequence[tuple[bytes, int]], counts: Counts) -> bytes:
         counts.not_finite += sum(not_finite for _, not_finite in pieces)
         return b"".join(lines for lines, _ in pieces)
 
-    return _scored(model, extent, request, lambda scorer: predicted_lines(scorer, output, Beside(with_spread)), finish)
+    return _scored(
+        model, extent, request, lambda scorer: predicted_lines(scorer, output, ExtraOutputs(with_spread)), finish
+    )
 
 
 def written(
-    model: SharedModel, extent: FileRange, request: Request, output: OutputType, with_spread: bool, path: str
-) -> Scored[bytes]:
+    model: SharedModel, extent: FileRange, request: RowReading, output: OutputType, with_spread: bool, path: str
+) -> TaskResult[bytes]:
     """Write the prediction lines of an extent to a file, completely or not at all. The result is empty."""
     scored = predicted(model, extent, request, output, with_spread)
     if scored.error is not None:
@@ -162,12 +164,12 @@ def written(
             file.write(scored.result)
     except OutputError as failed:
         error = told(failed, str(extent))
-    return Scored(scored.reports, scored.counts, b"", error)
+    return TaskResult(scored.reports, scored.counts, b"", error)
 
 
 def evaluated(
-    model: SharedModel, extent: FileRange, request: Request, metrics: Sequence[str], with_table: bool
-) -> Scored[Summary | None]:
+    model: SharedModel, extent: FileRange, request: RowReading, metrics: Sequence[str], with_table: bool
+) -> TaskResult[Summary | None]:
     """Return the summary of the labels and scores of an extent; None if it has no rows."""
 
     def finish(pieces: Sequence[Any], counts: Counts) -> Summary | None:
@@ -182,10 +184,10 @@ def evaluated(
 def _scored(
     model: SharedModel,
     extent: FileRange,
-    request: Request,
+    request: RowReading,
     work: Callable[[Scorer], Callable[[Piece], T]],
     finish: Callable[[list[T], Counts], U],
-) -> Scored[U]:
+) -> TaskResult[U]:
     record, counts, pieces = Record(request.skip, blank_is_row=not request.labelled), Counts(), []
     error: FmcliError | None = None
     try:
@@ -207,10 +209,10 @@ def _scored(
         with suppress(StoppedError):
             for piece in chunks:
                 pieces.append(piece)
-        return Scored(record.reports, counts, finish(pieces, counts), None)
+        return TaskResult(record.reports, counts, finish(pieces, counts), None)
     except (FmcliError, MemoryError) as failed:
         error = told(failed, str(extent))
-    return Scored(record.reports, counts, finish(pieces, counts), error)
+    return TaskResult(record.reports, counts, finish(pieces, counts), error)
 
 
 def require_build(build: str) -> None:

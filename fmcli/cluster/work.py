@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fmcli.cluster.partitions import Inputs, guarded
 from fmcli.cluster.shared import Columns, Place, Shared, Values, in_shards
-from fmcli.cluster.sums import ShareSums, Sums
+from fmcli.cluster.sums import GradientSums, ShareSums
 from fmcli.data.dataset import Dataset
 from fmcli.data.pieces import concatenated
 from fmcli.data.shards.training_rows import RowNumbers
@@ -127,14 +127,14 @@ def columns_of(inputs: Inputs, shared: Shared, number: int) -> Columns:
     return guarded(lambda: shared.columns(inputs, number), inputs, number)
 
 
-def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, values: Values) -> Sums:
+def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, values: Values) -> GradientSums:
     """Return a partition's contribution to the mean loss and its gradient, in double precision.
 
     columns : the features of the rows; None: all are needed.
     values : the parameters of these features, or of all.
     """
 
-    def work() -> Sums:
+    def work() -> GradientSums:
         given = shared.selected(values, columns)
         loss_sum, vector, model, objective = 0.0, np.zeros(0), None, None
         for shard, rows in shared.rows_left(inputs, number):
@@ -154,7 +154,7 @@ def gradient_of(inputs: Inputs, shared: Shared, number: int, columns: Columns, v
                 where, rows_, width = objective.places(b)
                 every = np.arange(rows_, dtype=np.int32)
                 blocks.append((shared.in_all_rows(b, model, columns, every), vector[where].reshape(rows_, width)))
-        return Sums(loss_sum, 0.0, blocks)
+        return GradientSums(loss_sum, 0.0, blocks)
 
     return guarded(work, inputs, number)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import Dictionary, FeatureIds
 from fmcli.data.faults import BadLines
-from fmcli.data.formats import LABEL, LARGEST_INDEX, Beside, Stream, Text, row_lines
+from fmcli.data.formats import LABEL, LARGEST_INDEX, RowTexts, Stream, Text, row_lines
 from fmcli.data.labels import NUMBERS, Names, as_names
 from fmcli.data.line_counter import LineCounter, Parsed
 from fmcli.data.lines import Entries
@@ -53,13 +53,13 @@ class Piece:
 
     data: Dataset
     skipped: NDArray[np.int64]
-    beside: Beside | None = None
+    beside: RowTexts | None = None
     labels: Names | None = None
     ids: FeatureIds | None = None
 
 
 @dataclass(frozen=True)
-class Chunk(Generic[T]):
+class ChunkResult(Generic[T]):
     """The result of `work` on some consecutive rows of an input."""
 
     result: T
@@ -90,7 +90,7 @@ def score_chunks(
     check: Callable[[Dataset], None] | None = None,
     labels: Names | None = NUMBERS,
     counter: LineCounter | None = None,
-) -> Generator[Chunk[T], None, None]:
+) -> Generator[ChunkResult[T], None, None]:
     """Read rows chunk by chunk. Yields the results of `work` in order; `work` runs in the parsing thread. A row without
     entries takes the place of a skipped line with an error, except with `labelled`.
 
@@ -111,7 +111,7 @@ def score_chunks(
     named = text.has_label_names(labels) if labelled or labels is None else labels != NUMBERS
     known = list(map(str.encode, labels or NUMBERS))
 
-    def parse(_: int, buffer: TextBuffer) -> Parsed[Chunk[T] | None]:
+    def parse(_: int, buffer: TextBuffer) -> Parsed[ChunkResult[T] | None]:
         rows = Rows(
             ffm=text.ffm,
             keep_fields=keep_fields,
@@ -147,7 +147,7 @@ def score_chunks(
                 check(data)
             result = work(Piece(data, skipped, stream.keys(buffer, labelled), names, grown))
             about = labelled_rows, comments, unseen, repeated, span, features, buffer.size, text.format
-            chunk = Chunk(result, read, data.nnz, *about)
+            chunk = ChunkResult(result, read, data.nnz, *about)
             return Parsed(lines, faulty, faults, read, chunk)
         except RowError as error:
             if isinstance(buffer.data, Entries):

@@ -56,7 +56,7 @@ FIRST_BYTES = 1 << 13
 T = TypeVar("T")
 
 
-class Beside(NamedTuple):
+class RowTexts(NamedTuple):
     """The texts that precede the predictions for some rows.
 
     delimiter : between a text and a prediction; of a table, also between predictions.
@@ -72,7 +72,7 @@ class Beside(NamedTuple):
     more: tuple[list[bytes], ...] = ()
     are_cells: bool = False
 
-    def part(self, start: int, stop: int) -> Beside:
+    def part(self, start: int, stop: int) -> RowTexts:
         """Return the texts for some of the rows."""
         more = tuple(texts[start:stop] for texts in self.more)
         return self._replace(texts=self.texts[start:stop], header=None if start else self.header, more=more)
@@ -135,20 +135,20 @@ class Stream:
     label_weights: bool = False
     row_groups: RowGroups | None = None
 
-    def keys(self, buffer: TextBuffer, labelled: bool = False) -> Beside | None:
+    def keys(self, buffer: TextBuffer, labelled: bool = False) -> RowTexts | None:
         """Return the key of each row of a buffer, which needs a label or not: its id, or its line; None if there are no
         keys."""
         if buffer.table is not None and (self.passthrough or self.id_name):
             assert buffer.table.scanner is not None
-            of_table: Beside = buffer.table.scanner.head.beside(
+            of_table: RowTexts = buffer.table.scanner.head.beside(
                 buffer.table, None if self.passthrough else self.id_name
             )
             return of_table
         if self.passthrough:
-            return Beside([line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)])
+            return RowTexts([line.rstrip(b"\r") for _, line in row_lines(buffer, labelled)])
         if self.id_column:
             tokens = [line.split(None, self.id_column) for _, line in row_lines(buffer)]
-            return Beside([words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens])
+            return RowTexts([words[self.id_column - 1] if len(words) >= self.id_column else b"" for words in tokens])
         return None
 
 

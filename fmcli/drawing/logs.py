@@ -69,7 +69,7 @@ CALIBRATED = null_or(entries({"ece": MEASURE, "bins": list_of(BIN)}, others=True
 
 
 @dataclass
-class Run:
+class LoggedRun:
     """The events of a training run, or of a fold.
 
     epochs : the epochs of the run that chose the number of epochs.
@@ -130,7 +130,7 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
     searches = all(is_of_search(events[0]) for events in files.values())
     if kind == SEARCH or (kind in (None, TIME) and searches):
         return of_search(files, by_time=kind == TIME)
-    runs: dict[str, Run] = {}
+    runs: dict[str, LoggedRun] = {}
     try:
         for path, events in files.items():
             of_trials = kind == PATH and searches
@@ -149,16 +149,16 @@ def figure(files: Mapping[str, Sequence[Event]], kind: str | None, metrics: Sequ
         raise BadInputError(f"{next(iter(files))}: its events are not those of a log of fmcli") from error
 
 
-def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple[str, Run]]:
+def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple[str, LoggedRun]]:
     """Yield the runs in a log with the names of their curves: the members of an ensemble, the mean over folds for each
     compared value of the options, or a single run."""
     file = PurePath(path).stem
-    found: dict[tuple[Any, ...], Run] = {}
+    found: dict[tuple[Any, ...], LoggedRun] = {}
     for event in events:
         if "trial" in event:
             continue
         key = (event.get("against"), event.get("member"), event.get("repeat"), event.get("fold"))
-        run = found.setdefault(key, Run())
+        run = found.setdefault(key, LoggedRun())
         kind = event.get("event")
         if kind == "epoch":
             run.epochs.append(event)
@@ -166,7 +166,7 @@ def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple
             run.start = event
         elif kind == "summary":
             run.summary = event
-    first = found.get((None, None, None, None), Run())
+    first = found.get((None, None, None, None), LoggedRun())
     for against in dict.fromkeys(key[0] for key in found):
         folds = [run for key, run in found.items() if key[0] == against and key[3] is not None and run.epochs]
         if folds:
@@ -178,7 +178,7 @@ def runs_of(path: str, events: Sequence[Event], several: bool) -> Iterator[tuple
         yield file, first
 
 
-def trials_of(path: str, events: Sequence[Event]) -> Iterator[tuple[str, Run]]:
+def trials_of(path: str, events: Sequence[Event]) -> Iterator[tuple[str, LoggedRun]]:
     """Yield the trials of a path, from the log of a search or from its study, as runs: trials with options and a
     value."""
     for event in events:
@@ -186,7 +186,7 @@ def trials_of(path: str, events: Sequence[Event]) -> Iterator[tuple[str, Run]]:
             options = {name: {"value": value, "from": GIVEN} for name, value in event["options"].items()}
             valid, zeros = {event["metric"]: event["value"]}, event["sparsity"]
             key = " ".join(f"{name} {value}" for name, value in event["options"].items())
-            run = Run([event], {"options": options}, {"valid": valid, "sparsity": zeros})
+            run = LoggedRun([event], {"options": options}, {"valid": valid, "sparsity": zeros})
             yield f"{PurePath(path).stem}: {key}", run
 
 
@@ -195,7 +195,7 @@ def named(file: str, part: str, several: bool) -> str:
     return f"{file}: {part}" if several else part
 
 
-def mean(folds: Sequence[Run]) -> Run:
+def mean(folds: Sequence[LoggedRun]) -> LoggedRun:
     """Return the mean of folds, up to the length of the shortest."""
 
     def average(values: Sequence[Any]) -> Any:
@@ -205,10 +205,10 @@ def mean(folds: Sequence[Run]) -> Run:
 
     names = ("epoch", LOSS, "valid", "seconds")
     epochs = zip(*(run.epochs for run in folds), strict=False)
-    return Run([{name: average([one[name] for one in each]) for name in names} for each in epochs])
+    return LoggedRun([{name: average([one[name] for one in each]) for name in names} for each in epochs])
 
 
-def of_epochs(runs: Mapping[str, Run], metrics: Sequence[str], *, by_time: bool) -> Figure:
+def of_epochs(runs: Mapping[str, LoggedRun], metrics: Sequence[str], *, by_time: bool) -> Figure:
     """Return the figure of the loss and validation metrics over epochs or seconds."""
     names = list(metrics) or [
         *([] if by_time else [LOSS]),
@@ -226,7 +226,7 @@ def of_epochs(runs: Mapping[str, Run], metrics: Sequence[str], *, by_time: bool)
     return Figure(caption, "seconds" if by_time else "epoch", "", some(panels), log_x=by_time)
 
 
-def of_path(runs: Mapping[str, Run], metrics: Sequence[str]) -> Figure:
+def of_path(runs: Mapping[str, LoggedRun], metrics: Sequence[str]) -> Figure:
     """Return the figure of validation metrics and the share of zeros, over the option in which the runs differ."""
     if any("options" not in run.start or "sparsity" not in run.summary for run in runs.values()):
         raise UsageError("a path needs logs of train, from the start to the summary")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fmcli.data.writer import format_table
 from fmcli.errors import BadInputError
 from fmcli.exchange.external import FFM, ExternalModel
-from fmcli.exchange.reading import Lines, growing, parameters
+from fmcli.exchange.reading import LineReader, growing, parameters
 from fmcli.models.layout import REAL_TYPE
 from fmcli.system.memory import require
 
@@ -118,7 +118,7 @@ def _without_blocks(blocks: NDArray[Any], k: int) -> NDArray[Any]:
 
 
 def _read_text(name: str, data: memoryview) -> ExternalModel:
-    text = Lines(name, data)
+    text = LineReader(name, data)
     n, m, k = (text.count(word, 1) for word in (b"n", b"m", b"k"))
     normalised, values = text.count(b"normalization", 0, 1), growing()
     for j in range(n):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.exchange.external import FM, LINEAR, ExternalModel
-from fmcli.exchange.reading import Lines, growing, parameters
+from fmcli.exchange.reading import LineReader, growing, parameters
 from fmcli.export.text import NUMBER, lines
 from fmcli.models.layout import REAL_TYPE
 
@@ -34,7 +34,7 @@ def begins(head: bytes) -> bool:
 
 def read(name: str, data: memoryview) -> ExternalModel:
     """Return the model in a file. Raises BadInputError, which names the line."""
-    text = Lines(name, data)
+    text = LineReader(name, data)
     bias = weights = None
     headings = [BIAS, WEIGHTS, FACTORS]
     if text.line == BIAS:
@@ -56,7 +56,7 @@ def read(name: str, data: memoryview) -> ExternalModel:
     return ExternalModel(FM, features, bias, w, parameters(values, features, rank), norm=False)
 
 
-def _factors(text: Lines, features: int | None) -> tuple[int, int, array[float]]:
+def _factors(text: LineReader, features: int | None) -> tuple[int, int, array[float]]:
     """Return the number of features, the number of factors of each, and the concatenated factors. `features` : None if
     not known; then either all lines have factors, except for empty lines at the end, or none does."""
     values, found, rank = growing(), 0, None

@@ -34,7 +34,7 @@ def file_bytes(path: str) -> memoryview:
     return contents(path, lambda head: 2 * len(head) or PIECE_BYTES)
 
 
-class Lines:
+class LineReader:
     """The lines of a text, one after the other, without blanks and carriage returns at the ends.
 
     name : the name of the file in messages.

@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fmcli.exchange.external import FFM, FM, LINEAR, ExternalModel
-from fmcli.exchange.reading import Lines, growing, parameters
+from fmcli.exchange.reading import LineReader, growing, parameters
 
 BIAS = b"bias:"
 # A binary model begins with the length of the name of its kind, followed by the name.
@@ -35,7 +35,7 @@ def is_binary(head: bytes) -> bool:
 
 def read(name: str, data: memoryview) -> ExternalModel:
     """Return the model in a file. Raises BadInputError, which names the line."""
-    text = Lines(name, data)
+    text = LineReader(name, data)
     (bias,), weights = text.numbers(1, BIAS), growing()
     while not weights or text.begins(b"i_"):
         weights.extend(text.numbers(1, b"i_%d:" % len(weights)))
@@ -48,7 +48,7 @@ def read(name: str, data: memoryview) -> ExternalModel:
     return ExternalModel(kind, features, bias, parameters(weights, features), V)
 
 
-def _of_fm(text: Lines, features: int) -> NDArray[Any]:
+def _of_fm(text: LineReader, features: int) -> NDArray[Any]:
     """Return the factors (features, rank)."""
     values, rank = growing(), 0
     for j in range(features):
@@ -56,7 +56,7 @@ def _of_fm(text: Lines, features: int) -> NDArray[Any]:
     return parameters(values, features, rank)
 
 
-def _of_ffm(text: Lines, features: int) -> NDArray[Any]:
+def _of_ffm(text: LineReader, features: int) -> NDArray[Any]:
     """Return the factors (features, fields, rank). The lines of the first feature determine the number of fields."""
     values, rank, fields = growing(), 0, 0
     while fields == 0 or text.begins(b"v_0_"):
@@ -67,7 +67,7 @@ def _of_ffm(text: Lines, features: int) -> NDArray[Any]:
     return parameters(values, features, fields, rank)
 
 
-def _append(values: array[float], text: Lines, name: bytes, rank: int) -> int:
+def _append(values: array[float], text: LineReader, name: bytes, rank: int) -> int:
     """Append the factors of the line with this name. Returns their number, which must be `rank` unless `rank` is 0."""
     factors = text.numbers(rank or None, name, least=1)
     values.extend(factors)

@@ -20,7 +20,7 @@ ROUNDINGS = 16
 
 
 @dataclass(frozen=True)
-class Pairs:
+class FeaturePairs:
     """Pairs of frequent features, each with the lower index first.
 
     features : int32 (n, 2).
@@ -39,7 +39,7 @@ class Pairs:
     alone: Floats
 
 
-def interactions(scorer: Scorer) -> Pairs:
+def interactions(scorer: Scorer) -> FeaturePairs:
     """Return the interactions of pairs of frequent features, for the feature value 1.
 
     The interaction is f(i, j) - f(i) - f(j) + f(), where f is the score of a row with only these features, not scaled
@@ -72,4 +72,4 @@ def interactions(scorer: Scorer) -> Pairs:
     size = np.abs(score).max(initial=0)
     added[np.abs(added) <= ROUNDINGS * np.finfo(REAL_TYPE).eps * size] = 0
     fields = found.fields[places] if scorer.needs_fields else None
-    return Pairs(found.features[places], fields, together, added, places, single - empty)
+    return FeaturePairs(found.features[places], fields, together, added, places, single - empty)

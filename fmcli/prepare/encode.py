@@ -25,7 +25,7 @@ GROUP = "qid"
 FEATURE = re.compile(rb"(?<![^ \n])(\d+):([^ :\n]+):")
 
 
-class Lines(NamedTuple):
+class EncodedRows(NamedTuple):
     """Rows as lines of features, valid until the next ones are requested. read : bytes of the table up to their end."""
 
     text: bytes | memoryview
@@ -59,12 +59,12 @@ class Encoding:
         if GROUP in self.named.numeric:
             raise BadInputError(f"a feature cannot have the name {GROUP!r}, which begins the number of a group")
 
-    def lines(self, path: str) -> Iterator[Lines]:
+    def lines(self, path: str) -> Iterator[EncodedRows]:
         """Yield the rows of a table, chunk by chunk. Raises MissingInputError, and BadInputError, which names the file,
         line and column."""
         yield from self._lines(path, fields=self.fields)
 
-    def numbered(self, path: str) -> tuple[Mapping[bytes, int], Iterator[Lines]]:
+    def numbered(self, path: str) -> tuple[Mapping[bytes, int], Iterator[EncodedRows]]:
         """Return name -> number of the features, from 1, in the order of the columns and, within a column, of its
         values (as numbers if all are); and the rows with numbers in place of names. The table is read twice."""
         by_column: dict[int, set[bytes]] = {}
@@ -90,7 +90,7 @@ class Encoding:
             return None
         return schema_of([path], self.named, self.threads, self.joined)[0]
 
-    def _lines(self, path: str, *, fields: bool) -> Iterator[Lines]:
+    def _lines(self, path: str, *, fields: bool) -> Iterator[EncodedRows]:
         schema = self.schema(path)
         training, read = self.named.label is not None or self.known is not None, 0
 
@@ -124,7 +124,7 @@ class Encoding:
                     raise BadInputError(describe(buffer.name, line + faults[0].number + 1, faults[0]))
                 line, read = line + lines, read + buffer.size
                 with memoryview(text)[:-PADDING] as found:
-                    yield Lines(found, rows, read)
+                    yield EncodedRows(found, rows, read)
                 assert buffer.scanner is not None
                 buffer.scanner.reuse(text)
         vars(self.gaps).update(vars(Gaps.of_table(filled, unmatched, self.joined)))

@@ -23,14 +23,14 @@ COLUMNS = 2  # in a pair
 LABEL, LINKED, NOT_LINKED = "label", "1", "0"
 
 
-class Pairs(NamedTuple):
+class ObservedPairs(NamedTuple):
     """Pairs of cells of two columns, in the order of the table."""
 
     names: tuple[str, str]
     cells: list[tuple[str, str]]
 
     @classmethod
-    def of(cls, path: str, names: Sequence[str], form: Schema | None = None) -> Pairs:
+    def of(cls, path: str, names: Sequence[str], form: Schema | None = None) -> ObservedPairs:
         """Return the pairs of a table. Raises BadInputError if it lacks a column, and MissingInputError."""
         first, second = names
         return cls((first, second), [(a, b) for a, b in cells_of(path, names, form)])
@@ -64,7 +64,7 @@ def cells_of(path: str, names: Sequence[str], form: Schema | None = None) -> Ite
 
 
 def with_negatives(
-    pairs: Pairs, per_pair: int, pools: Mapping[str, Sequence[str]], others: Sequence[Pairs], seed: int
+    pairs: ObservedPairs, per_pair: int, pools: Mapping[str, Sequence[str]], others: Sequence[ObservedPairs], seed: int
 ) -> Iterator[bytes]:
     """Yield lines of CSV: the header, the pairs with label 1, and `per_pair` times as many negatives with label 0.
 

@@ -29,7 +29,7 @@ FINITE = np.uint64((1 << 62) - 1)
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
-class Rule(Protocol):
+class SplitRule(Protocol):
     """A rule that assigns each row to a part.
 
     kind : the type of its keys.

@@ -12,7 +12,7 @@ from fmcli.data.labels import is_number
 from fmcli.data.tables.reading import DELIMITERS
 from fmcli.errors import TransferError
 from fmcli.prepare.keyed import KeyedRows, Source
-from fmcli.prepare.rules import Keys, Rule
+from fmcli.prepare.rules import Keys, SplitRule
 from fmcli.prepare.written import Written
 
 # Rows of text are split in chunks, so a pipe can be read and memory is bounded.
@@ -29,7 +29,7 @@ def divided(rows: int, shares: Sequence[Fraction], random: np.random.Generator) 
     return np.split(random.permutation(rows), ends[:-1])
 
 
-class Found(NamedTuple):
+class InputFacts(NamedTuple):
     """The facts about an input.
 
     skipped : the number of blank lines and comments.
@@ -40,7 +40,7 @@ class Found(NamedTuple):
     header: str
 
 
-def split(source: Source, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int) -> Found:
+def split(source: Source, outputs: Sequence[Written], shares: Sequence[Fraction], seed: int) -> InputFacts:
     """Split the rows of an input at random. The rows of an output keep their order, after a table's header, if there is
     one; blank lines and comments of other text are left out.
 
@@ -62,7 +62,7 @@ def split(source: Source, outputs: Sequence[Written], shares: Sequence[Fraction]
                 _write(chunk, outputs, shares, random)
                 chunk, size = [], 0
     _write(chunk, outputs, shares, random)
-    return Found(source.skipped, _unmarked(first))
+    return InputFacts(source.skipped, _unmarked(first))
 
 
 def _unmarked(rows: Sequence[bytes]) -> str:
@@ -77,7 +77,7 @@ def _unmarked(rows: Sequence[bytes]) -> str:
     return rows[0].rstrip(b"\n").decode(errors="replace")
 
 
-def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
+def split_by(rule: SplitRule, source: Source, outputs: Sequence[Written]) -> InputFacts:
     """Write each row of a source to the output of its part, in the order of the source; each output begins with the
     header of a table. The source is read twice; the keys of all rows are in memory before the split.
 
@@ -100,10 +100,10 @@ def split_by(rule: Rule, source: Source, outputs: Sequence[Written]) -> Found:
         raise TransferError(
             f"{source.path}: the file changed while it was read, from {expected:,} to {found:,} rows; try again"
         )
-    return Found(source.skipped, _unmarked(first))
+    return InputFacts(source.skipped, _unmarked(first))
 
 
-def _all_keys(rule: Rule, chunks: Iterable[KeyedRows]) -> Keys:
+def _all_keys(rule: SplitRule, chunks: Iterable[KeyedRows]) -> Keys:
     keys, filled = np.empty(CHUNK_ROWS, dtype=rule.kind), 0
     for chunk in chunks:
         found = rule.keys(chunk.groups, chunk.times)

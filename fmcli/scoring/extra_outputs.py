@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Beside(NamedTuple):
+class ExtraOutputs(NamedTuple):
     """Figures beside the predictions of rows.
 
     spread : whether to give the standard deviation over draws.
@@ -16,4 +16,4 @@ class Beside(NamedTuple):
     interval: float | None = None
 
 
-NOTHING = Beside()
+NOTHING = ExtraOutputs()

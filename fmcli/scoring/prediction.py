@@ -23,7 +23,7 @@ from fmcli.model_file.check import (
     MOST_FEATURES,
 )
 from fmcli.records import dataclass
-from fmcli.scoring.extra_outputs import NOTHING, Beside
+from fmcli.scoring.extra_outputs import NOTHING, ExtraOutputs
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.scoring.written import are_written
 from fmcli.system.memory import require_if_large
@@ -83,7 +83,7 @@ def predict(
     bad: BadLines | None = None,
     stream: Stream = Stream(),  # noqa: B008
     refuse_unseen: bool = False,
-    beside: Beside = NOTHING,
+    beside: ExtraOutputs = NOTHING,
     relations: Sequence[RelationFiles] = (),
 ) -> Iterator[bytes]:
     """Yield the lines for all rows of the inputs, in order, and add to `counts`. A skipped line with an error gets nan.
@@ -110,7 +110,7 @@ def predict(
 
 
 def predicted_lines(
-    scorer: Scorer, output: OutputType, beside: Beside = NOTHING
+    scorer: Scorer, output: OutputType, beside: ExtraOutputs = NOTHING
 ) -> Callable[[Piece], tuple[bytes, int]]:
     """Return a function that returns the prediction lines of some rows, and the number of rows without a finite
     score."""

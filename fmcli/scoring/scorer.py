@@ -44,7 +44,7 @@ from fmcli.registry.solvers import SAMPLERS
 from fmcli.scoring.averages import mean_score, spread
 from fmcli.scoring.calibration import Calibration, saved_calibration
 from fmcli.scoring.draws import Draws
-from fmcli.scoring.extra_outputs import NOTHING, Beside
+from fmcli.scoring.extra_outputs import NOTHING, ExtraOutputs
 from fmcli.scoring.intervals import intervals
 from fmcli.scoring.metrics import LEVELS, Range, predicted_numbers, probabilities
 from fmcli.scoring.written import lines_of
@@ -296,7 +296,7 @@ class Scorer:
         score = np.array([unit.undo(each[:, 0]) for each in self.all_draws.scores(self.prepared(data))])
         return intervals(score, self.noise / unit.scale**2, level, self.clip)
 
-    def prediction_names(self, output: OutputType, beside: Beside = NOTHING) -> list[str]:
+    def prediction_names(self, output: OutputType, beside: ExtraOutputs = NOTHING) -> list[str]:
         """Return the column names of predictions, and of the figures beside them, in a table."""
         several, texts = output != "label" and self.model.outputs > 1, self.labels.cells
         if output == "prob" and self.labels.positive is not None:
@@ -305,7 +305,7 @@ class Scorer:
         deviations = [name.replace(PREDICTION, "std") for name in names] if beside.spread else []
         return [*names, *deviations, *(["lower", "upper"] if beside.interval is not None else [])]
 
-    def beside(self, data: Dataset, wanted: Beside) -> list[NDArray[np.float64]]:
+    def beside(self, data: Dataset, wanted: ExtraOutputs) -> list[NDArray[np.float64]]:
         """Return the figures beside the predictions of rows with the columns of the model: arrays (rows, columns)."""
         spread = [self.spread(data)] if wanted.spread else []
         return [*spread, *([] if wanted.interval is None else [self.intervals(data, wanted.interval)])]

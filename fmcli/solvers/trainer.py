@@ -50,7 +50,7 @@ class Observer:
         """Take note that no epoch follows."""
 
 
-class Earlier(Protocol):
+class Prior(Protocol):
     """The rows of the warm start, as far as a task needs them (see coordinate/prior.py)."""
 
     def bytes_needed(self, model: Model, data: Dataset) -> int:
@@ -86,7 +86,7 @@ class Task:
     deadline: float | None = None
     interrupt: Event | None = None
     new_features: NewFeatures | None = None
-    earlier: Earlier | None = None
+    earlier: Prior | None = None
     drawn: Mapping[str, NDArray[Any]] | None = None
     seen: NDArray[np.bool_] | None = None
 

@@ -53,7 +53,7 @@ GUESSING = {
 INDIRECT = ("query", "query_table")
 
 
-class Found(NamedTuple):
+class FileInQuery(NamedTuple):
     """A file in a query: its name, its position in bytes, and whether its rows have another name there."""
 
     name: str
@@ -87,7 +87,7 @@ def _spellings(name: str) -> list[bytes]:
     return [one.encode() for one in (_quoted(name), '"' + name.replace('"', '""') + '"', name)]
 
 
-def _files(tree: Any, source: str) -> Iterator[Found]:
+def _files(tree: Any, source: str) -> Iterator[FileInQuery]:
     """Yield the files in a parsed query. Raises UsageError for functions that guess types, and for a WITH clause that
     hides a file."""
     nodes = [*_nodes(tree)]
@@ -99,7 +99,7 @@ def _files(tree: Any, source: str) -> Iterator[Found]:
                 continue
             if name.lower() in hidden:
                 raise UsageError(f"{source} names a part of it {name}, like a file; give it another name after WITH")
-            yield Found(name, node["query_location"], bool(node["alias"]))
+            yield FileInQuery(name, node["query_location"], bool(node["alias"]))
         elif node.get("type") == "TABLE_FUNCTION":
             _require_types(node["function"], source)
 

@@ -169,7 +169,7 @@ def planned(log: Log, request: Request, bad: BadLines) -> Iterator[tuple[Request
 def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: SearchRequest) -> list[str]:
     """Search, and return the arguments of the command that trains the best model."""
     with open_lines(request.choices.log_json) as lines:
-        progress = Progress(log, lines, wanted, request)
+        progress = TrialLog(log, lines, wanted, request)
         chosen, found = tuned(plan, wanted, progress.begin, progress.trial)
     if found.late:
         log.line("the time is over, so that the result depends on the speed of the machine")
@@ -183,7 +183,7 @@ def run(log: Log, request: Request, plan: Plan, searched: Searched, wanted: Sear
     return [*words, *searched.repeated, *searched.inputs]
 
 
-class Progress:
+class TrialLog:
     """Logs the trials of a search."""
 
     def __init__(self, log: Log, lines: Lines, wanted: SearchRequest, request: Request) -> None:

@@ -13,7 +13,7 @@ from fmcli.cli.cluster import CLUSTER, address_of
 from fmcli.cli.evaluate.gate import check_gate
 from fmcli.cli.evaluate.measuring import measured, measured_on_cluster, ranked
 from fmcli.cli.evaluate.report import report
-from fmcli.cli.evaluate.request import Request
+from fmcli.cli.evaluate.request import EvaluateRequest
 from fmcli.cli.files import InputFile, check_files
 from fmcli.cli.logging import LOGGING, log_of
 from fmcli.cli.options import (
@@ -194,7 +194,7 @@ def command(
     if current is not None:
         check_gate(inputs)
     parsed = tuple(map(parse_limit, limits))
-    request = Request(
+    request = EvaluateRequest(
         model=model,
         predictions=predictions,
         inputs=inputs,
@@ -238,7 +238,7 @@ def parse_limit(text: str) -> Limit:
     return Limit(name, value)
 
 
-def run(log: Log, request: Request, bad: BadLines) -> None:
+def run(log: Log, request: EvaluateRequest, bad: BadLines) -> None:
     """Evaluate, report, and compare with the limits."""
     if request.cluster is not None:
         result = measured_on_cluster(log, request, bad, request.cluster)

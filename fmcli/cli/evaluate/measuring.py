@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fmcli.cli.evaluate.request import Request
+    from fmcli.cli.evaluate.request import EvaluateRequest
     from fmcli.data.faults import BadLines
     from fmcli.data.labels import Labels
     from fmcli.scoring.calibration import Reliability
@@ -52,7 +52,7 @@ class Result:
     rankings: Mapping[str, int] = field(default_factory=dict)
 
 
-def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]:
+def wanted_metrics(request: EvaluateRequest, labels: Labels, grouped: bool) -> list[str]:
     """Return the metrics to compute: the chosen ones, or all that fit rows that have groups or none."""
     from fmcli.scoring.evaluation import usual_metrics
 
@@ -61,12 +61,12 @@ def wanted_metrics(request: Request, labels: Labels, grouped: bool) -> list[str]
     return list(dict.fromkeys([*usual, *request.named]))
 
 
-def wants_table(request: Request, labels: Labels) -> bool:
+def wants_table(request: EvaluateRequest, labels: Labels) -> bool:
     """Return whether the report has tables of the classes; kernel-basis treats two label values as numbers."""
     return labels.values is not None and LOSSES[labels.loss].task in ("binary", "classes") and not request.metrics
 
 
-def measured(log: Log, request: Request, bad: BadLines) -> Result:
+def measured(log: Log, request: EvaluateRequest, bad: BadLines) -> Result:
     """Evaluate a model or predictions."""
     from fmcli.scoring.calibration import Reliability, reliability
     from fmcli.scoring.evaluation import confusion, figures
@@ -85,13 +85,13 @@ def measured(log: Log, request: Request, bad: BadLines) -> Result:
     return Result(labels, counts, figures(names, outcome, scorer), table, difference, found)
 
 
-def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
+def ranked(log: Log, request: EvaluateRequest, over: str, bad: BadLines) -> Result:
     """Evaluate the rankings of all items for each user."""
     from fmcli.data.sources import name_of
     from fmcli.scoring.evaluation import check_metrics, relevance_of
     from fmcli.scoring.metrics import allowed, need_groups
     from fmcli.scoring.prediction import Counts
-    from fmcli.scoring.recommend.rankings import Inputs, rankings
+    from fmcli.scoring.recommend.rankings import RankingInputs, rankings
     from fmcli.scoring.scorer import load_model
     from fmcli.system.machine import cpu_count
 
@@ -106,7 +106,7 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     log_model(log, request.model, scorer)
     user = request.column_of_users(scorer)
     rows, row_groups = request.rows(scorer, request.inputs, loss, grouped=user is None)
-    inputs = Inputs(
+    inputs = RankingInputs(
         rows,
         request.rows(scorer, (over,), loss, partial=True, grouped=False)[0],
         request.rows(scorer, request.seen, loss, partial=True, grouped=user is None)[0],
@@ -135,7 +135,7 @@ def ranked(log: Log, request: Request, over: str, bad: BadLines) -> Result:
     return Result(scorer.labels, counts, found.figures, None, rankings=figures)
 
 
-def require_positive(request: Request, scorer: Scorer) -> None:
+def require_positive(request: EvaluateRequest, scorer: Scorer) -> None:
     """Raise UsageError for a positive label other than the model's."""
     if request.positive is None:
         return
@@ -146,10 +146,10 @@ def require_positive(request: Request, scorer: Scorer) -> None:
         raise UsageError(f"the positive label of {request.model} is {labels.texts[1]}", positive=LEAVE_OUT)
 
 
-def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: ClusterAddress) -> Result:
+def measured_on_cluster(log: Log, request: EvaluateRequest, bad: BadLines, choice: ClusterAddress) -> Result:
     """Evaluate a model on a cluster."""
     from fmcli.cluster.scoring import Scoring, loaded
-    from fmcli.cluster.tasks import Request as Reading
+    from fmcli.cluster.tasks import RowReading
     from fmcli.data.formats import Stream
     from fmcli.data.tables.reading import By
     from fmcli.scoring.evaluation import check_metrics
@@ -167,7 +167,7 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
         begin = time.perf_counter()
         by = None if request.group_field is None else By(request.group_field)
         tables: dict[str, Any] = {"joined": dict(request.join), "by": by, "missing": request.missing_values}
-        reading = Reading(request.format, True, bad.skip, stream, **tables)
+        reading = RowReading(request.format, True, bad.skip, stream, **tables)
         scoring = Scoring(cluster, model, request.inputs, reading, counts, bad)
         names = wanted_metrics(request, scorer.labels, scoring.grouped)
         for _ in scoring.evaluate(names, wants_table(request, scorer.labels), combined):
@@ -178,7 +178,7 @@ def measured_on_cluster(log: Log, request: Request, bad: BadLines, choice: Clust
 
 
 def evaluated(
-    log: Log, request: Request, bad: BadLines
+    log: Log, request: EvaluateRequest, bad: BadLines
 ) -> tuple[Labels, Outcome, Scorer | None, Counts, Difference | None]:
     """Labels, outcome, the scorer if there is a model, counts, and the difference from another model. Metrics are
     checked as early as possible."""

@@ -8,14 +8,14 @@ from fmcli.cli.report import as_json, section
 
 if TYPE_CHECKING:
     from fmcli.cli.evaluate.measuring import Result
-    from fmcli.cli.evaluate.request import Request
+    from fmcli.cli.evaluate.request import EvaluateRequest
     from fmcli.data.faults import BadLines
 
 # The confusion matrix is printed for up to this many classes; JSON always has it.
 MOST_CLASSES_SHOWN = 12
 
 
-def report(request: Request, result: Result, bad: BadLines) -> str:
+def report(request: EvaluateRequest, result: Result, bad: BadLines) -> str:
     """Return the metrics as text or JSON, with tables of the classes."""
     from fmcli.scoring.evaluation import class_table
 

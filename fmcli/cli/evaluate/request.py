@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Request:
+class EvaluateRequest:
     """The arguments of the command. Exactly one of model and predictions is given.
 
     current : a model that the model must not be worse than, by more than the margin.

@@ -26,7 +26,7 @@ from fmcli.registry.modes import SEED_OF_SPLIT, check_modes
 from fmcli.training.setup.named_columns import form_of
 
 if TYPE_CHECKING:
-    from fmcli.prepare.rules import Rule
+    from fmcli.prepare.rules import SplitRule
 
 FEWEST = 2  # outputs
 LONGEST_QUOTE = 40  # characters of a line
@@ -53,7 +53,7 @@ class RuleChoice:
     last: int | None
     of: str | None
 
-    def rule(self, shares: tuple[Fraction, ...], seed: int) -> Rule | None:
+    def rule(self, shares: tuple[Fraction, ...], seed: int) -> SplitRule | None:
         """Return the rule; None: rows are split at random."""
         from fmcli.prepare.rules import ByGroup, ByTime, LastOf
 

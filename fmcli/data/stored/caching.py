@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fmcli.data.chunks import Chunk, Columns, Piece, score_chunks
+from fmcli.data.chunks import ChunkResult, Columns, Piece, score_chunks
 from fmcli.data.faults import BadLines
 from fmcli.data.formats import Stream
 from fmcli.data.labels import NUMBERS, Names, listed_names, relabelled
@@ -127,7 +127,7 @@ def text_rows(
         yield from rows if reading.sample_weights is None else with_row_weights(rows, reading.sample_weights)
 
 
-def pieces(chunks: Iterator[Chunk[Piece]], labels: Names | None) -> Iterator[TextRows]:
+def pieces(chunks: Iterator[ChunkResult[Piece]], labels: Names | None) -> Iterator[TextRows]:
     """Yield the rows of each chunk. `labels` are as in Reading.
 
     Raises BadInputError for a label that is not one of the names, if there are names.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from fmcli.data.formats import Beside
+from fmcli.data.formats import RowTexts
 from fmcli.data.labels import SURROGATES
 from fmcli.data.tables.scanner import Keys
 from fmcli.errors import BadInputError
@@ -42,7 +42,7 @@ class Head:
     unread: frozenset[str] = frozenset()
     types: Mapping[str, bool] = field(default_factory=dict)
 
-    def beside(self, buffer: TextBuffer, column: str | None) -> Beside:
+    def beside(self, buffer: TextBuffer, column: str | None) -> RowTexts:
         """Return the rows of a buffer unchanged, or their cells in `column`. Raises BadInputError if the table lacks
         the column, or already has predictions."""
         scanner = buffer.scanner
@@ -56,8 +56,8 @@ class Head:
         before = header if buffer.opens and self.text else None
         if column is not None:
             texts, *_ = scanner.texts(buffer.data, buffer.start, buffer.stop, [names.index(column)])
-            return Beside(texts, delimiter, before, True, are_cells=True)
+            return RowTexts(texts, delimiter, before, True, are_cells=True)
         rows, text = Keys(NONE, NONE, ""), memoryview(buffer.data)
         rows.read(scanner, buffer.data, buffer.start, buffer.stop)
         places = zip(rows.begins.tolist(), rows.ends.tolist(), strict=True)
-        return Beside([bytes(text[begin:end]).rstrip(b"\r\n") for begin, end in places], delimiter, before, True)
+        return RowTexts([bytes(text[begin:end]).rstrip(b"\r\n") for begin, end in places], delimiter, before, True)

@@ -58,7 +58,7 @@ def united(first: Dataset, second: Dataset, one: Rows, other: Rows) -> Dataset:
     )
 
 
-class Scored(NamedTuple):
+class ScoredPairs(NamedTuple):
     """The scores of pairs.
 
     order : (pairs) numbers that increase with the prediction: scores; for levels with several draws, mean levels.
@@ -71,7 +71,7 @@ class Scored(NamedTuple):
     score: Floats
 
 
-def scored(scorer: Scorer, pairs: Dataset) -> Scored:
+def scored(scorer: Scorer, pairs: Dataset) -> ScoredPairs:
     """Return the scores of pairs, with the same bits as predict."""
     if scorer.transform.norm_of_all:
         pairs = pairs.normalised()
@@ -79,12 +79,12 @@ def scored(scorer: Scorer, pairs: Dataset) -> Scored:
     undo = scorer.labels.unit.undo
     if not scorer.draws:
         score = undo(next(draws.scores(data)))
-        return Scored(score[:, 0], score)
+        return ScoredPairs(score[:, 0], score)
     mean, link = MeanScore(scorer.labels.loss), LOSSES[scorer.labels.loss].load_link()
     for each in draws.scores(data):
         mean.add(each)
     score = undo(mean.score())
-    return Scored((score if link.number is None else link.number(score))[:, 0], score)
+    return ScoredPairs((score if link.number is None else link.number(score))[:, 0], score)
 
 
 class PairScores(Protocol):

@@ -11,7 +11,7 @@ from fmcli.data.formats import quoted
 from fmcli.data.tables.head import PREDICTION
 from fmcli.scoring.recommend.named import NamedRows
 from fmcli.scoring.recommend.reasons import Reasons
-from fmcli.scoring.recommend.recommender import Found, Recommender, Rows
+from fmcli.scoring.recommend.recommender import Recommended, Recommender, Rows
 from fmcli.text import printable_json, readable
 
 # The column names of ids without a name in a table, and the names of the lists of items and reasons.
@@ -19,7 +19,7 @@ GIVEN, ITEM, ITEMS, REASONS = "given", "item", "items", "reasons"
 TAB = b"\t"
 
 
-class Lines:
+class RecommendationText:
     """The text of recommendations: a table with a line per item, or a JSON object per context.
 
     reasons : explains the scores; None: no reasons are given.
@@ -43,7 +43,7 @@ class Lines:
         names = [self.given, *self.contexts.shown, self.item, *self.items.shown, PREDICTION]
         return b"" if self.json else TAB.join(cells([*names, *([REASONS] if self.reasons else [])])) + b"\n"
 
-    def texts(self, first: int, found: Found) -> Iterator[bytes]:
+    def texts(self, first: int, found: Recommended) -> Iterator[bytes]:
         """Yield the recommendations for contexts in pieces of few pairs. first : the number of the first context."""
         rows = np.repeat(np.arange(first, first + len(found.counts), dtype=np.int32), found.counts)
         if self.json:
@@ -62,7 +62,7 @@ class Lines:
             lines = zip(*texts, self._numbers(found, some), *reasons, strict=True)
             yield b"".join(TAB.join(line) + b"\n" for line in lines)
 
-    def _objects(self, first: int, found: Found, rows: Rows) -> Iterator[bytes]:
+    def _objects(self, first: int, found: Recommended, rows: Rows) -> Iterator[bytes]:
         begin = 0
         for row, count in enumerate(found.counts.tolist(), start=first):
             about = {name: shown(texts[row]) for name, texts in self.contexts.shown.items()}
@@ -74,7 +74,7 @@ class Lines:
             yield b"]}\n"
             begin += count
 
-    def _items(self, found: Found, rows: Rows, some: slice) -> Iterator[dict[str, Any]]:
+    def _items(self, found: Recommended, rows: Rows, some: slice) -> Iterator[dict[str, Any]]:
         why = self._why(rows, found, some) if self.reasons else None
         for item, number in zip(found.items[some].tolist(), map(float, self._numbers(found, some)), strict=True):
             one: dict[str, Any] = {self.item: shown(self.items.ids[item])}
@@ -82,10 +82,10 @@ class Lines:
             one[PREDICTION] = number if np.isfinite(number) else None
             yield one | ({} if why is None else {REASONS: dict(next(why))})
 
-    def _numbers(self, found: Found, some: slice) -> list[bytes]:
+    def _numbers(self, found: Recommended, some: slice) -> list[bytes]:
         return self.recommender.scorer.text(found.predictions[some], self.recommender.output).splitlines()
 
-    def _why(self, rows: Rows, found: Found, some: slice) -> Iterator[list[tuple[str, float]]]:
+    def _why(self, rows: Rows, found: Recommended, some: slice) -> Iterator[list[tuple[str, float]]]:
         assert self.reasons is not None
         return self.reasons.of(self.contexts.data, rows[some], found.items[some])
 

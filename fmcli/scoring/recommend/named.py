@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fmcli.data.chunks import Columns, score_chunks
 from fmcli.data.dataset import Dataset
 from fmcli.data.dictionary import FeatureIds
-from fmcli.data.formats import BEFORE_FEATURES, FEATURE, Beside, Stream, row_lines
+from fmcli.data.formats import BEFORE_FEATURES, FEATURE, RowTexts, Stream, row_lines
 from fmcli.data.pieces import concatenated
 from fmcli.data.sources import TableInput, TextBuffer, name_of
 from fmcli.data.tables.reading import TableSource, head_of_table
@@ -48,7 +48,7 @@ class Naming(Stream):
     shown: tuple[str, ...] = ()
     table: Schema | None = None
 
-    def keys(self, buffer: TextBuffer, labelled: bool = False) -> Beside:
+    def keys(self, buffer: TextBuffer, labelled: bool = False) -> RowTexts:
         """Return the id of each row of a buffer: a cell, the id token, or the row's first feature. The further texts
         are the cells of the shown columns, or the first feature."""
         if buffer.table is None:
@@ -60,7 +60,7 @@ class Naming(Stream):
             if self.id_column:
                 words = [line.split(None, self.id_column) for line in lines]
                 ids = [one[self.id_column - 1] if len(one) >= self.id_column else b"" for one in words]
-            return Beside(ids, more=(features,))
+            return RowTexts(ids, more=(features,))
         table, scanner = buffer.table, buffer.table.scanner
         assert scanner is not None
         assert self.table is not None
@@ -75,7 +75,7 @@ class Naming(Stream):
         if self.table.latin1:
             cells = [cell.decode("latin-1").encode() for cell in cells]
         ids, *more = (cells[place :: len(places)] for place in range(len(places)))
-        return Beside(ids, header=BETWEEN.join(map(str.encode, written)), of_table=True, more=tuple(more))
+        return RowTexts(ids, header=BETWEEN.join(map(str.encode, written)), of_table=True, more=tuple(more))
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def named_rows(
     # A pair, not a context or an item, has unit length; the norm comes later.
     parts = replace(scorer, transform=replace(scorer.transform, norm_of_all=False))
     pieces: list[Dataset] = []
-    beside: list[Beside] = []
+    beside: list[RowTexts] = []
     before = counts.unseen
     for data, texts in each_chunk(
         parts,

@@ -35,7 +35,7 @@ FAST_PAIRS = 1 << 20
 Numbers = NDArray[np.int64]
 
 
-class Inputs(NamedTuple):
+class RankingInputs(NamedTuple):
     """The inputs of an evaluation over all items.
 
     rows : labelled rows; each has a user and an item.
@@ -86,7 +86,7 @@ class SeenRows(NamedTuple):
     lacks: frozenset[str]
 
 
-class Read:
+class ReadRows:
     """Rows with the columns of all inputs, including features that the model does not know.
 
     labelled, items : the rows.
@@ -94,7 +94,14 @@ class Read:
     """
 
     def __init__(
-        self, scorer: Scorer, inputs: Inputs, *, format: str, row_groups: RowGroups | None, threads: int, counts: Counts
+        self,
+        scorer: Scorer,
+        inputs: RankingInputs,
+        *,
+        format: str,
+        row_groups: RowGroups | None,
+        threads: int,
+        counts: Counts,
     ) -> None:
         self.scorer, self.format, self.threads = scorer, format, threads
         self.ids = FeatureIds()
@@ -178,7 +185,7 @@ def places_in(known: NDArray[Any], wanted: NDArray[Any]) -> Numbers:
     return np.where(known[order][at] == wanted, order[at], -1)
 
 
-class Pairs(NamedTuple):
+class UserItemPairs(NamedTuple):
     """Users and items.
 
     contexts : a row per user, with the columns of the model.
@@ -195,7 +202,7 @@ class Pairs(NamedTuple):
     seen: dict[str, Numbers]
 
 
-def pairs_of(read: Read, inputs: Inputs) -> Pairs:
+def pairs_of(read: ReadRows, inputs: RankingInputs) -> UserItemPairs:
     """Split rows into users and items. The item is the one with the row's item features; the user is the rest of the
     row, or the group. Raises BadInputError for a row without an item, and for equal items."""
     of_items = np.zeros(read.labelled.features, dtype=np.bool_)
@@ -242,7 +249,7 @@ def pairs_of(read: Read, inputs: Inputs) -> Pairs:
     once = np.concatenate(([True], (np.diff(user) != 0) | (np.diff(item) != 0)))
     in_columns = read.scorer.transform.in_columns
     contexts = in_columns(each_user.only(~of_items))
-    return Pairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
+    return UserItemPairs(contexts, in_columns(read.items), user[once], item[once], label[once], seen)
 
 
 class Near(NamedTuple):
@@ -297,7 +304,7 @@ def near(
 def rankings(
     scorer: Scorer,
     names: Sequence[str],
-    inputs: Inputs,
+    inputs: RankingInputs,
     *,
     relevance: Relevance,
     format: str,
@@ -317,7 +324,7 @@ def rankings(
     if scorer.transform.norm_of_all:
         raise UsageError(f"{scorer.path} divides a row by its length with unseen features, which pairs do not have")
     scorer.all_draws  # noqa: B018 (before there are threads)
-    read = Read(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
+    read = ReadRows(scorer, inputs, format=format, row_groups=row_groups, threads=threads, counts=counts)
     pairs = pairs_of(read, inputs)
     users, items = pairs.contexts.rows, pairs.items.rows
     of_items = np.zeros(scorer.model.features, dtype=np.bool_)

@@ -13,7 +13,7 @@ from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
 from fmcli.losses.links import Floats
 from fmcli.scoring.recommend.candidates import Candidates
-from fmcli.scoring.recommend.factor_scores import PAIRS_AT_ONCE, Scored, pair_scores, scored, united
+from fmcli.scoring.recommend.factor_scores import PAIRS_AT_ONCE, ScoredPairs, pair_scores, scored, united
 from fmcli.scoring.recommend.hashes import hashes
 from fmcli.scoring.scorer import OutputType, Scorer
 from fmcli.system.parallel import in_turn
@@ -88,12 +88,12 @@ class Equal:
         return pair[kept], item[kept].astype(np.int32)
 
 
-class Found(NamedTuple):
+class Recommended(NamedTuple):
     """The items for some contexts, the best first.
 
     counts : (contexts) the number of items for each context.
     items : int32 (pairs), rows of the items.
-    order : (pairs) the numbers that items are ordered by; see Scored.
+    order : (pairs) the numbers that items are ordered by; see ScoredPairs.
     predictions : (pairs, columns) the numbers that predict writes.
     """
 
@@ -143,7 +143,7 @@ class Recommender:
         entry = int(common.argmax())
         return int(np.searchsorted(contexts.indptr, entry, side="right")) - 1, int(contexts.index[entry])
 
-    def find(self, contexts: Dataset, seen: Seen | None = None) -> Found:
+    def find(self, contexts: Dataset, seen: Seen | None = None) -> Recommended:
         """Return the items for some contexts, without items they have seen. Items are ordered by score, then by row;
         items whose score is NaN are last."""
         if seen is None:
@@ -157,7 +157,7 @@ class Recommender:
         context, items = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
         order, score = (np.concatenate([part[at] for part in parts]) for at in (2, 3))
         predictions = self.scorer.predicted(score.astype(np.float64, copy=False), self.output)
-        return Found(np.bincount(context, minlength=contexts.rows), items, order, predictions)
+        return Recommended(np.bincount(context, minlength=contexts.rows), items, order, predictions)
 
     def one_list(self, contexts: Dataset, source: str, named: Callable[[str], str]) -> str:
         """Return a warning if all contexts get one list; else "". named : returns the caller's spelling of an
@@ -197,15 +197,15 @@ class Recommender:
         pair = pair[best]
         return of_pair[best], items[best], found.order[pair], found.score[pair]
 
-    def score(self, contexts: Dataset, context: Rows, items: Rows) -> Scored:
+    def score(self, contexts: Dataset, context: Rows, items: Rows) -> ScoredPairs:
         """Return the scores of pairs of a context and an item, with the same bits as predict."""
         parts = []
         for start in range(0, max(len(items), 1), PAIRS_AT_ONCE):
             some = slice(start, start + PAIRS_AT_ONCE)
             parts.append(scored(self.scorer, united(contexts, self.items, context[some], items[some])))
-        return Scored(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        return ScoredPairs(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def each(self, contexts: Dataset, seen: Seen | None, threads: int) -> Iterator[tuple[int, Found]]:
+    def each(self, contexts: Dataset, seen: Seen | None, threads: int) -> Iterator[tuple[int, Recommended]]:
         """Yield blocks in order: the number of the first context, and the items found. Several threads work."""
         found_for_each = max(min(self.top, self.items.rows), 1)
         step = min(max(FOUND_AT_ONCE // found_for_each, 1), CONTEXTS_AT_ONCE)
@@ -213,7 +213,7 @@ class Recommender:
         def blocks() -> Iterable[int]:
             return range(0, contexts.rows, step)
 
-        def work(start: int) -> tuple[int, Found]:
+        def work(start: int) -> tuple[int, Recommended]:
             stop = min(start + step, contexts.rows)
             of_block = None if seen is None else Seen(seen.begins[start : stop + 1], seen.items)
             return start, self.find(contexts.take(np.arange(start, stop, dtype=np.int32)), of_block)

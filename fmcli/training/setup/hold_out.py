@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fmcli.errors import LEAVE_OUT, BadInputError, UsageError
-from fmcli.prepare.rules import ByTime, LastOf, Rule
+from fmcli.prepare.rules import ByTime, LastOf, SplitRule
 from fmcli.registry.derived import Derived
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import HOLDOUT_STREAM, generator
@@ -82,7 +82,9 @@ def last_of_each(group: NDArray[np.int32], each: int) -> NDArray[np.bool_]:
     return in_last_share(LastOf(each), np.arange(len(group), dtype=np.float64), group)
 
 
-def in_last_share(rule: Rule, time: NDArray[np.float64], group: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+def in_last_share(
+    rule: SplitRule, time: NDArray[np.float64], group: NDArray[np.int32] | None = None
+) -> NDArray[np.bool_]:
     """Return whether a rule has each row in the last part."""
     keys = rule.keys(np.zeros(len(time), np.int64) if group is None else group.astype(np.int64), time)
     rule.learn(keys.copy())

@@ -96,7 +96,7 @@ def item_ranking(data: Dataset, rows: RowNumbers, labels: Labels, count: float, 
 
 
 @dataclass(frozen=True)
-class Occurrences:
+class GroupsOfFeatures:
     """In which groups of rows each feature is.
 
     size : (groups) the numbers of their rows.
@@ -113,7 +113,7 @@ class Occurrences:
     of_users: Flags
 
     @classmethod
-    def of(cls, data: Dataset, group: NDArray[np.int64]) -> Occurrences:
+    def of(cls, data: Dataset, group: NDArray[np.int64]) -> GroupsOfFeatures:
         """Return the occurrences in rows, whose groups have numbers from 0 on."""
         size = np.bincount(group)
         pairs, counts = np.unique(group[rows_of_entries(data)] * data.features + data.index, return_counts=True)
@@ -127,7 +127,7 @@ class Occurrences:
 def features_of_users(data: Dataset) -> Flags | None:
     """Return (features) whether each feature belongs to the user that a group of rows is. None unless most groups have
     such a feature that no other group has, and most rows a feature of another kind that several groups have."""
-    found = Occurrences.of(data, np.unique(groups_of(data), return_inverse=True)[1])
+    found = GroupsOfFeatures.of(data, np.unique(groups_of(data), return_inverse=True)[1])
     own = found.of_users & (np.bincount(found.feature, minlength=data.features) == 1)
     shared = ~found.of_users & (found.groups > 1)
     have_own = len(np.unique(found.of_group[own[found.feature]]))
@@ -150,7 +150,7 @@ def without_users(source: TrainingRows, named: Callable[[str], str]) -> str:
     item = np.unique(hashes(data, np.ones(data.features, dtype=np.bool_)), return_inverse=True)[1]
     of_item = np.unique(item * (group.max() + 1) + group) // (group.max() + 1)
     repeated = (np.bincount(of_item) > 1)[item]
-    found = Occurrences.of(data, group)
+    found = GroupsOfFeatures.of(data, group)
     told_apart = rows_with(data, found.of_users & (found.groups < np.count_nonzero(found.size > 1)))
     if 2 * np.count_nonzero(repeated) <= data.rows or 2 * told_apart > data.rows:
         return ""
