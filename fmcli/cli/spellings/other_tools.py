@@ -56,12 +56,12 @@ def solver(value: str) -> str | None:
 
 
 def metric(value: str) -> str | None:
-    """Return metrics have other names elsewhere, and some have several here."""
+    """Return the message for a metric that has another name here, or several."""
     return other_name("metric", value)
 
 
 def limit(value: str) -> str | None:
-    """Return a limit begins with a metric."""
+    """Return the message for a limit, which begins with a metric."""
     return metric(value.partition("=")[0])
 
 

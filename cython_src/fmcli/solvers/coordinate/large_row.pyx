@@ -90,7 +90,7 @@ cdef class LargeRowUpdater:
         return self.team[number]
 
     def sum_slices(self, Py_ssize_t number):
-        """Return one updater's share of the sums: every len(team)-th slice."""
+        """Compute one updater's share of the sums: every len(team)-th slice."""
         cdef CoordinateUpdater member = self.member(number)
         cdef Py_ssize_t at = number, threads = len(self.team)
         cdef FloatingMode mode
@@ -104,7 +104,7 @@ cdef class LargeRowUpdater:
             return_to_mode(mode)
 
     def apply_slices(self, Py_ssize_t number):
-        """Return one updater's share of the samples whose scores and caches take the step."""
+        """Apply the step to the scores and caches of one updater's share of the samples."""
         cdef CoordinateUpdater member = self.member(number)
         cdef Py_ssize_t at = number, threads = len(self.team)
         cdef FloatingMode mode
