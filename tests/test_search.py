@@ -8,7 +8,7 @@ from problems import validation_rows
 from test_auto import planned, signs
 
 from fmcli.choosing import plans, runs, search
-from fmcli.choosing.candidates import ERRORS_ENDED, ERRORS_LONGER, Candidate, SearchLimits, TrialResult
+from fmcli.choosing.candidates import MARGIN, Candidate, SearchLimits, TrialResult
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, number_of_folds, stretched_plans
 from fmcli.choosing.proposals import PROPOSE, Tried, within
@@ -136,17 +136,16 @@ def test_trials_are_compared_on_stretches(data):
             assert np.array_equal(validation_rows(fold).label, label)
 
 
-def test_drawn_options_must_be_as_clearly_better_as_usual_ones(data):
-    for settings in ({}, {"rank": 2}):
-        candidate = Candidate([planned(data, {})], 1, settings)
-        for ended, errors in ((True, ERRORS_ENDED), (False, ERRORS_LONGER)):
-            candidate.reached = TrialResult(3, 0.5, (3,), ended)
-            assert candidate.margin == errors
+def test_only_a_sampler_that_was_cut_short_needs_no_margin(data):
+    for solver, ended, margin in (("adagrad", False, MARGIN), ("mcmc", True, MARGIN), ("mcmc", False, 0.0)):
+        candidate = Candidate([planned(data, {}, solver=solver)], 1)
+        candidate.reached = TrialResult(3, 0.5, (3,), ended)
+        assert candidate.margin == margin
 
 
 def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_taken(data, monkeypatch):
     """Those that a rung left out had fewer epochs, and do not count."""
-    monkeypatch.setattr(Candidate, "better_than", lambda own, other, errors: own.rank() < other.rank() - 0.1 * errors)
+    monkeypatch.setattr(Candidate, "better_than", lambda own, other, errors: own.rank() < other.rank() - 0.05 * errors)
     one = Search(planned(data, {"l2": 1e-4}, HELD), SearchRequest(ranges={"l2": Range(1e-8, 1.0), "rank": of(2, 4, 8)}))
 
     def chosen(values, left_out=()):
@@ -160,11 +159,11 @@ def test_of_runs_as_good_as_the_best_one_the_closest_to_the_usual_options_is_tak
             one.whole += [] if (rank, l2) in left_out else [candidate]
         return one.choose().settings
 
-    values = {(8, 1e-7): 0.50, (8, 1e-5): 0.59, (8, 1e-4): 0.65, (8, 1e-2): 0.59}
+    values = {(8, 1e-7): 0.50, (8, 1e-5): 0.54, (8, 1e-4): 0.65, (8, 1e-2): 0.54}
     assert chosen(values) == {"rank": 8, "l2": 1e-5}
     assert chosen(values, [(8, 1e-5)]) == {"rank": 8, "l2": 1e-2}
-    assert chosen({**values, (2, 1e-4): 0.59}) == {"rank": 8, "l2": 1e-5}
-    assert chosen({(8, 1e-7): 0.77, (8, 1e-5): 0.85}) == {"rank": 8, "l2": 1e-7}  # the other is not clearly better
+    assert chosen({**values, (2, 1e-4): 0.54}) == {"rank": 8, "l2": 1e-5}
+    assert chosen({(8, 1e-7): 0.77, (8, 1e-5): 0.81}) == {"rank": 8, "l2": 1e-7}  # the other is not clearly better
     assert chosen({(8, 1e-7): 0.85}) == {}
     # The metric of the held-out rows of all folds may be better, although the mean of each is worse.
     other = Candidate([one.plan], 9)

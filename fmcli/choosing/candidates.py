@@ -22,10 +22,14 @@ from fmcli.training.planning import Plan, with_options
 from fmcli.training.several.refit import refits
 from fmcli.training.trained import Epoch
 
-# Another run is taken if it is better by more than so many standard errors: if it ended by itself; if it would become
-# still better; and if it would become much better, as that of a solver that samples does. Drawn options need as many as
-# usual ones: the best of a hundred was worse than the usual run on held-out rows, if it was better by one.
-ERRORS_ENDED, ERRORS_LONGER, ERRORS_SAMPLED = 2.0, 1.0, 0.0
+# One rule decides: a candidate is taken if it is better than the best one so far by more than its margin, in standard
+# errors of the paired difference. The margin of a value of an option is in the registry. Kinds, solvers and drawn
+# options have MARGIN, because the best of many is better by chance, too: the best of a hundred was worse than the usual
+# run on held-out rows if it was better by one. A solver that samples needs none if its run was cut short, because it
+# becomes much better.
+MARGIN = 2.0
+# Candidates are as good as each other if their difference is at most so many standard errors.
+TIE = 1.0
 # Other folds follow as long as another candidate is better, but by fewer standard errors than DECIDED; if it is taken
 # whatever the error, also as long as it is worse by fewer than UNDECIDED.
 DECIDED, UNDECIDED = 2.0, 1.0
@@ -321,9 +325,12 @@ class Candidate:
     @property
     def margin(self) -> float:
         """By how many standard errors it must be better than the usual run."""
-        if self.reached.ended:
-            return ERRORS_ENDED
-        return ERRORS_SAMPLED if self.samples else ERRORS_LONGER
+        return 0.0 if self.is_cut_short else MARGIN
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether it samples, and would become much better with more sweeps."""
+        return self.samples and not self.reached.ended
 
     def better_than(self, other: Candidate, errors: float) -> bool:
         """Return whether it is better by more than so many standard errors of the difference."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from fmcli.choosing.candidates import Candidate
+from fmcli.choosing.candidates import TIE, Candidate
 from fmcli.choosing.plans import is_free, terms_of
 from fmcli.choosing.proposals import Places, Tried
 from fmcli.registry.models import MODELS
@@ -39,10 +39,9 @@ class Group:
         """The best run on all rows so far."""
         return min((one for one in self.candidates if one.begun), key=Candidate.rank, default=self.candidates[0])
 
-    def closest(self, among: Collection[Candidate], usual: Candidate, errors: float) -> Candidate | None:
-        """Return, of those runs in `among` that are its own, one that is clearly better than the usual one and that the
-        best of them is not better than by more than so many standard errors: the closest to the usual options; None if
-        the best one is not clearly better.
+    def closest(self, among: Collection[Candidate], usual: Candidate) -> Candidate | None:
+        """Return the run among these that is closest to the usual options, of those of the kind that are clearly better
+        than the usual one and as good as the best; None if the best one is not clearly better.
 
         The best of many is good by chance, too, and options far from the usual ones, which are good on many sets, more
         often so: of a search on ratings, it reached .9050 on other rows, the closest one .9026.
@@ -58,7 +57,7 @@ class Group:
 
         def as_good(one: Candidate) -> bool:
             # Few are compared: the scores of runs that a study knows are not at hand.
-            return one.rank() < usual.rank() and not best.better_than(one, errors) and clear(one)
+            return one.rank() < usual.rank() and not best.better_than(one, TIE) and clear(one)
 
         return next(one for one in sorted(own, key=self._distance) if one is best or as_good(one))
 

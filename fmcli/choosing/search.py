@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS
-from fmcli.choosing.candidates import ERRORS_LONGER, ERRORS_SAMPLED, Candidate, Known, SearchLimits, nothing_known
+from fmcli.choosing.candidates import TIE, Candidate, Known, SearchLimits, nothing_known
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.memory import added, memory_of
 from fmcli.choosing.plans import fold_plans, is_free, stretched_plans
@@ -48,8 +48,6 @@ BRACKET, REDUCTION, RUNGS = 9, 3, 3
 ROWS_FOR_SUBSETS = 100_000
 # From a little less than the usual strength of a penalty to one with which hardly any parameter is left.
 STRENGTHS_OF_PATH = by(3, 3000)
-# A drawn run is as good as the best one of its kind if that is better by at most so many standard errors.
-ERRORS_CHOSEN = 1.0
 # Options are drawn so many times until they differ from those before.
 MOST_DRAWS = 20
 
@@ -369,10 +367,10 @@ class Search:
         options that is as good as its best one. A solver that samples becomes much better, so that it is taken unless
         another one is clearly better."""
         whole = dict.fromkeys([*self.whole, *(group.champion for group in self.groups)])
-        better = [found for group in self.groups if (found := group.closest(whole, self.usual, ERRORS_CHOSEN))]
+        better = [found for group in self.groups if (found := group.closest(whole, self.usual))]
         chosen = min(better, key=Candidate.rank, default=self.usual)
         for candidate in better:
-            if candidate.margin == ERRORS_SAMPLED and not chosen.better_than(candidate, ERRORS_LONGER):
+            if candidate.is_cut_short and not chosen.better_than(candidate, TIE):
                 chosen = candidate
         return chosen
 
