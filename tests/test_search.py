@@ -14,7 +14,7 @@ from fmcli.choosing.plans import STRETCHES, can_stretch, fold_plans, number_of_f
 from fmcli.choosing.proposals import PROPOSE, Tried, within
 from fmcli.choosing.request import SearchRequest
 from fmcli.choosing.runs import LateError, Room
-from fmcli.choosing.search import BRACKET, Search, compare
+from fmcli.choosing.search import BRACKET, Search
 from fmcli.choosing.tuning import tuned
 from fmcli.data.dataset import Dataset
 from fmcli.errors import UsageError
@@ -26,6 +26,10 @@ from fmcli.training.planning import with_options
 
 pytestmark = pytest.mark.exact
 HELD = {"alternatives": (), "holdout": 0.3}
+
+
+def compare(*given, **how):
+    return Search(*given, **how).run()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from fmcli.base.rules import COUNT, TABLE
 from fmcli.choosing.plans import can_compare, choices_of, chosen_values, is_free, number_of_folds
 from fmcli.choosing.quick_search import searches, with_values
 from fmcli.choosing.request import KINDS, SearchResult
-from fmcli.choosing.search import Search, compare
+from fmcli.choosing.search import Search
 from fmcli.errors import UsageError
 from fmcli.scoring.metrics import metric_of
 from fmcli.training.account import MemoryNeed
@@ -74,7 +74,7 @@ def choose(plan: Plan) -> tuple[Plan, SearchResult]:
     """
     found = SearchResult()
     if plan.other is not None and can_compare(plan):
-        chosen, found = compare(plan, KINDS, folds=KINDS.folds_of(plan))
+        chosen, found = Search(plan, KINDS, folds=KINDS.folds_of(plan)).run()
         plan = chosen.plan
     plan, values = with_values(plan)
     return plan, replace(found, values=values)

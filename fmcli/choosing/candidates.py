@@ -80,22 +80,17 @@ class TrialRecord:
 Known = Callable[[int, int, int], TrialResult | None]
 
 
-def nothing_known(number: int, epochs: int, rows: int) -> TrialResult | None:
-    """Return None: every run is made."""
-    return None
-
-
 @dataclass(frozen=True)
 class SearchLimits:
     """How the candidates of a comparison are run.
 
     known : returns what a candidate, by its number, has reached in so many epochs on so many rows, so that this need
-        not be repeated.
+        not be repeated; None: nothing is known.
     deadline : the value of time.perf_counter() at which the comparison ends; None: it has no limit.
     room : for what paused runs keep.
     """
 
-    known: Known = nothing_known
+    known: Known | None = None
     deadline: float | None = None
     room: Room = field(default_factory=Room)
 
@@ -193,7 +188,7 @@ class Candidate:
         if before.ended or epochs <= before.epochs:
             return 0
         self.asked = epochs
-        known = self._limits.known(self.number, epochs, self.plan.source.count)
+        known = self._limits.known and self._limits.known(self.number, epochs, self.plan.source.count)
         try:
             self.reached = self._run(epochs, threads) if known is None else known
         except LateError:

@@ -13,10 +13,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import Any
 
 from fmcli.choosing.budget import LEAST_WORK, MOST_TRAININGS
-from fmcli.choosing.candidates import TIE, Candidate, Known, SearchLimits, nothing_known
+from fmcli.choosing.candidates import TIE, Candidate, Known, SearchLimits
 from fmcli.choosing.kinds import Group
 from fmcli.choosing.memory import added, memory_of
 from fmcli.choosing.plans import fold_plans, is_free, stretched_plans
@@ -52,18 +51,10 @@ STRENGTHS_OF_PATH = by(3, 3000)
 MOST_DRAWS = 20
 
 
-def compare(plan: Plan, request: SearchRequest, **how: Any) -> tuple[Candidate, SearchResult]:
-    """Return the best of the usual run, of those of other kinds and solvers, and of those of drawn options, and all.
-
-    plan : has the others if there are some; it holds out rows. how : see Search.
-    """
-    return Search(plan, request, **how).run()
-
-
 class Search:
-    """A search in progress.
+    """A search for the best of the usual run, of those of other kinds and solvers, and of those of drawn options.
 
-    plan : the usual run.
+    plan : the usual run, which holds out rows, and has the others if there are some.
     folds : how many times other rows are held out; stretched : whether these are stretches of consecutive rows.
     known : see SearchLimits.
     on_trial : called with each candidate after its run.
@@ -76,7 +67,7 @@ class Search:
         *,
         folds: int = 1,
         stretched: bool = False,
-        known: Known = nothing_known,
+        known: Known | None = None,
         on_trial: Callable[[Candidate], None] = lambda candidate: None,
     ) -> None:
         self.plan, self.request, self.on_trial = plan, request, on_trial
