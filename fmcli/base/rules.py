@@ -14,7 +14,7 @@ LARGEST = 1e100
 LONGEST_TEXT = 200
 LONGEST_QUOTE = 40
 DEEPEST = 3  # levels of nested tables and lists
-HALF = re.compile("[\ud800-\udfff]")  # of a pair of UTF-16, which is no character
+HALF = re.compile("[\ud800-\udfff]")  # of a pair of UTF-16, which is not a character
 
 
 class Rule(NamedTuple):

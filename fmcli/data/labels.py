@@ -178,7 +178,7 @@ class Labels:
         return len(self.values) - 1 if self.values and LOSSES[self.loss].task == "levels" else 0
 
     def bytes_needed(self, rows: int) -> int:
-        """Return the peak memory of `encode` in bytes, for the labels of some rows."""
+        """Return the peak memory of `encode` in bytes, for this number of rows."""
         if self.values is None:
             return 0
         return rows * (BYTES_OF_FEW if len(self.values) <= FEW_CLASSES else BYTES_OF_MANY)

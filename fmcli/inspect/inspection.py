@@ -96,7 +96,7 @@ def views(subject: Subject) -> Iterator[tuple[View, Figures]]:
 
 
 def always(subject: Subject) -> bool:
-    """Tell views that they apply to every model."""
+    """Return True, the condition of views that apply to every model."""
     return True
 
 

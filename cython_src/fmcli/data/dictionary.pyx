@@ -262,8 +262,8 @@ cdef class Dictionary:
         return columns_
 
     def united(self, other):
-        """Return the Dictionary of the features in this or another numbering; this one if it has them all. A Dictionary
-        with a shared column has all features."""
+        """Return the Dictionary of the features in this or another numbering; this Dictionary if it has all of them. A
+        Dictionary with a shared column has all features."""
         if isinstance(other, Dictionary) and other.with_shared:
             return other
         if (self.columns_from(other) >= 0).all():

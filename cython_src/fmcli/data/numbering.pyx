@@ -89,7 +89,7 @@ cdef class Numbering:
         return columns
 
     def united(self, other):
-        """Return the numbering of the features in either numbering; one of the two if it has them all. With a
+        """Return the numbering of the features in either numbering; one of the two if it has all features. With a
         Dictionary, the result is a Dictionary."""
         if not isinstance(other, Numbering):
             return other.united(self)

@@ -42,7 +42,7 @@ class RankingInputs(NamedTuple):
     items : the rows of all items.
     seen : rows whose pairs are left out, except rows with the negative one of two labels. They may lack labels, and
         tables may lack columns.
-    user : the column whose features identify the user of a row; None: the group, or all features of no item.
+    user : the column whose features identify the user of a row; None: all other features than an item's, or the group.
     """
 
     rows: Sequence[str]

@@ -244,7 +244,7 @@ class Survey : public RowReader {
         else take_other(column, cell, recent, facts, weight);
     }
 
-    // The part of `take` for cells that are no plain text.
+    // The part of `take` for cells that are not plain texts.
     __attribute__((noinline)) void take_other(const TableColumn& column, const Cell& cell, int32_t found, ColumnFacts& facts, double weight) {
         const Sort sort = static_cast<Sort>(found & SORTS);
         facts.missing += sort == MISSING;
