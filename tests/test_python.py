@@ -453,3 +453,23 @@ def test_fields_that_do_not_fit_are_refused(fields):
     model = fmcli.train(fmcli.Data(X, y, fields=[0, 2**31 - 2]), model="fm", epochs=1, holdout=0)
     with pytest.raises(BadInputError, match=message):
         model.predict(X, fields=fields)
+
+
+@pytest.mark.parametrize("solver", ["cd", "adagrad"])
+def test_an_epoch_of_few_rows_makes_few_calls_of_python_functions(solver):
+    """The calls take longer than the rows: what does not change from epoch to epoch is computed once."""
+    options = {"holdout": 0.2, "quick_search": False, "refit": False, "patience": 100, "threads": 1}
+
+    def counted(epochs):
+        events = []
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        try:
+            model = fmcli.train((X, Y), solver=solver, epochs=epochs, **options)
+        finally:
+            sys.setprofile(None)
+        return events.count("call"), len(model.history)
+
+    counted(1)  # imports modules
+    (first, few), (second, many) = counted(2), counted(12)
+    assert many > few
+    assert (second - first) / (many - few) < 140
