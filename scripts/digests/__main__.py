@@ -2,6 +2,7 @@
 
     python scripts/digests save FILE       run all cases, and write their digests
     python scripts/digests compare FILE    run all cases, and name those whose digests differ: status 1
+    python scripts/digests compare FILE --sanitize BUILD    the same with sanitizers, whose reports end a case
 
 The digests depend on the machine's C library, so none are kept: save them with the code before a change, and compare
 after it. A case (lines.py, modes.txt) is one command or several, in a folder of its own with the drawn data. Its digest
@@ -23,10 +24,13 @@ from pathlib import Path
 from drawn import write_data
 from lines import cases
 
+sys.path.append(str(Path(__file__).resolve().parent.parent / "fuzz"))
+import sanitized
+
 SECONDS = 600  # the time limit of a command
 
 
-def digest(name: str, commands: list[str], data: Path) -> tuple[str, str]:
+def digest(name: str, commands: list[str], data: Path, environment: dict[str, str]) -> tuple[str, str]:
     """Return the name and the digest of a case. Its commands run in an empty folder with links to the data."""
     found = hashlib.sha256()
     with tempfile.TemporaryDirectory() as place:
@@ -39,7 +43,7 @@ def digest(name: str, commands: list[str], data: Path) -> tuple[str, str]:
                 cwd=folder,
                 capture_output=True,
                 timeout=SECONDS,
-                env={**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path[1:]))},
+                env=environment,
             )
             if done.returncode:
                 sys.exit(f"{name}: status {done.returncode} of {command}\n{done.stderr.decode()}")
@@ -56,11 +60,19 @@ def main() -> int:
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="cases that run at the same time")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the cases whose names contain this text")
+    parser.add_argument("--sanitize", type=Path, metavar="BUILD", help="run the build with sanitizers in this folder")
     arguments = parser.parse_args()
+    path = list(filter(None, sys.path[1:]))
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    if arguments.sanitize:
+        sanitized.build(arguments.sanitize)
+        path.insert(0, str(arguments.sanitize.resolve()))
+        environment |= sanitized.variables()
+    environment["PYTHONPATH"] = os.pathsep.join(path)
     chosen = {name: commands for name, commands in cases().items() if arguments.only in name}
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(arguments.jobs) as pool:
         write_data(Path(place))
-        found = dict(pool.map(lambda case: digest(*case, Path(place)), chosen.items()))
+        found = dict(pool.map(lambda case: digest(*case, Path(place), environment), chosen.items()))
     if arguments.action == "save":
         arguments.file.write_text(json.dumps(found, indent=0) + "\n")
         print(f"{len(found)} cases")
