@@ -3,17 +3,20 @@
 import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
 from problems import ROW_SOLVERS
+from test_nights import in_nights, planted
 from test_resuming import labelled, saved
 from test_stored_rows import small, stored  # noqa: F401 (a fixture)
 
+from fmcli.data.dataset import Dataset
 from fmcli.data.stored.cache import Cache
 from fmcli.registry.specs import make_spec
 from fmcli.solvers.stochastic import trainer as stochastic
-from fmcli.training import job
+from fmcli.training import job, saving
 from fmcli.training.checkpoint import Checkpoint
 from fmcli.training.planning import prepare
 from fmcli.training.setup.settings import Settings
@@ -120,6 +123,30 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bytes(name, tmp
     saved(tmp_path / "continued", trained)
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "continued").read_bytes()
     assert [epoch.loss for epoch in trained.epochs] == [epoch.loss for epoch in whole_run.epochs]
+
+
+def test_an_update_that_is_killed_ends_with_the_same_bytes_if_its_factors_have_begun_anew(tmp_path):
+    X, y = planted(np.random.default_rng(0), 40, 40, 0.5, rows=9600)
+    before, path = slice(0, 1800), str(tmp_path / "m.fm")
+    options = {"model": "fm", "solver": "cd", "look": False, "scale_labels": False}
+    in_nights(X[before], y[before], update={}, nights=3, **options).save(path)
+    new = X[1800:2400]
+    rows = Dataset(new.indptr.astype(np.int64), new.indices, None, y[1800:2400], new.shape[1])
+
+    def update(checkpoint, left=0):
+        warm_start = saving.load_warm_start(path)
+        spec = warm_start.continued(None, None, None, {"epochs": 3})
+        return Command(rows, spec, {"warm_start": warm_start}, str(tmp_path / checkpoint)).run(left)
+
+    whole_run = update("none")
+    assert whole_run.plan.earlier.begun
+    with pytest.raises(Killed):
+        update("checkpoint", left=2)
+    continued = update("checkpoint")
+    assert continued.continued
+    assert (
+        Path(saved(tmp_path / "whole", whole_run)).read_bytes() == Path(saved(tmp_path / "c", continued)).read_bytes()
+    )
 
 
 def test_a_run_that_ends_by_an_exception_ends_the_thread_that_reads_ahead(tmp_path, monkeypatch, small):  # noqa: F811

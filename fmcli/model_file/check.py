@@ -35,7 +35,19 @@ from fmcli.data.labels import is_name, saved_labels
 from fmcli.data.scaling import CENTER, SCALE, names_of
 from fmcli.data.tables.schema import Schema
 from fmcli.errors import BadInputError, UsageError
-from fmcli.model_file.state import CURVATURE, HALF, PAST, SLOPE, STATE, draw_name, drawn_names, past_name, state_name
+from fmcli.model_file.state import (
+    CURVATURE,
+    HALF,
+    PAIR_BASIS,
+    PAIR_VALUES,
+    PAST,
+    SLOPE,
+    STATE,
+    draw_name,
+    drawn_names,
+    past_name,
+    state_name,
+)
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS, priors_in
 from fmcli.models.parameters import Parameters
 from fmcli.registry.losses import CLIPPED_LOSS, LOSSES, LossEntry
@@ -330,6 +342,10 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         for kind in (CURVATURE, SLOPE):
             if past_name(kind, name) in arrays:  # optional: large models omit them
                 expected[past_name(kind, name)] = (model.shapes()[name], "f")
+    if PAIR_BASIS in arrays and PAIR_VALUES in arrays:  # likewise
+        directions = arrays[PAIR_VALUES].shape[-1:]
+        expected[PAIR_BASIS] = ((model.outputs, columns, *directions), "f")
+        expected[PAIR_VALUES] = ((model.outputs, *directions), "f8")
     kept = "half" if meta["draws"] > meta["members"] else "f"
     for number in range(meta["draws"] - 1):
         for name in model.shapes().keys() & drawn_names(model, meta["members"]):
@@ -354,7 +370,8 @@ def check_arrays(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], mo
         expected[GROUPS] = ((columns,), "i4")
     for name, (shape, kind) in expected.items():
         check_array(name, arrays, shape, kind)
-        if arrays[name].dtype == HALF and not np.isfinite(arrays[name]).all():
+        finite = arrays[name].dtype == HALF or name in (PAIR_BASIS, PAIR_VALUES)
+        if finite and not np.isfinite(arrays[name]).all():
             refuse(f"the array {name} has numbers that are not finite")
     for name in expected:
         past = arrays[name] if name.startswith(f"{PAST}.") else np.zeros(0)

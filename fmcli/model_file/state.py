@@ -15,6 +15,8 @@ from fmcli.models.parameters import Parameters
 STATE = "state"
 # The prefix of a parameter's curvature and slope of the loss of earlier rows: past.curvature.V, past.slope.V.
 PAST, CURVATURE, SLOPE = "past", "curvature", "slope"
+# What the rows say about pairs of features: the sum of values * basis basis'.
+PAIR_BASIS, PAIR_VALUES = "pairs.basis", "pairs.values"
 # The prefix of the arrays of all draws but the last, whose arrays have their own names: draw.0.V.
 DRAW = "draw"
 # The type of these draws if many draws of a large model are kept: half of the bytes. Rounding errors are far smaller

@@ -39,3 +39,11 @@ class RemoteRows(ABC):
     def each_by_model(self, task: Task, loss: Loss, of: OfModel[T]) -> Iterator[T]:
         """Yield the results of a function for the model of a task, with its parameters as they are, and its loss, each
         shard, and the rows of it to train on."""
+
+
+def each_shard(task: Task, loss: Loss, of: OfModel[T]) -> Iterator[T]:
+    """Return the results of a function for the model of a task and its loss, each shard of its rows, here or elsewhere,
+    and the rows of the shard to train on."""
+    if isinstance(task.source, RemoteRows):
+        return task.source.each_by_model(task, loss, of)
+    return task.source.each(lambda data, rows: of(task.model, loss, data, rows))

@@ -45,7 +45,7 @@ from fmcli.training.planning import Plan, prepare, strengths_in
 from fmcli.training.setup.rows import RowsInMemory
 from fmcli.training.setup.scaled_labels import with_choice
 from fmcli.training.setup.settings import Settings
-from fmcli.training.starting import revive, start_at_minimum
+from fmcli.training.starting import start_at_minimum
 from fmcli.training.trained import Epoch, Trained, summary
 from fmcli.training.validation import LAST_COMPARED, BestEpoch, BestOfLast
 
@@ -126,6 +126,8 @@ class Run:
         self.divergence = DivergenceCheck(plan, self.loss, self.baseline)
         penalty = Penalty(**strengths_in(plan), epochs=plan.penalised_before + len(self.epochs))
         self.model.allocate(self.trainer.slots)
+        if plan.earlier:
+            plan.earlier.begin(plan.task, self.loss)
         if kept is None:
             start(plan, self.loss)
             self.divergence.start(self.model)
@@ -274,9 +276,9 @@ def start(plan: Plan, loss: Loss) -> None:
     if plan.new_features:
         new_features.start(model, plan.new_features, spec.values["init_std"], spec.values["seed"])
     if plan.warm_start:
-        fresh = {name: model.parameters[name].copy() for name in (plan.earlier.scales if plan.earlier else ())}
         plan.warm_start.copy_parameters(model)
-        revive(model, plan.earlier, fresh)
+        for name, array in (plan.earlier.begun if plan.earlier else {}).items():
+            model.parameters[name][...] = array
         start_at_minimum(plan, model, loss)
     elif model.anchored:
         model.anchored.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))

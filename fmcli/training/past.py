@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fmcli.model_file.state import CURVATURE, SLOPE, past_name
+from fmcli.model_file.state import CURVATURE, PAIR_BASIS, PAIR_VALUES, SLOPE, past_name
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.build import build_loss
 from fmcli.solvers.coordinate.past import Past, past_of
@@ -31,4 +31,8 @@ def past_arrays(past: Past | None) -> dict[str, NDArray[Any]]:
     if past is None:
         return {}
     kinds = {CURVATURE: past.curvatures, SLOPE: past.slopes}
-    return {past_name(kind, name): one for kind, of in kinds.items() for name, one in of.items()}
+    pairs = past.interactions
+    return {
+        **{past_name(kind, name): one for kind, of in kinds.items() for name, one in of.items()},
+        **({PAIR_BASIS: pairs.basis, PAIR_VALUES: pairs.values} if pairs else {}),
+    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from fmcli.data.shards.training_rows import TrainingRows
@@ -13,7 +11,6 @@ from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import Spec
 from fmcli.registry.streams import PREPARE_STREAM, generator
-from fmcli.solvers.coordinate.past import scales_of, start_sizes
 from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.training.setup.settings import HOLD, make_model
 from fmcli.training.setup.warm_start import WarmStart, extended
@@ -49,19 +46,13 @@ def earlier_of(
     else:
         options, of_loss = warm_start.run.options, weight
     centre = {name: extended(array, shapes[name]).astype(np.float64) for name, array in old.parameters.items()}
-    stds = start_sizes(model, spec.values["init_std"])
-    # A larger strength is to keep what is known, such as that there are no interactions.
-    scales = {} if strength > 1 else scales_of(centre, stds)
-    if past is not None:
-        past = replace(past, slopes={name: slope * scales.get(name, 1) for name, slope in past.slopes.items()})
     return PriorRows(
         strength=strength,
         weight=weight,
-        centre={name: array * scales.get(name, 1) for name, array in centre.items()},
+        centre=centre,
         penalty=Penalty(l2_w=of_loss * options["l2_w"], l2_v=of_loss * options["l2_v"]),
         past=past,
         counts=np.zeros(0) if before.counts is None else before.counts,
         known={name: old.known(name, seen) for name in old.parameters},
         twin=lambda: prepared_model(spec, source, transform, None),
-        scales=scales,
     )

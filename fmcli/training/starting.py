@@ -1,8 +1,5 @@
 """Where parameters begin if a run resumes from a model, other than at its values.
 
-Factors that the penalty has sent to 0 begin anew: rows enough to learn interactions may have come since, and factors
-leave 0, which is a saddle point, only from other values.
-
 New features begin at their minimum, given all else, if a stochastic solver resumes.
 
 From random start values, an epoch of an update would move the features that the model knows to what suits the new ones
@@ -12,11 +9,9 @@ minimum explains the labels of these rows, so that the other features of the row
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fmcli.errors import UsageError
 from fmcli.losses.loss import Loss
@@ -24,8 +19,6 @@ from fmcli.models.model import Model
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import resolve
 from fmcli.solvers.coordinate.new_features import NewFeaturesDescent
-from fmcli.solvers.coordinate.pieces import pieces
-from fmcli.solvers.coordinate.prior import PriorRows
 from fmcli.solvers.new_features import find
 
 if TYPE_CHECKING:
@@ -36,14 +29,6 @@ EPOCHS, TOLERANCE = 10, 1e-3
 # Features of fewer rows begin elsewhere. Chosen among 0, 5, 10, 20 and 40 on held-out rows of nights of ratings, by
 # user and by time, and of clicks.
 FEWEST_ROWS = 10
-
-
-def revive(model: Model, earlier: PriorRows | None, fresh: Mapping[str, NDArray[Any]]) -> None:
-    """Give dead factors of a model, which has the parameters of a warm start, the size of start values again, or fresh
-    ones if nothing is left of them. fresh : the start values of factors."""
-    for name, scale in (earlier.scales if earlier else {}).items():
-        for array, start in zip(pieces(model.parameters[name]), pieces(fresh[name]), strict=True):
-            array[...] = np.where(scale > 0, np.asarray(array) * scale, start)
 
 
 def start_at_minimum(plan: Plan, model: Model, loss: Loss) -> None:

@@ -300,9 +300,6 @@ def log_warm_start(log: Log, plan: Plan, warm_start: WarmStart) -> None:
         log.line(
             f"{earlier.weight:,.6g} earlier rows hold the parameters, with --init-strength {number(earlier.strength)}"
         )
-        revived = sum(int((scale != 1).sum()) for scale in earlier.scales.values())
-        if revived:
-            log.line(f"factors that were near 0, as the rows were too few, and begin anew: {revived:,}")
     elif not plan.spec.by_rows:
         log.warning(
             f"{plan.spec.solver} fits these rows alone, and forgets the rows that {path} was trained on unless they "
@@ -379,6 +376,8 @@ def log_memory(log: Log, need: MemoryNeed, request: Request) -> None:
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     """Log which epoch was kept, or chosen for the refit, and why training stopped early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
+    if trained.plan.earlier and trained.plan.earlier.begun:
+        log.line("factors began anew, with interactions of the earlier rows that predict the new rows better")
     if trained.out_of_time:
         log.line(f"stopped with epoch {before + len(epochs)}: the time is over (--max-seconds)")
     else:

@@ -17,28 +17,19 @@ from fmcli.models.model import Model
 from fmcli.models.parameters import Parameters
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
+from fmcli.solvers.coordinate import interactions
 from fmcli.solvers.coordinate.columns import most_entries
 from fmcli.solvers.coordinate.descent import Descent
-from fmcli.solvers.coordinate.pieces import NUMBERS_AT_ONCE, pieces
+from fmcli.solvers.coordinate.interactions import Interactions, interactions_of, pair_factors
+from fmcli.solvers.coordinate.pieces import NUMBERS_AT_ONCE, ROWS_AT_ONCE, pieces
 from fmcli.solvers.coordinate.update import CoordinateUpdater
-from fmcli.solvers.remote import RemoteRows
+from fmcli.solvers.remote import each_shard
 
 if TYPE_CHECKING:
     from fmcli.solvers.trainer import Task
 
 Floats = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]
-# Factors of this many times the standard deviation of start values have left these: with 15 times, ratings of users who
-# have factors end .0009 higher in RMSE, and nights that begin without any interaction .002 lower.
-GROWN = 5
-# Smaller factors than this many times that have lost their own direction: all follow the strongest interaction.
-LOST = 1e-3
-# Directions of factors in which the slopes are a smaller share than this of the largest ones are noise.
-LEAST_SLOPE = 1e-2
-# Rows whose derivatives are summed at a time.
-ROWS_AT_ONCE = 1 << 16
-# The arrays in double precision that turned_slopes has at a time.
-TURNED_COPIES = 3
 
 
 @dataclass(frozen=True)
@@ -50,11 +41,13 @@ class Past:
     curvatures : the curvature of each parameter, by the name of the model's array.
     slopes : the slopes; for arrays without them, m is the minimum of this function plus the l2 penalty of the run that
         trained the model.
+    interactions : what they say about all pairs of features; None: the model has no pairs, or too many.
     """
 
     weight: float
     curvatures: Arrays
     slopes: Arrays
+    interactions: Interactions | None = None
 
 
 @dataclass(frozen=True)
@@ -99,37 +92,30 @@ def past_of(
     parameters `centre`.
 
     Where the penalty is smooth, the model counts as the minimum, which is nearly true if the run has converged: slopes
-    of a run that early stopping has ended would send all parameters at once to where each should go alone. Factors near
-    their start values are no minimum, but leave these as soon as the slopes of enough rows have added up.
+    of a run that early stopping has ended would send all parameters at once to where each should go alone.
     """
     model, weight = task.model, task.source.total_weight
-    near = near_start(model, task.spec.values["init_std"]) if penalty.smooth else {}
     found = total_of(task, loss)
     slopes, curvatures = {}, {}
     for layout, name in trained_arrays(model):
         of_block = found[model.layout.index(layout)]
         curvatures[name] = of_block.array(1, model, layout, name)
-        if name in near or not penalty.smooth:
+        if not penalty.smooth:
             slopes[name] = of_block.array(0, model, layout, name)
     del found
     if earlier is not None and centre is not None:
         weight += earlier.weight
-        # After one epoch: factors of a run to convergence, as by lbfgs, have left the directions with known slopes, and
-        # nights of planted ratings would end .000 to .021 above.
-        turned = start_sizes(model, task.spec.values["init_std"]) if task.spec.values["epochs"] == 1 else {}
         for name, before in earlier.curvatures.items():
             if name in slopes:
-                now, known = model.parameters[name], earlier.slopes[name]
-                if name in turned:
-                    known = turned_slopes(centre[name], known, now, GROWN * turned[name])
-                arrays = slopes[name], before, now, centre[name], known
+                arrays = slopes[name], before, model.parameters[name], centre[name], earlier.slopes[name]
                 for slope, curvature, value, old, kept in zip(*map(pieces, arrays), strict=True):
                     slope[...] = slope + (curvature * (value.astype(np.float64) - old) + kept)
             for total, one in zip(pieces(curvatures[name]), pieces(before), strict=True):
                 total[...] = total + one
-    if penalty.smooth:
-        set_minimum(task, penalty, weight, near, slopes)
-    return Past(weight, curvatures, slopes)
+    of_pairs = None
+    if pair_factors(model) is not None:
+        of_pairs = interactions_of(task, loss, earlier.interactions if earlier else None)
+    return Past(weight, curvatures, slopes, of_pairs)
 
 
 def bytes_needed(model: Model, data: Dataset, earlier: int, *, shards: bool) -> int:
@@ -150,7 +136,8 @@ def bytes_needed(model: Model, data: Dataset, earlier: int, *, shards: bool) -> 
     shapes = model.shapes()
     arrays = 2 * REAL_TYPE.itemsize * sum(math.prod(shapes[name]) for _, name in trained_arrays(model))
     measured = measuring_bytes(model, data)
-    return max((3 if shards else 1) * sums + measured, sums + arrays, arrays + earlier)
+    of_pairs = interactions.bytes_needed(model, data)
+    return max((3 if shards else 1) * sums + measured, sums + arrays, arrays + max(earlier, of_pairs))
 
 
 def measuring_bytes(model: Model, data: Dataset) -> int:
@@ -159,82 +146,6 @@ def measuring_bytes(model: Model, data: Dataset) -> int:
     entry = np.dtype(np.int32).itemsize + REAL_TYPE.itemsize
     related = sum(2 * entry * data.rows * relation.data.longest for relation in data.relations)  # also by column
     return int(share * (data.nbytes + related + Descent.bytes_needed(model, data)))
-
-
-def turned_slopes(before: Floats, slopes: Floats, now: NDArray[Any], most: float) -> Floats:
-    """Return slopes of the loss of earlier rows in factors, which had the values `before`; the slopes of factors that
-    are smaller than `most` now, for the directions that these have now.
-
-    The score of two features is the sum of the products of their factors, so that the slopes in small factors V are
-    Y = R V: the symmetric matrix R sums the slopes of the rows of each two features. Nystrom's approximation of R is
-    Y (V'Y)^+ Y'. Without it, the slopes of a direction that factors had would count for the one to which they turned.
-    """
-    near = sizes_of(now) < most
-    if not near.any():
-        return slopes
-    size = sizes_of(before)
-    v, y = (
-        np.divide(one, size, where=size > 0, out=np.zeros_like(one)).reshape(-1, len(size)) for one in (before, slopes)
-    )
-    known = v.T @ y
-    del v  # which is as large as the model, in double precision
-    inverse = np.linalg.pinv((known + known.T) / 2, rcond=LEAST_SLOPE, hermitian=True)
-    turned = y @ (inverse @ (y.T @ now.astype(np.float64).reshape(y.shape)))
-    del y
-    return np.where(near, turned.reshape(now.shape), slopes)
-
-
-def scales_of(values: Arrays, stds: Mapping[str, float]) -> dict[str, Floats]:
-    """Return, by array, the multipliers of the factors of features before a run continues; 1 for factors larger than
-    start values. stds : the standard deviations of the start values.
-
-    Other factors, which the penalty has sent towards 0, become as large as start values again, because the
-    factors of more rows may leave 0: an epoch is a step of a power iteration, whose direction the nights improve. 0
-    stands for factors that are too small to have a direction of their own.
-    """
-    found = {}
-    for name, std in stds.items():
-        size = sizes_of(values[name]) / (std or 1)
-        if std > 0 and (size < 1).any():
-            found[name] = np.where(size < 1, np.where(size > LOST, 1 / np.maximum(size, LOST), 0), 1)
-    return found
-
-
-def near_start(model: Model, init_std: float | list[float]) -> dict[str, NDArray[np.bool_]]:
-    """Return which factors of features are near their start values, by array; arrays without such factors are left
-    out."""
-    near = {name: sizes_of(model.parameters[name]) < GROWN * std for name, std in start_sizes(model, init_std).items()}
-    return {name: some for name, some in near.items() if some.any()}
-
-
-def set_minimum(
-    task: Task, penalty: Penalty, weight: float, near: Mapping[str, NDArray[np.bool_]], slopes: Arrays
-) -> None:
-    """Replace the slopes of factors that are not near their start values by the slopes of a minimum."""
-    blocks = {name: layout for layout, name in trained_arrays(task.model)}
-    for name, some in near.items():
-        l2 = weight * penalty.l2(blocks[name])[0]
-        pairs = zip(pieces(slopes[name]), pieces(task.model.parameters[name]), strict=True)
-        for slope, value in pairs if not some.all() else ():
-            slope[...] = np.where(some, slope, -l2 * value.astype(np.float64))
-
-
-def start_sizes(model: Parameters, init_std: float | list[float]) -> dict[str, float]:
-    """Return the standard deviation of the start values of each array with factors of features. init_std : for all, or
-    for each degree, whose arrays follow each other in a block."""
-    stds = init_std if isinstance(init_std, list) else [init_std]
-    factors = [layout.body for layout, _ in trained_arrays(model) if layout.by_feature]
-    return {array.name: stds[min(at, len(stds) - 1)] for body in factors for at, array in enumerate(body)}
-
-
-def sizes_of(value: NDArray[Any]) -> Floats:
-    """Return (factors) the root of the mean square of the numbers of each factor that are not 0."""
-    axes, total, times = tuple(range(value.ndim - 1)), np.zeros(value.shape[-1]), np.zeros(value.shape[-1])
-    for piece in pieces(value):
-        total += np.sum(piece.astype(np.float64) ** 2, axis=axes)
-        times += np.count_nonzero(piece, axis=axes)
-    sizes: Floats = np.sqrt(total / np.maximum(1, times))
-    return sizes
 
 
 def columns_of(layout: BlockLayout) -> dict[str, NDArray[np.intp]]:
@@ -261,11 +172,7 @@ def trained_arrays(model: Parameters) -> list[tuple[BlockLayout, str]]:
 
 def total_of(task: Task, loss: Loss) -> list[Derivatives]:
     """Return the derivatives of the rows of a task, by block."""
-    source = task.source
-    if isinstance(source, RemoteRows):
-        shards = source.each_by_model(task, loss, derivatives)
-    else:
-        shards = source.each(lambda data, rows: derivatives(task.model, loss, data, rows))
+    shards = each_shard(task, loss, derivatives)
     total = next(shards)
     for found in shards:
         total = [one.plus(other) for one, other in zip(total, found, strict=True)]

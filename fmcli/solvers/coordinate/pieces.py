@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 # Parameters that are converted to double precision at a time.
 NUMBERS_AT_ONCE = 1 << 19
+# Rows whose derivatives are summed at a time.
+ROWS_AT_ONCE = 1 << 16
 
 
 def pieces(value: NDArray[Any]) -> Iterator[NDArray[Any]]:

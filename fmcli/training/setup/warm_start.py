@@ -18,7 +18,7 @@ from fmcli.data.scaling import SCALE, Scaling
 from fmcli.data.transform import Transform, every_column, marked
 from fmcli.errors import LEAVE_OUT, UsageError
 from fmcli.model_file.container import ModelFile
-from fmcli.model_file.state import CURVATURE, PAST, SLOPE, parameter_of, past_name, state_name
+from fmcli.model_file.state import CURVATURE, PAIR_BASIS, PAIR_VALUES, PAST, SLOPE, parameter_of, past_name, state_name
 from fmcli.models.drawn import NOISE, PRIOR_GROUPS, PRIORS
 from fmcli.models.model import Model
 from fmcli.records import dataclass
@@ -27,6 +27,7 @@ from fmcli.registry.losses import LOGISTIC, LOSSES, SOFT_LOGISTIC
 from fmcli.registry.models import MODELS
 from fmcli.registry.solvers import solver_entry
 from fmcli.registry.specs import Spec
+from fmcli.solvers.coordinate.interactions import Interactions
 from fmcli.solvers.coordinate.past import Past
 from fmcli.solvers.trainer import Trainer
 from fmcli.training.setup.previous_run import PreviousRun
@@ -99,7 +100,10 @@ class WarmStart:
             }
             for kind in (CURVATURE, SLOPE)
         )
-        return Past(self.past_weight, curvatures, slopes)
+        pairs = None
+        if PAIR_BASIS in self.arrays:
+            pairs = Interactions(self.arrays[PAIR_BASIS], self.arrays[PAIR_VALUES])
+        return Past(self.past_weight, curvatures, slopes, pairs)
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -150,7 +154,7 @@ class WarmStart:
         arrays, shapes = dict(self.arrays), model.shapes()
         for name, array in self.arrays.items():
             parameter = parameter_of(name)
-            axis = self.model.feature_axis(parameter)
+            axis = 1 if name == PAIR_BASIS else self.model.feature_axis(parameter)
             if axis is not None:
                 arrays[name] = moved(array, axis, source, target, size)
             if parameter in shapes:
