@@ -9,7 +9,7 @@ from test_solvers import EXACT_ONLY, PENALTIES, labels_of, make_loss, outputs_of
 
 from fmcli.penalties.penalty import Penalty
 from fmcli.registry.solvers import SOLVERS
-from fmcli.solvers.coordinate import trainer
+from fmcli.solvers.coordinate import minimizer
 from fmcli.solvers.coordinate.minimizer import CoordinateDescent
 from fmcli.solvers.stochastic.loop import RowLoop
 from reference import slow_descent, slow_losses, slow_models
@@ -258,8 +258,8 @@ def test_field_aware_rows_with_an_index_in_two_fields_take_the_slow_way():
 
 @pytest.mark.parametrize("name", ["poly2", "pn", "lifted-pn", "bilinear", "ffm", "llfm"])
 def test_threads_change_nothing(name, monkeypatch):
-    monkeypatch.setattr(trainer, "ENTRIES_TO_SHARE", 1)
-    monkeypatch.setattr(trainer, "SAMPLES_A_TASK", 4)
+    monkeypatch.setattr(minimizer, "ENTRIES_TO_SHARE", 1)
+    monkeypatch.setattr(minimizer, "SAMPLES_A_TASK", 4)
     rng = np.random.default_rng(5)
     keys = [(int(rng.integers(4)), 4 + int(rng.integers(3))) for _ in range(ROWS)]
     rows = [{(key if name != "ffm" else (key, key // 4)): 1.0 for key in x} for x in keys]

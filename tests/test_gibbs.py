@@ -19,7 +19,7 @@ from fmcli.registry.catalogue import refusal
 from fmcli.registry.specs import make_spec, resolve
 from fmcli.scoring.averages import MeanScore
 from fmcli.scoring.scorer import load_model
-from fmcli.solvers.coordinate import trainer as coordinate
+from fmcli.solvers.coordinate import minimizer as coordinate
 from fmcli.solvers.gibbs.sampler import NOISE, GibbsSampler, Hyperpriors
 from fmcli.training import job, saving
 from fmcli.training.draw_sizes import kept_sweeps

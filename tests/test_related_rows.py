@@ -18,7 +18,7 @@ from fmcli.penalties.penalty import Penalty
 from fmcli.registry.specs import make_spec
 from fmcli.scoring.rows import score_rows
 from fmcli.scoring.scores import joined_scores
-from fmcli.solvers.coordinate import trainer
+from fmcli.solvers.coordinate import minimizer
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.relation_rows import RelationRows
 from fmcli.solvers.coordinate.update import CoordinateUpdater
@@ -105,8 +105,8 @@ def test_features_of_rows_that_nothing_refers_to_do_not_occur(solver):
 
 @pytest.mark.parametrize(("solver", "loss"), [("cd", "squared"), ("mcmc", "probit"), ("mcmc", "ordinal")])
 def test_the_model_has_the_same_bits_for_any_number_of_threads(monkeypatch, solver, loss):
-    monkeypatch.setattr(trainer, "ENTRIES_OF_LARGE_ROW", 5)
-    monkeypatch.setattr(trainer, "ENTRIES_TO_SHARE", 1)
+    monkeypatch.setattr(minimizer, "ENTRIES_OF_LARGE_ROW", 5)
+    monkeypatch.setattr(minimizer, "ENTRIES_TO_SHARE", 1)
     own = labelled(related(tables(binary=loss == "probit"))[1], loss)
     one, *others = (parameters(trained(own, "fm", solver, loss, threads=threads)[0]) for threads in (1, 2, 3))
     for other in others:
@@ -129,7 +129,7 @@ def test_features_of_many_runs_are_updated_together(monkeypatch):
     scattered = related(tables().renumbered(ids))
     exact = [trained(data, "linear", "cd")[1].epochs[-1].loss for data in scattered]
     assert exact[1] == pytest.approx(exact[0], rel=1e-5)
-    monkeypatch.setattr(trainer, "FEW_VISITS", 0)
+    monkeypatch.setattr(minimizer, "FEW_VISITS", 0)
     options = {"epochs": 200, "tol": 0, "l2": 0.01}
     runs = [trained(data, "linear", "cd", **options)[1] for data in scattered]
     assert runs[1].epochs[0].objective != runs[0].epochs[0].objective
@@ -138,11 +138,11 @@ def test_features_of_many_runs_are_updated_together(monkeypatch):
 
 def test_runs_of_features():
     orders = [np.array([0, 1, 8]), np.array([2, 3, 9]), np.array([], dtype=int)]
-    assert [(part, list(run)) for part, run in trainer.in_runs(orders, 10)] == [
+    assert [(part, list(run)) for part, run in minimizer.in_runs(orders, 10)] == [
         *((0, [0, 1]), (1, [2, 3]), (0, [8]), (1, [9]))
     ]
     scattered = [np.arange(0, 20, 2), np.arange(1, 21, 2)]
-    runs = trainer.in_runs(scattered, trainer.FEW_VISITS)
+    runs = minimizer.in_runs(scattered, minimizer.FEW_VISITS)
     assert [(part, list(run)) for part, run in runs] == [
         *((0, [0]), (1, list(range(1, 21, 2))), (0, list(range(2, 20, 2))))
     ]
