@@ -39,7 +39,7 @@ def test_bad_training_data(run, tmp_path, content, status, message):
 
 def test_memory_errors_suggest_a_solution(run, tmp_path):
     (tmp_path / "t").write_text("1 2000000000:1\n-1 1:1\n")
-    done = run.fails(4, "train", "--hash-bits", "30", "-e", "1", "-k", "1000", "--holdout", "0", "t")
+    done = run.fails(4, "train", "--hash-bits", "24", "-e", "1", "-k", "65536", "--holdout", "0", "t")
     assert "of memory" in done.stderr
     assert "a smaller rank, fewer features or fewer rows" in done.stderr
 
