@@ -40,7 +40,7 @@ and a cache that the model defines:
 
 In an update, the file's summary of the loss of earlier rows (solvers/coordinate/past.py) holds the parameters: it is a
 further part of the penalty (prior.py). A run that learns new features alone visits the parameter rows that belong to
-these only (solvers/coordinate/partial.py).
+these only (solvers/coordinate/new_features.py).
 
 Gibbs sampling (solvers/gibbs) is the same loop with another step: not to the minimum of the quadratic, but to a draw
 from the normal distribution whose logarithm is the quadratic and the prior. Its random numbers are functions of the
@@ -142,10 +142,10 @@ What the design rests on, each measured:
   Python above it (training). Signals need neither: the handler is compiled and ends the process (system/interrupt.pyx).
 
 On a Dask cluster (cluster), a worker scores an extent of a file: the lines that begin in a range of bytes, which the
-reader takes in place of a file. It records what the text buffers of the extent say about their lines (data/account.py),
-and the client takes these records in the order of the extents, so that lines, counts and errors are those of one
-machine. Metrics come from statistics of the extents, combined in order (scoring/statistics.py). Dask is imported only
-there, and only if it is used.
+reader takes in place of a file. It records what the text buffers of the extent say about their lines
+(data/line_counter.py), and the client takes these records in the order of the extents, so that lines, counts and errors
+are those of one machine. Metrics come from statistics of the extents, combined in order (scoring/statistics.py). Dask
+is imported only there, and only if it is used.
 
 In training, each worker parses its partitions of the inputs once, into caches (cluster/partitions.py), and the client
 makes the dictionary, the counts and the labels from theirs (cluster/cache.py). The rest of a plan is made as for a

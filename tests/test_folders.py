@@ -87,6 +87,12 @@ def test_the_docstring_lists_every_folder():
     assert sorted(ORDER) == sorted({folder(path) for path in sources()} - {None})
 
 
+def test_the_docstring_names_files_that_exist():
+    files = [path.as_posix() for path in (*sources(), *(ROOT / "scripts").glob("*.py"))]
+    for name in re.findall(r"[\w/]+\.(?:pyx|pyi|pxd|py|inl|h)\b", fmcli.__doc__):
+        assert any(file.endswith(f"/{name}") for file in files), name
+
+
 @pytest.mark.parametrize("name", ORDER)
 def test_a_folder_imports_only_those_before_it(name):
     allowed = ORDER[: ORDER.index(name) + 1]
