@@ -110,8 +110,9 @@ class Search:
             groups = [Group(candidate, self.request.ranges) for candidate in candidates]
             plans += together * [as_trial(largest_of(group)) for group in groups]
         trained = sorted(plans, key=added)[-together:]
-        # Many rows have brackets on subsets of them, whose runs are whole.
-        need, room = memory_of(candidates, trained, 1 if self.many_rows else 1 + drawn / len(candidates))
+        # The usual run is whole before others begin. Many rows have brackets on subsets of them, whose runs are whole.
+        pausing = len(candidates) - 1 + (0 if self.many_rows else drawn)
+        need, room = memory_of(candidates, trained, pausing / len(candidates))
         self.limits.room.size = room
         return need
 

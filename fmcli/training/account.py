@@ -44,7 +44,7 @@ class MemoryNeed:
 def need_of(plan: Plan) -> MemoryNeed:
     """Return the memory that a run needs: its rows, and what training and saving need beside them.
 
-    The epochs (with a copy of the best one, and of the first run's model while a refit compares its own), the
+    The epochs (with a copy of the best one; in a refit, with the first run's model, and a copy if it compares), the
     evaluation on the training rows, and what the model file gets (the count of features, and what an update needs to
     know of the rows) come one after the other, so that only the largest of the three counts.
     """
@@ -57,9 +57,10 @@ def need_of(plan: Plan) -> MemoryNeed:
     if plan.compares_last:
         epochs += copy
     if validation is not None:
-        epochs += scoring_bytes(model, validation.data, validation, validation.count) + (0 if draws else copy)
-        if validation.held_out and plan.settings.refits(spec, plan.source) and compares_last(spec):
-            epochs += copy
+        epochs += scoring_bytes(model, validation.data, validation, validation.count)
+        refitted = validation.held_out and plan.settings.refits(spec, plan.source)
+        # The first run's model keeps its solver's state during the refit.
+        epochs += max(0 if draws else copy, parameters + (copy if compares_last(spec) else 0) if refitted else 0)
     seen = 2 * model.features
     counting = occurrences.bytes_needed(model.features, resumed=warm_start is not None)
     earlier = plan.earlier

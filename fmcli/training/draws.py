@@ -50,14 +50,14 @@ class KeptDraws:
         spec = plan.spec
         self.model, self.validation, self.tested = plan.model, plan.validation, plan.tested
         rows = np.unique(np.linspace(0, len(plan.rows) - 1, min(WATCHED_ROWS, len(plan.rows))).astype(np.intp))
-        self._watched = plan.data.take(plan.rows[rows])
+        model, watched = plan.model, plan.data.take(plan.rows[rows])
         link = LOSSES[str(spec.loss)].load_link()
-        self._predicted = link.prediction if link.inverse else unchanged
-        self.trace = Trace(
-            spec.values["burn_in"],
-            lambda: {**trainer.hyperparameters(), SCORES: self._scores()},
-            probable=link.inverse is not None,
-        )
+        predicted = link.prediction if link.inverse else unchanged
+
+        def watch() -> dict[str, NDArray[np.float64]]:  # without the draws, which end with the run
+            return {**trainer.hyperparameters(), SCORES: predicted(score_rows(model, watched)).ravel()}
+
+        self.trace = Trace(spec.values["burn_in"], watch, probable=link.inverse is not None)
         self.number = 0
         self.draws: list[Draw] = []
         self.beside: list[Draw] = []
@@ -91,9 +91,6 @@ class KeptDraws:
     def _further(self, draw: Draw) -> Draw:
         """Return the last draw as it is kept once it has a successor."""
         return {name: as_halves(array) if name in self._halved else array for name, array in draw.items()}
-
-    def _scores(self) -> NDArray[np.float64]:
-        return self._predicted(score_rows(self.model, self._watched)).ravel()
 
     def tested_scores(self) -> NDArray[np.float64] | None:
         """Return (rows, outputs) the scores of the mean prediction of the rows to predict over all sweeps after the
