@@ -86,8 +86,8 @@ class Interactions:
         return found
 
 
-def interactions_of(task: Task, loss: Loss, earlier: Interactions | None) -> Interactions:
-    """Return what the rows of a task, and earlier ones, say about all pairs of features."""
+def interactions_of(task: Task, loss: Loss, earlier: Interactions | None) -> Interactions | None:
+    """Return what the rows of a task, and earlier ones, say about all pairs of features; None: it is not finite."""
     model = task.model
     random = generator(task.spec, PREPARE_STREAM)
     image = random.standard_normal((model.outputs, model.features, min(KEPT, model.features)), REAL_TYPE)
@@ -102,6 +102,8 @@ def interactions_of(task: Task, loss: Loss, earlier: Interactions | None) -> Int
         image /= -TINY
         if earlier is not None:
             image += earlier.times(basis)
+        if not np.isfinite(image).all():
+            return None
     within = basis.mT @ image
     values, turn = np.linalg.eigh((within + within.mT) / 2)
     return Interactions((basis @ turn).astype(REAL_TYPE), values)
@@ -109,8 +111,8 @@ def interactions_of(task: Task, loss: Loss, earlier: Interactions | None) -> Int
 
 def pair_factors(model: Parameters) -> str | None:
     """Return the name of the factors whose inner products are the interactions of a model; None: it has no such
-    factors, or there would be too much to keep."""
-    if not isinstance(model, FM | HOFM) or KEPT * model.outputs * model.features > MOST:
+    factors, or there would be nothing or too much to keep."""
+    if not isinstance(model, FM | HOFM) or not 0 < KEPT * model.outputs * model.features <= MOST:
         return None
     return next(layout.body[0].name for layout in model.layout if layout.by_feature)
 
