@@ -44,8 +44,9 @@ Floats = NDArray[np.float64]
 KEPT = 32
 # Passes over the rows that find them, from those of the earlier rows on.
 PASSES = 3
-# The most numbers that a file keeps, in 16 MiB; and how many times as many there are in double precision at a time.
-MOST, COPIES = 1 << 22, 5
+# The most numbers that a file keeps, in 4 MiB: more would double the memory and the file of large models. And how many
+# times as many there are in double precision at a time.
+MOST, COPIES = 1 << 20, 5
 # The size of factors that change no score, also with values of 1e6.
 TINY = 1e-9
 # How large random vectors are beside the earlier eigenvectors, so that there are as many as can be kept; and the least
