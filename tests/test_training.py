@@ -469,7 +469,7 @@ def test_the_copy_of_the_best_epoch_has_the_state_that_the_file_has(monkeypatch)
     data = dataset(rows, 8000, np.arange(40.0))
     for asked, largest in ((None, 2**28), (False, 2**28), (None, 0)):
         monkeypatch.setattr(settings, "LARGEST_STATE", largest)
-        trained = train(data, solver="ftrl", epochs=1, plan={"holdout": 0.2, "keep_state": asked})
+        trained = train(data, solver="ftrl", epochs=1, plan={"holdout": 0.2, "keep_state": asked, "refit": False})
         needed.append(need_of(trained.plan).total)
         assert saving.keeps_state(trained.plan) == (not copies[1:])
     assert copies == [True, False, False]
