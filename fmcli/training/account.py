@@ -66,7 +66,7 @@ def need_of(plan: Plan) -> MemoryNeed:
     earlier = plan.earlier
     keeping = counting
     if plan.settings.keeps_past(spec, model):
-        before = earlier.keeping_needed if earlier else 0
+        before = earlier.keeping_needed(model, spec.values["epochs"]) if earlier else 0
         keeping += past.bytes_needed(model, data, before, shards=not plan.source.in_memory)
     known = sum(array.nbytes for array in warm_start.arrays.values()) + parameters // 4 if warm_start else 0
     known += earlier.nbytes if earlier else 0

@@ -276,9 +276,11 @@ def start(plan: Plan, loss: Loss) -> None:
     if plan.new_features:
         new_features.start(model, plan.new_features, spec.values["init_std"], spec.values["seed"])
     if plan.warm_start:
+        begun = plan.earlier.begun if plan.earlier else {}
+        fresh = {name: model.parameters[name].copy() for name in begun}
         plan.warm_start.copy_parameters(model)
-        for name, array in (plan.earlier.begun if plan.earlier else {}).items():
-            model.parameters[name][...] = array
+        for name, values in begun.items():
+            model.parameters[name][...] = np.where(np.isnan(values), fresh[name], values)
         start_at_minimum(plan, model, loss)
     elif model.anchored:
         model.anchored.start_on(plan.data, plan.rows, generator(spec, PREPARE_STREAM))

@@ -73,6 +73,18 @@ def test_factors_begin_anew_once_the_earlier_rows_show_interactions(run, rng, tm
     assert np.abs(load(str(tmp_path / "m")).tensors["V"]).max() > 0.1
 
 
+@pytest.mark.parametrize("kind", ["anova", "sha2"])
+def test_dead_factors_of_other_kinds_begin_at_start_values(run, rng, tmp_path, kind):
+    _, _, lines = ratings(rng)
+    for night in range(2):
+        (tmp_path / "n").write_text("".join(lines[30 * night : 30 * night + 30]))
+        options = ["-i", "m"] if night else ["-m", kind, "-s", "cd", "--no-quick-search", "--l2-v", "9"]
+        done = run.ok("train", *options, "-o", "m", "n")
+        factors = np.abs(load(str(tmp_path / "m")).tensors["V"]).max()
+        assert factors < 1e-6 or night
+    assert "factors that were near 0, as the rows were too few, began anew" in done.stderr
+
+
 def test_a_file_without_the_loss_of_its_rows(run, rng, tmp_path):
     (tmp_path / "t").write_text("".join(ratings(rng)[-1]))
     run.ok("train", "-q", "-s", "cd", "--no-keep-state", "-o", "m", "t")

@@ -376,8 +376,11 @@ def log_memory(log: Log, need: MemoryNeed, request: Request) -> None:
 def log_best_epoch(log: Log, trained: Trained, again: bool) -> None:
     """Log which epoch was kept, or chosen for the refit, and why training stopped early."""
     validation, epochs, before = trained.plan.validation, trained.epochs, trained.plan.epochs_before
-    if trained.plan.earlier and trained.plan.earlier.begun:
-        log.line("factors began anew, with interactions of the earlier rows that predict the new rows better")
+    if (earlier := trained.plan.earlier) and earlier.begun:
+        if earlier.past and earlier.past.interactions:
+            log.line("factors began anew, with interactions of the earlier rows that predict the new rows better")
+        else:
+            log.line("factors that were near 0, as the rows were too few, began anew")
     if trained.out_of_time:
         log.line(f"stopped with epoch {before + len(epochs)}: the time is over (--max-seconds)")
     else:

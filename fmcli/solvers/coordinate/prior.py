@@ -29,10 +29,11 @@ from fmcli.models.parameters import Resumable
 from fmcli.penalties.penalty import Penalty
 from fmcli.records import dataclass
 from fmcli.solvers.coordinate import interactions
+from fmcli.solvers.coordinate.dead_factors import TURNED_COPIES, scales_of, start_sizes
 from fmcli.solvers.coordinate.descent import Descent
 from fmcli.solvers.coordinate.interactions import loss_and_slopes, pair_factors
-from fmcli.solvers.coordinate.past import Arrays, Past, columns_of, measuring_bytes, trained_arrays
-from fmcli.solvers.coordinate.pieces import ROWS_AT_ONCE, pieces
+from fmcli.solvers.coordinate.past import Arrays, Past, columns_of, measuring_bytes
+from fmcli.solvers.coordinate.pieces import ROWS_AT_ONCE, pieces, trained_arrays
 from fmcli.solvers.coordinate.update import CoordinateUpdater
 from fmcli.solvers.remote import each_shard
 
@@ -71,7 +72,8 @@ class PriorRows:
     counts : (features) how many of them have each feature.
     known : array name -> which of its values took part, as of Resumable.known.
     twin : returns a model with the same rows as that of the run, not allocated.
-    begun : array -> the values with which the run begins in place of the earlier ones; see `begin`.
+    begun : array -> the values with which the run begins in place of the earlier ones, nan for start values; see
+        `begin`.
     """
 
     strength: float
@@ -95,10 +97,11 @@ class PriorRows:
         arrays = [self.centre, *((self.past.curvatures, self.past.slopes) if self.past else ())]
         return sum(array.nbytes for of in arrays for array in of.values())
 
-    @property
-    def keeping_needed(self) -> int:
-        """The bytes that the model file's summary of these rows needs (`past_of`)."""
-        return self.estimate_needed() if self.past is None or self.strength < 1 else 0
+    def keeping_needed(self, model: Model, epochs: int) -> int:
+        """Return the bytes that the model file's summary of these rows needs after `epochs` epochs (`past_of`)."""
+        turns = epochs == 1 and pair_factors(model) is None
+        turned = TURNED_COPIES * max(array.nbytes for array in self.centre.values()) if turns else 0
+        return turned + (self.estimate_needed() if self.past is None or self.strength < 1 else 0)
 
     def estimate_needed(self) -> int:
         """Return bytes of curvatures and slopes."""
@@ -113,11 +116,17 @@ class PriorRows:
     def begin(self, task: Task, loss: Loss) -> None:
         """Let the factors of pairs be the first columns of those that the earlier rows tell (`Interactions.factors`) if
         these predict the rows of the task better, which have no part in them. Other columns become 0, until later
-        nights tell more. A strength above 1 is to keep what is known, such as that there are no interactions."""
+        nights tell more. Of models without pairs, dead factors begin anew. A strength above 1 is to keep what is known,
+        such as that there are no interactions."""
         past, name, entries = self.past, pair_factors(task.model), task.source.nonzeros / task.source.count
-        if past is None or past.interactions is None or self.strength > 1 or entries <= 1:
+        if self.strength > 1:
             return
-        if name is None or name in past.slopes:  # a penalty that is not smooth has another minimum
+        if name is None:
+            if not self.begun:
+                self._revive(task)
+            return
+        # A penalty that is not smooth has another minimum.
+        if past is None or past.interactions is None or entries <= 1 or name in past.slopes:
             return
         l2 = next(self._l2(layout, name) for layout, one in trained_arrays(task.model) if one == name)
         centre = self.centre[name]
@@ -133,6 +142,15 @@ class PriorRows:
             centre[...] = self.begun[name] = factors
             others = (curvatures[:, np.newaxis] @ factors**2) * together[:, np.newaxis, np.newaxis]
             past.curvatures[name][...] = curvatures[..., np.newaxis] * others
+
+    def _revive(self, task: Task) -> None:
+        """Give dead factors the size of start values again, or the start values if nothing is left of them."""
+        stds = start_sizes(task.model, task.spec.values["init_std"])
+        for name, scale in scales_of(self.centre, stds).items():
+            self.centre[name][...] *= scale
+            self.begun[name] = np.where(scale > 0, self.centre[name], np.nan)
+            if self.past is not None and name in self.past.slopes:
+                self.past.slopes[name][...] *= scale
 
     def _best_columns(self, task: Task, loss: Loss, name: str, factors: Floats) -> int:
         """Return how many columns of factors predict the rows of a task best, each better than fewer ones by a share
